@@ -1,0 +1,58 @@
+# make run    sets everything up and starts the service on the embedded store
+# make test   sets everything up and runs the whole suite
+# make help   lists the rest
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= ../shared/data
+
+.PHONY: help setup run test demo bench bench-1m evals check format docs lock crash clean
+
+help: ## what there is
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.ready ## a virtual environment with everything in it, and .venv/bin/cofio
+
+$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
+	@sh scripts/setup $(VENV)
+	@touch $@
+
+run: setup ## the service, on 127.0.0.1:8900 and the embedded store
+	@$(BIN)/cofio serve
+
+test: setup check ## lint, types, and the whole suite
+	@$(BIN)/python -m pytest
+
+check: setup ## lint and types alone
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+demo: setup ## the point, in ten seconds
+	@$(BIN)/python examples/demo.py
+
+bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy; writes bench/results/
+	@$(BIN)/python -m bench.run
+
+bench-1m: setup ## the same, up to a million memories
+	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000
+
+evals: setup ## retrieval quality on the development data, the table that chose the defaults (DATA=folder)
+	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
+
+docs: setup ## the generated pages of docs/reference
+	@$(BIN)/python scripts/reference.py
+
+format: setup ## what ruff can mend by itself
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+lock: setup ## new pins in requirements.lock
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml requirements.in --group dev --universal --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --python-version 3.11 --no-emit-package typer --no-emit-package usearch \
+		--output-file requirements.lock
+
+clean: ## everything that setup made
+	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,59 @@
+"""Settings in, Keeper out: the only place where steps and adapters meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from cofio import embedders
+from cofio.errors import Misconfigured
+from cofio.keeper import Keeper
+from cofio.model import moment
+from cofio.ports import Clock, Embedder, Store
+from cofio.settings import Settings
+
+
+def keeper(settings: Settings, *, embedder: Embedder | None = None, clock: Clock | None = None) -> Keeper:
+    """The keeper that the settings describe; an embedder or a clock may be handed in."""
+    time = clock or now
+    store = _store(settings, time)
+    return Keeper(
+        store,
+        embedder or _embedder(settings),
+        time,
+        dedup_at=settings.dedup_threshold,
+        novel_below=settings.novelty_threshold,
+    )
+
+
+def now() -> str:
+    """The time now, as UTC ISO 8601 text."""
+    return moment(datetime.now(UTC))
+
+
+def _store(settings: Settings, clock: Clock) -> Store:
+    scheme = settings.store.partition("://")[0] if "://" in settings.store else "sqlite"
+    if scheme not in _STORES:
+        known = ", ".join(f"{each}://" for each in _STORES)
+        raise Misconfigured(f"The store {settings.store!r} is not one that this cofio knows.", f"There is: {known}.")
+    return _STORES[scheme](settings, clock)
+
+
+def _sqlite(settings: Settings, clock: Clock) -> Store:
+    from cofio.stores.sqlite import SqliteStore
+
+    return SqliteStore(settings.store_path, clock)
+
+
+_STORES: dict[str, Callable[[Settings, Clock], Store]] = {"sqlite": _sqlite}
+
+
+def _embedder(settings: Settings) -> Embedder:
+    return embedders.make(
+        settings.embedder,
+        home=settings.home,
+        url=settings.embedder_url,
+        key=settings.embedder_key,
+        dimension=settings.embedder_dimension or None,
+        download=settings.model_download,
+    )

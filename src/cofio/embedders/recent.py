@@ -1,0 +1,45 @@
+"""The vectors of the queries asked last. A prompt is often asked twice: by the hook, then by the agent."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from cofio.ports import Matrix, Vector
+
+
+class Recent:
+    """Keeps the vectors of the last `size` texts. Safe to share between threads."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = Lock()
+
+    def through(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Matrix]) -> Matrix:
+        """One row a text, in order: the kept ones as they are, the others, each once, from one call of `embed`."""
+        found = {text: vector for text in texts if (vector := self._get(text)) is not None}
+        missing = [text for text in dict.fromkeys(texts) if text not in found]
+        if missing:
+            fresh = dict(zip(missing, embed(missing), strict=True))
+            self._keep(fresh)
+            found |= fresh
+        return np.stack([found[text] for text in texts])
+
+    def _get(self, text: str) -> Vector | None:
+        with self._lock:
+            if text in self._vectors:
+                self._vectors.move_to_end(text)
+            return self._vectors.get(text)
+
+    def _keep(self, fresh: dict[str, Vector]) -> None:
+        with self._lock:
+            for text, vector in fresh.items():
+                self._vectors[text] = vector.copy()  # a row would keep its whole matrix alive
+            while len(self._vectors) > self._size:
+                self._vectors.popitem(last=False)

@@ -1,0 +1,325 @@
+"""The façade that reads like the picture. It strings the steps together; what they decide is theirs.
+
+fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ search ─▶ hits ─ noted as retrievals
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal
+
+from cofio import reconcile, search
+from cofio.errors import Conflict, CofioError, InvalidInput, NotFound
+from cofio.model import (
+    Add,
+    Change,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Hit,
+    Memory,
+    Novelty,
+    Page,
+    Purge,
+    Query,
+    Restore,
+    Revert,
+    Scope,
+    Update,
+    edited,
+    fact_of,
+)
+from cofio.ports import Clock, Embedder, Matrix, Store, Vector
+from cofio.retrievals import RetrievalLog
+from cofio.upkeep import duplicates
+from cofio.wording import passage
+
+_BATCH = 256  # texts embedded and written at a time in long work
+MAX_PAGE = 1_000
+
+
+class Keeper:
+    """Remembers facts and finds them again. Safe to use from many threads; close it, or use it in a `with`."""
+
+    def __init__(
+        self, store: Store, embedder: Embedder, clock: Clock, *, dedup_at: float = 0.90, novel_below: float = 0.88
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._log = RetrievalLog(store, clock)
+        self._deciding = threading.RLock()  # what is decided on must still be so when it is done
+        self._dedup_at = dedup_at
+        self._novel_below = novel_below
+        self._signed = False
+
+    # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
+        """Remember a fact. A change of action "add", or "noop" when a memory says so already."""
+        return self.add_all([as_fact(fact, about)], dedup=dedup, by=by, why=why)[0]
+
+    def add_all(
+        self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
+    ) -> builtins.list[Change]:
+        """Remember many facts in one changeset; one change a fact, in order."""
+        checked = [as_fact(each, {}) for each in facts]
+        if not checked:
+            return []
+        vectors = self._embed([passage(each.text, each.speaker) for each in checked])
+        with self._deciding:
+            if not dedup:
+                decisions: builtins.list[Decision] = [Add(each) for each in checked]
+                return list(self._store.apply(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
+            settled = reconcile.decide(checked, vectors, self._store, self._dedup_at)
+            needed = {place: vectors[fact] for place, fact in enumerate(settled.facts)}
+            done = self._store.apply(settled.decisions, needed, by=by, why=why or "add")
+        return _one_a_fact(settled, done.changes)
+
+    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
+        """Change fields of a memory in place."""
+        return self.apply([Edit(memory_id, changes, why)], by=by, why=why or "edit").changes[0]
+
+    def supersede(
+        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
+    ) -> tuple[Change, Change]:
+        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old."""
+        fact = new if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
+        written, archived = self.apply([Update(old_id, fact, why)], by=by, why=why or "supersede").changes
+        return written, archived
+
+    def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Archive a memory; `restore` or `undo` brings it back."""
+        return self.apply([Delete(memory_id, why)], by=by, why=why or "delete").changes[0]
+
+    def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Bring an archived memory back."""
+        return self.apply([Restore(memory_id, why)], by=by, why=why or "restore").changes[0]
+
+    def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Erase a memory for good, from the journal too."""
+        return self.apply([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
+
+    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, undoes: int | None = None) -> Changeset:
+        """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this."""
+        if not decisions:
+            raise InvalidInput("There is nothing to do.", "Give at least one decision.")
+        with self._deciding:
+            vectors = self._vectors_for(decisions)
+            return self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
+
+    # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
+        """The memories that answer, best first. `how` takes the fields of Query and of Scope."""
+        return self.search_all([as_query(query, how)], by=by)[0]
+
+    def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
+        """One list of hits a query, in order."""
+        vectors = self._embed([query.text for query in queries], "query")
+        answers = []
+        for query, vector in zip(queries, vectors, strict=True):
+            hits = search.hits(query, vector, self._store, self._embedder.floor)
+            self._log.note(hits, query.text, by)
+            answers.append(hits)
+        return answers
+
+    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
+        """Whether this says something that no memory of the scope says yet. Not a retrieval."""
+        checked = as_fact(fact, {})
+        vector = self._embed([passage(checked.text, checked.speaker)])[0]
+        at = self._novel_below if threshold is None else threshold
+        return reconcile.novelty(checked, vector, self._store, Scope(**within), at)
+
+    def get(self, memory_id: int) -> Memory:
+        """The memory, archived or not."""
+        self._flush()
+        found = self._store.get([memory_id])
+        if not found:
+            raise NotFound(
+                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+            )
+        return found[0]
+
+    def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
+        """A page of the scope's memories, newest first."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise InvalidInput(f"limit is {limit}.", f"Ask for 1 to {MAX_PAGE} at a time.")
+        self._flush()
+        memories, total = self._store.page(Scope(**within), limit=limit, after=after)
+        more = len(memories) == limit and bool(self._store.page(Scope(**within), limit=1, after=memories[-1].id)[0])
+        return Page(tuple(memories), memories[-1].id if more else None, total)
+
+    def stats(self) -> dict[str, Any]:
+        """Counts of memories, changes and retrievals, and the size on disk."""
+        self._flush()
+        return self._store.stats()
+
+    # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> builtins.list[Change]:
+        """Every change of a memory and of those it came from or went into, oldest first."""
+        return self._store.history(memory_id)
+
+    def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
+        """The newest changesets."""
+        return self._store.changesets(limit)
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        """One changeset with all it changed."""
+        return self._store.changeset(changeset_id)
+
+    def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
+        """Take back a whole changeset, by a changeset of its own that can be undone in turn."""
+        done = self._store.changeset(changeset_id)
+        if done.undone_by:
+            hint = f"To bring it back, undo changeset {done.undone_by}."
+            raise Conflict(f"Changeset {changeset_id} is undone already.", hint)
+        if not done.changes:
+            raise Conflict(f"Changeset {changeset_id} changed nothing.", "There is nothing to undo.")
+        decisions = [Revert(change.id, f"undo of changeset {changeset_id}") for change in reversed(done.changes)]
+        undone = self.apply(decisions, by=by, why=why or f"undo {changeset_id}", undoes=changeset_id)
+        with suppress(CofioError):  # the undo stands; what lacks a vector is embedded when the model is back
+            self.embed_missing()
+        return undone
+
+    # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
+        """What would be merged into what, and why. Changes nothing."""
+        at = self._dedup_at if threshold is None else threshold
+        return duplicates.decide(self._store, Scope(**within), at)
+
+    def merge_duplicates(
+        self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
+    ) -> Changeset | None:
+        """Merge the duplicates, in one changeset; None when there are none."""
+        with self._deciding:
+            decisions = self.find_duplicates(threshold=threshold, **within)
+            return self.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
+
+    def find_all(self, why: str = "", **within: Any) -> builtins.list[Delete]:
+        """The decisions that would archive every live memory of the scope. Changes nothing."""
+        scope, after, found = Scope(**within), None, []
+        while memories := self._store.page(scope, limit=MAX_PAGE, after=after)[0]:
+            found += [Delete(memory.id, why) for memory in memories if not memory.archived]
+            after = memories[-1].id
+        return found
+
+    def embed_missing(self, progress: Callable[[int], None] = lambda _done: None) -> int:
+        """Embed the memories that have no vector yet; how many."""
+        total = 0
+        while memories := self._store.unembedded(_BATCH):
+            vectors = self._embed([passage(memory.text, memory.speaker) for memory in memories])
+            self._store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
+            total += len(memories)
+            progress(total)
+        return total
+
+    def reembed(self, progress: Callable[[int], None] = lambda _done: None) -> int:
+        """Embed every memory again, with the embedder of now; how many."""
+        self._embedder.embed(["a first text, so that nothing is dropped for a model that cannot be had"], "document")
+        self._store.sign(self._embedder.signature, anew=True)
+        self._signed = True
+        return self.embed_missing(progress)
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def warm(self) -> None:
+        """Load the model and the vectors now, so that the first search does not."""
+        vector = self._embed(["ready"], "query")[0]
+        self._store.nearest(vector, 1, Scope())
+
+    def close(self) -> None:
+        """Write what waits and let go of the store."""
+        self._log.close()
+        self._store.close()
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Memory]:
+        """Every live memory, newest first."""
+        after = None
+        while memories := self._store.page(Scope(), limit=MAX_PAGE, after=after)[0]:
+            yield from memories
+            after = memories[-1].id
+
+    def _flush(self) -> None:
+        self._log.flush()
+
+    def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
+        vectors = self._embedder.embed(texts, kind)
+        if not self._signed:
+            self._store.sign(self._embedder.signature)
+            self._signed = True
+        return vectors
+
+    def _vectors_for(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
+        texts: dict[int, str] = {}
+        for place, decision in enumerate(decisions):
+            if isinstance(decision, Add | Update):
+                texts[place] = passage(decision.fact.text, decision.fact.speaker)
+            elif isinstance(decision, Edit) and decision.fields.keys() & {"text", "speaker"}:
+                memory = edited(self.get(decision.id), decision.fields)
+                texts[place] = passage(memory.text, memory.speaker)
+        return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
+
+
+def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
+    """A fact from a text and its fields, or as it is."""
+    if isinstance(fact, Fact):
+        return replace(fact, **about) if about else fact
+    return Fact(text=fact, **_known(about, Fact, "fact"))
+
+
+_SCOPE = frozenset(Scope.__dataclass_fields__)
+
+
+def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
+    """A query from a text and the fields of Query and Scope, or as it is."""
+    if isinstance(query, Query):
+        return query
+    within = {name: value for name, value in how.items() if name in _SCOPE}
+    rest = {name: value for name, value in how.items() if name not in _SCOPE}
+    scope = rest.pop("scope", None) or Scope(**within)
+    return Query(text=query, scope=scope, **_known(rest, Query, "query"))
+
+
+def _known(given: Mapping[str, Any], kind: type[Fact] | type[Query], name: str) -> Mapping[str, Any]:
+    unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
+    if unknown:
+        raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")
+    return given
+
+
+def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
+    """What the old memory said, with a new text: its place and labels carry over, its time does not."""
+    given = {name: value for name, value in about.items() if value not in (None, "")}
+    return replace(fact_of(old), text=text, created_at="", context="", **given)
+
+
+def _one_a_fact(settled: reconcile.Reconciled, changes: Sequence[Change]) -> list[Change]:
+    """The change that took each fact in. A decision's sightings follow its first change."""
+    first: list[int] = []
+    place = 0
+    for decision in settled.decisions:
+        first.append(place)
+        place += 1 + (len(decision.again) if isinstance(decision, Add) else 0)
+    offsets = list(first)
+    answers = []
+    for decision_place in settled.settled_by:
+        answers.append(changes[offsets[decision_place]])
+        offsets[decision_place] += 1
+    return answers

@@ -1,0 +1,572 @@
+"""The words of cofio: the values that flow between its steps.
+
+    way in    Fact ─ reconcile ─▶ [Decision] ─ store.apply ─▶ Changeset of [Change]
+    way out   Query ─ search ─▶ [Hit]
+
+Values are frozen and carry no behaviour beyond checking themselves. Times are UTC ISO 8601 strings of one fixed width,
+so that they sort as text; `moment` makes one from anything a caller may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cofio.errors import InvalidInput, TooLarge
+
+Category = Literal["decision", "learning", "detail"]
+Kind = Literal[
+    "preference", "policy", "technology", "decision", "temporal", "pattern", "correlation", "threshold", "observation",
+    "learning", "other",
+]  # fmt: skip
+Method = Literal["pattern", "llm", "manual", "import"]
+Visibility = Literal["private", "team", "global"]
+MatchType = Literal["vector", "keyword", "hybrid"]
+Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
+
+CATEGORIES: tuple[Category, ...] = ("decision", "learning", "detail")
+KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
+METHODS: tuple[Method, ...] = ("pattern", "llm", "manual", "import")
+VISIBILITIES: tuple[Visibility, ...] = ("private", "team", "global")
+
+MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
+MAX_HITS = 1_000
+MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
+MAX_METADATA = 65_536  # characters of the metadata as JSON
+
+_CATEGORY_OF: Mapping[str, Category] = {
+    "preference": "decision",
+    "policy": "decision",
+    "technology": "decision",
+    "decision": "decision",
+    "pattern": "learning",
+    "correlation": "learning",
+    "learning": "learning",
+}
+
+
+def category_of(kind: str) -> Category:
+    """The category, and so the retention, of a fact of this kind; detail when the kind is unknown."""
+    return _CATEGORY_OF.get(kind, "detail")
+
+
+def moment(value: str | int | float | datetime) -> str:
+    """UTC ISO 8601 with microseconds, from a datetime, an ISO text, or seconds or milliseconds since 1970."""
+    try:
+        if isinstance(value, bool):
+            raise ValueError
+        if isinstance(value, int | float):
+            seconds = value / 1000 if abs(value) >= 1e11 else value  # 1e11 seconds is the year 5138
+            when = datetime.fromtimestamp(seconds, UTC)
+        else:
+            when = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
+    except (ValueError, OverflowError, OSError, AttributeError) as error:
+        hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
+        raise InvalidInput(f"{value!r} is not a time.", hint) from error
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+# ── checks that the words share ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def checked_text(value: Any, name: str, limit: int) -> str:
+    """The text itself, once it is known to be storable: a str, within the limit, no NUL, no lone surrogate."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
+    if len(value) > limit:
+        raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are taken.")
+    if "\x00" in value:
+        raise InvalidInput(f"{name} holds a NUL character.", "Remove it; a memory is plain text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name} holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+    return value
+
+
+def _labels(values: Any, name: str) -> tuple[str, ...]:
+    if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
+        raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
+    cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
+    return tuple(dict.fromkeys(each for each in cleaned if each))
+
+
+def _checked_metadata(value: Any) -> dict[str, Any]:
+    import json  # not needed to import the words
+
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
+    kept = {key: each for key, each in value.items() if key not in _RESERVED}
+    try:
+        written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("metadata cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
+    checked_text(written, "metadata", MAX_METADATA)
+    if "\\u0000" in written:
+        raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
+    if any(not isinstance(key, str) for key in kept):
+        raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
+    return kept
+
+
+def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
+    if value not in known:
+        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
+
+
+def _share(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{name} is {value!r}.", "Give a number from 0 to 1.")
+    return float(value)
+
+
+def _fill(value: object, name: str, content: object) -> None:
+    object.__setattr__(value, name, content)  # a frozen value completing itself while it is made
+
+
+# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """Something worth remembering, before it has an identity. Checks itself; a bad one cannot be made."""
+
+    text: str
+    source: str = ""
+    kind: str = "other"
+    category: str = ""  # "" is filled from the kind
+    confidence: float = 1.0
+    method: str = "manual"
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    visibility: str = "private"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    speaker: str = ""  # who said it
+    context: str = ""  # what was said just before: helps to find it, is never recalled as a fact
+    created_at: str = ""  # "" is filled by the clock
+
+    def __post_init__(self) -> None:
+        _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
+        if not self.text:
+            raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
+        for name in ("source", "session", "agent", "speaker"):
+            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+        _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
+        for name in ("entities", "tags"):
+            _fill(self, name, _labels(getattr(self, name), name))
+        _one_of(self.kind, KINDS, "kind")
+        _fill(self, "category", self.category or category_of(self.kind))
+        _one_of(self.category, CATEGORIES, "category")
+        _one_of(self.method, METHODS, "method")
+        _one_of(self.visibility, VISIBILITIES, "visibility")
+        _fill(self, "confidence", _share(self.confidence, "confidence"))
+        _fill(self, "metadata", _checked_metadata(self.metadata))
+        if self.created_at:
+            _fill(self, "created_at", moment(self.created_at))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A fact that is kept: with an identity, a life and a lineage."""
+
+    id: int
+    text: str
+    source: str = ""
+    category: str = "detail"
+    kind: str = "other"
+    confidence: float = 1.0
+    method: str = "manual"
+    entities: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    visibility: str = "private"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    speaker: str = ""
+    context: str = ""
+    created_at: str
+    updated_at: str
+    pinned: bool = False
+    archived_at: str | None = None
+    supersedes: int | None = None
+    superseded_by: int | None = None
+    previous_text: str | None = None
+    occurrences: int = 1
+    retrieval_count: int = 0
+    last_retrieved_at: str | None = None
+
+    @property
+    def timestamp(self) -> str:
+        """`created_at`, under the name that older clients read."""
+        return self.created_at
+
+    @property
+    def archived(self) -> bool:
+        return self.archived_at is not None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, `timestamp` included."""
+        plain = asdict(self)
+        plain.update(entities=list(self.entities), tags=list(self.tags), timestamp=self.timestamp)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Memory:
+        """The memory that `as_dict` wrote; keys of later versions are passed over."""
+        known = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
+        known.update(entities=tuple(known.get("entities", ())), tags=tuple(known.get("tags", ())))
+        return cls(**known)
+
+
+_MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
+#: Metadata cannot overwrite the named fields of a memory, nor the alias.
+_RESERVED = frozenset(_MEMORY_FIELDS) | {"timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One sighting of a fact: who said it again, where and when."""
+
+    agent: str = ""
+    session: str = ""
+    at: str = ""
+
+
+# ── decisions: what is to be done ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Keep a new fact. `unless_known` settles an identical live text as a noop, even when another process wrote it."""
+
+    fact: Fact
+    reason: str = ""
+    unless_known: bool = False
+    again: tuple[Occurrence, ...] = ()  # further sightings of it that came in the same batch
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """The new fact takes the old memory's place: it is written first, then the old one is archived, linked both ways."""
+
+    id: int
+    fact: Fact
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Change fields of a memory in place; only `updated_at` moves."""
+
+    id: int
+    fields: Mapping[str, Any]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Archive a memory. With `into`, the memory that stands for it from now on also takes over its occurrences."""
+
+    id: int
+    reason: str = ""
+    into: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Bring an archived memory back."""
+
+    id: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Noop:
+    """The fact is known already: note that it was seen again."""
+
+    id: int
+    occurrence: Occurrence = Occurrence()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Erase a memory for good, its words in the journal included. The one decision that cannot be undone."""
+
+    id: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Revert:
+    """Put a memory back to what it was before a change: the inverse that undo is made of."""
+
+    change_id: int
+    reason: str = ""
+
+
+Decision = Add | Update | Edit | Delete | Restore | Noop | Purge | Revert
+
+
+def plain(decision: Decision) -> dict[str, Any]:
+    """A decision as JSON values, for a dry run: what would be done, to which memory, why."""
+    given = {f.name: getattr(decision, f.name) for f in fields(decision)}
+    fact = given.pop("fact", None)
+    told = {name: value for name, value in given.items() if name in ("id", "into", "reason") and value is not None}
+    return {"action": type(decision).__name__.lower(), **told, **({"text": fact.text} if fact else {})}
+
+
+#: The fields that an Edit may change.
+EDITABLE = (
+    "text", "source", "category", "kind", "confidence", "entities", "tags", "session", "agent", "visibility", "metadata",
+    "speaker", "context", "pinned",
+)  # fmt: skip
+
+
+def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
+    """The memory with these fields changed, checked like a fact; `updated_at` is the store's to set."""
+    unknown = sorted(set(changes) - set(EDITABLE))
+    if unknown:
+        hint = f"These can be changed: {', '.join(EDITABLE)}."
+        raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
+    given = dict(changes)
+    pinned = given.pop("pinned", memory.pinned)
+    if not isinstance(pinned, bool):
+        raise InvalidInput(f"pinned is {pinned!r}.", "Give true or false.")
+    if "kind" in given and "category" not in given:
+        given["category"] = ""  # a new kind brings its own category
+    checked = replace(fact_of(memory), **given)
+    same = {f.name: getattr(checked, f.name) for f in fields(Fact)}
+    return replace(memory, **same, pinned=pinned)
+
+
+def fact_of(memory: Memory) -> Fact:
+    """What the memory says, without its identity."""
+    return Fact(**{f.name: getattr(memory, f.name) for f in fields(Fact)})
+
+
+def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
+    """True when the two may be one memory as far as project, visibility and speaker go.
+
+    What is private to one agent is never merged with another's.
+    """
+    return (
+        one.source == other.source
+        and one.visibility == other.visibility
+        and one.speaker == other.speaker
+        and (one.visibility != "private" or one.agent == other.agent)
+    )
+
+
+# ── changes: what was done ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One memory's step in one changeset, as the journal keeps it."""
+
+    id: int
+    changeset: int
+    action: Action
+    memory_id: int
+    at: str
+    by: str
+    why: str
+    before: Memory | None
+    after: Memory | None
+    reason: str = ""
+
+    @property
+    def memory(self) -> Memory:
+        """The memory as the change left it; for one that it removed, as it was before."""
+        left = self.after or self.before
+        if left is None:
+            raise InvalidInput(f"Memory {self.memory_id} was purged.", "Nothing of it is kept.")
+        return left
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = {
+            name: getattr(self, name)
+            for name in ("id", "changeset", "action", "memory_id", "at", "by", "why", "reason")
+        }
+        plain["before"] = self.before.as_dict() if self.before else None
+        plain["after"] = self.after.as_dict() if self.after else None
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changeset:
+    """What one transaction did: who, why, when, and every change."""
+
+    id: int
+    at: str
+    by: str
+    why: str
+    undoes: int | None = None
+    undone_by: int | None = None
+    changes: tuple[Change, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by")}
+        plain["changes"] = [change.as_dict() for change in self.changes]
+        return plain
+
+
+# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which memories are meant. Empty fields do not narrow; archived memories are left out unless asked for."""
+
+    source: str | None = None  # exactly this source
+    source_prefix: str = ""  # this source and what lies below it, by whole path segments
+    category: str = ""
+    kind: str = ""
+    method: str = ""
+    tags: tuple[str, ...] = ()  # all of them
+    session: str = ""
+    agent: str = ""
+    visibility: tuple[str, ...] = ()  # any of them
+    since: str = ""
+    until: str = ""
+    pinned: bool | None = None
+    include_archived: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
+            if getattr(self, name):
+                _one_of(getattr(self, name), known, name)
+        for name in ("source_prefix", "session", "agent"):
+            checked_text(getattr(self, name), name, MAX_LABEL)
+        if self.source is not None:
+            checked_text(self.source, "source", MAX_LABEL)
+        _fill(self, "tags", _labels(self.tags, "tags"))
+        _fill(self, "visibility", _labels(self.visibility, "visibility"))
+        for each in self.visibility:
+            _one_of(each, VISIBILITIES, "visibility")
+        for name in ("since", "until"):
+            if getattr(self, name):
+                _fill(self, name, moment(getattr(self, name)))
+
+    @property
+    def narrows(self) -> bool:
+        """True when it asks for more than "live memories" or "all memories"."""
+        return self != Scope(include_archived=self.include_archived)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is looked for. `threshold` is the least cosine similarity, `min_score` the least fused score, of any hit."""
+
+    text: str
+    k: int = 5
+    hybrid: bool = True
+    threshold: float = 0.0
+    min_score: float = 0.0
+    explain: bool = False
+    scope: Scope = Scope()
+
+    def __post_init__(self) -> None:
+        _fill(self, "text", checked_text(self.text, "query", MAX_TEXT))
+        if not self.text.strip():
+            raise InvalidInput("The query is empty.", "Say in words what to look for.")
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
+            raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
+        for name in ("threshold", "min_score"):
+            _fill(self, name, _share(getattr(self, name), name))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What a store finds: an id and a raw score, cosine or BM25 (higher is better). The core judges it."""
+
+    id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """What a store finds by words: the candidates, and how much a text would score that held every word (its idf sum)."""
+
+    candidates: tuple[Candidate, ...]
+    ideal: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why a hit is where it is: its place and its share in either ranking, and the words that matched."""
+
+    vector_rank: int | None
+    vector_share: float
+    keyword_rank: int | None
+    keyword_share: float
+    bm25: float
+    words: tuple[str, ...]
+    formula: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A memory that answers a query. `similarity` is the true cosine, `keyword` the keyword score from 0 to 1."""
+
+    memory: Memory
+    score: float
+    similarity: float
+    keyword: float
+    match_type: MatchType
+    why: Explanation | None = None
+
+    @property
+    def id(self) -> int:
+        return self.memory.id
+
+    @property
+    def text(self) -> str:
+        return self.memory.text
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = self.memory.as_dict()
+        plain.update(
+            score=round(self.score, 6),
+            similarity=round(self.similarity, 6),
+            keyword_score=round(self.keyword, 6),
+            match_type=self.match_type,
+        )
+        if self.why:
+            plain["why"] = asdict(self.why)
+        return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Novelty:
+    """Whether a text says something new; if not, the memory that says it already."""
+
+    novel: bool
+    similarity: float
+    match: Memory | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A slice of a listing; `next` is the cursor that asks for what follows, None at the end."""
+
+    memories: tuple[Memory, ...]
+    next: int | None
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """A memory was returned for a query: who asked, what, when."""
+
+    memory_id: int
+    query: str
+    caller: str
+    at: str

@@ -1,0 +1,116 @@
+"""What the core asks of the outside: a Store, an Embedder, a Clock. An adapter knows these words and nothing else of ours.
+
+The store finds and keeps; it does not judge. Scores come back raw, thresholds and fusion live above, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Retrieval, Scope
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[float32]  # one unit-length vector
+    Matrix: TypeAlias = NDArray[float32]  # one unit-length vector a row
+else:  # the words load nothing outside the standard library
+    Vector = Matrix = Any
+
+#: The time now, as UTC ISO 8601 text.
+Clock: TypeAlias = Callable[[], str]
+
+
+class Embedder(Protocol):
+    """Texts in, unit-length float32 vectors out."""
+
+    @property
+    def signature(self) -> str:
+        """Names whatever would change the vectors: provider, model, dimension, prefixes. Stored with them."""
+
+    @property
+    def dimension(self) -> int:
+        """How long a vector is. May have to ask the provider the first time."""
+
+    @property
+    def floor(self) -> float:
+        """The cosine that unrelated texts have with this model: where similarity begins to mean something."""
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        """One row a text, in order. Raises Unavailable when the model cannot be reached, Misconfigured when missing."""
+
+
+class Store(Protocol):
+    """Keeps memories, their words, their vectors and the journal of every change; finds them again.
+
+    `apply` is the only way in which a memory's content changes. What is derived (vectors, retrieval counts) may be
+    written beside it and is not journalled, because it can be made again.
+    """
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+    ) -> Changeset:
+        """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
+
+        `vectors` holds, by the place of a decision, the vector of the text that it brings. An unknown id is NotFound,
+        a Revert of something that has changed since is Conflict; either leaves the store as it was.
+        """
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        """The memories with these ids, archived ones too, in the order asked; unknown ids are passed over."""
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+        """The newest memories of the scope whose id is below `after`, and how many the scope has in all."""
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        """The k memories of the scope with the highest cosine, best first, then those of `also` not among them."""
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        """The k memories of the scope with the highest BM25 for any of the words, best first; half weight for context.
+
+        In a large store the commonest of the words may be left out. Words are taken as they are: no operators.
+        """
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        """Which of the words each of these memories holds, by the rules of `matching`."""
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        """The ids of the scope's memories that say exactly this, but for case and white space."""
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        """Each pair of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
+
+    def history(self, memory_id: int) -> list[Change]:
+        """Every change of this memory and of those it came from or went into, oldest first."""
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        """What that transaction did. NotFound when there was none."""
+
+    def changesets(self, limit: int) -> list[Changeset]:
+        """The newest changesets, without their changes."""
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        """Log these and move the memories' retrieval counts."""
+
+    def unembedded(self, limit: int) -> list[Memory]:
+        """Memories that have no vector yet, oldest first."""
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Give memories their vectors, where they had none."""
+
+    def sign(self, signature: str, *, anew: bool = False) -> None:
+        """Bind the store to an embedder. Another one than before is an EmbedderMismatch; `anew` drops the old vectors."""
+
+    def stats(self) -> dict[str, Any]:
+        """Counts: memories by state, category, kind and source, changesets, vectors, size on disk."""
+
+    def close(self) -> None:
+        """Let go of the files. Further calls fail."""

@@ -1,0 +1,66 @@
+"""Which memories were returned, for what and to whom: noted off the request's path, in batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from cofio.errors import CofioError
+from cofio.model import Hit, Retrieval
+from cofio.ports import Clock, Store
+
+_log = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds between two batches
+_QUERY_CHARACTERS = 500
+_MOST_WAITING = 50_000  # beyond that the oldest are let go: a log may not eat the memory
+
+
+class RetrievalLog:
+    """A buffer that a background thread empties into the store; reading counts empties it first."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._waiting: list[Retrieval] = []
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def note(self, hits: Sequence[Hit], query: str, caller: str) -> None:
+        """Remember that these were returned. Costs the caller an append."""
+        if not hits:
+            return
+        at, asked = self._clock(), query[:_QUERY_CHARACTERS]
+        with self._lock:
+            self._waiting.extend(Retrieval(hit.id, asked, caller, at) for hit in hits)
+            del self._waiting[:-_MOST_WAITING]
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="cofio-retrievals", daemon=True)
+                self._thread.start()
+
+    def flush(self) -> None:
+        """Write what waits, now."""
+        with self._writing:
+            with self._lock:
+                batch, self._waiting = self._waiting, []
+            if batch:
+                self._store.note(batch)
+
+    def close(self) -> None:
+        """Write what waits and stop."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._flush_or_tell()
+
+    def _run(self) -> None:
+        while not self._closing.wait(_EVERY):
+            self._flush_or_tell()
+
+    def _flush_or_tell(self) -> None:
+        try:
+            self.flush()
+        except CofioError as error:
+            _log.warning("retrievals could not be noted: %s", error)

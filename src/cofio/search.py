@@ -1,0 +1,224 @@
+"""The way out: candidates from the store, judged and fused into hits.
+
+A hit's score does not depend on what else was found: the cosine counts from where similarity begins to mean something
+with this embedder, BM25 as a share of what a text holding every word would get. So a threshold means the same for every
+query. Weights come from `evals/fusion.py` (docs/explanation/search.md has the table).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query
+from cofio.ports import Store, Vector
+from cofio.wording import telling, words
+
+DEPTH = 100  # candidates that either ranking brings
+VECTOR_WEIGHT = 0.55
+NAMED_SPEAKER = 0.05  # the query names who said it
+NAMED_DATE = 0.10  # the query names the day; half for the month alone
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A candidate with both of its shares."""
+
+    id: int
+    similarity: float
+    vector: float
+    keyword: float
+    bm25: float
+    fused: float
+
+
+def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
+    """The memories that answer the query, best first; at most k, none below the thresholds."""
+    depth = max(DEPTH, 2 * query.k)
+    looked_for = telling(query.text) if query.hybrid else []
+    matching = store.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
+    near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
+    judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
+    named = _Named.by(query.text)
+    ranked = sorted(
+        ((each, memory, *named.bonus(memory)) for each, memory in _contenders(judged, query, store)),
+        key=lambda row: (-row[0].fused - row[2], -row[0].id),
+    )[: query.k]
+    kept = [_hit(each, memory, bonus) for each, memory, bonus, _ in ranked if each.fused + bonus >= query.min_score]
+    if not query.explain:
+        return kept
+    reasons = {each.id: named_reasons for each, _, _, named_reasons in ranked}
+    return _explained(kept, near[:depth], matching, looked_for, reasons, store, floor)
+
+
+def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
+    """Both rankings on one scale from 0 to 1, and their weighted sum."""
+    cosines = {each.id: each.score for each in near}
+    scores = {each.id: each.score for each in matching.candidates}
+    judged = []
+    for each in cosines.keys() | scores.keys():
+        cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
+        vector = min(1.0, max(0.0, (cosine - floor) / (1.0 - floor)))
+        keyword = bm25 / (bm25 + matching.ideal) if bm25 > 0 else 0.0
+        judged.append(_Judged(each, cosine, vector, keyword, bm25, weight * vector + (1.0 - weight) * keyword))
+    return judged
+
+
+def merge_hybrid_results(
+    vector: Sequence[tuple[int, float]],
+    keyword: Sequence[tuple[int, float]],
+    *,
+    vector_weight: float = 0.7,
+    text_weight: float = 0.3,
+    max_results: int = 6,
+    min_score: float = 0.35,
+) -> list[tuple[int, float, MatchType]]:
+    """(id, score, match type) by a plain weighted sum of two lists of (id, score), keyword scores from 0 to 1.
+
+    The arithmetic that other tools agree on, as a function; the service's own search weighs as `judge` does.
+    """
+    near, matched = dict(vector), dict(keyword)
+    merged: list[tuple[int, float, MatchType]] = []
+    for each in near.keys() | matched.keys():
+        by_vector, by_words = near.get(each, 0.0), matched.get(each, 0.0)
+        score = vector_weight * by_vector + text_weight * by_words
+        if score >= min_score:
+            merged.append((each, score, _match_type(by_vector, by_words)))
+    return sorted(merged, key=lambda row: (-row[1], row[0]))[:max_results]
+
+
+def _contenders(judged: Sequence[_Judged], query: Query, store: Store) -> list[tuple[_Judged, Memory]]:
+    """Those that pass the threshold and could still be among the k once the query's names and dates are counted."""
+    passing = sorted((each for each in judged if each.similarity >= query.threshold), key=lambda each: -each.fused)
+    if len(passing) > query.k:
+        within_reach = passing[query.k - 1].fused - NAMED_SPEAKER - NAMED_DATE
+        passing = [each for each in passing if each.fused >= within_reach]
+    memories = {memory.id: memory for memory in store.get([each.id for each in passing])}
+    return [(each, memories[each.id]) for each in passing if each.id in memories]
+
+
+def _hit(judged: _Judged, memory: Memory, bonus: float) -> Hit:
+    return Hit(
+        memory=memory,
+        score=min(1.0, judged.fused + bonus),
+        similarity=judged.similarity,
+        keyword=judged.keyword,
+        match_type=_match_type(judged.vector, judged.keyword),
+    )
+
+
+def _match_type(by_vector: float, by_words: float) -> MatchType:
+    if by_words > 0:
+        return "hybrid" if by_vector > 0 else "keyword"
+    return "vector"
+
+
+# ── names and dates in the query ──────────────────────────────────────────────────────────────────────────────────────
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        "january jan/february feb/march mar/april apr/may/june jun/july jul/august aug/september sep sept/october oct"
+        "/november nov/december dec".split("/"),
+        start=1,
+    )
+    for name in names.split()
+}
+_ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
+_MODAL = re.compile(r"\bmay\b")  # "you may": no month unless a number stands beside it
+_MAY_DATE = re.compile(
+    r"\bmay,? \d|\d(?:st|nd|rd|th)?(?: of)? may\b|\b(?:in|of|since|until|last|this|next|by|during) may\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """Whom and which dates a query names."""
+
+    words: frozenset[str]
+    months: frozenset[int]
+    days: frozenset[int]
+    years: frozenset[int]
+
+    @classmethod
+    def by(cls, text: str) -> _Named:
+        plain = text.lower()
+        found = [word.removesuffix("'s") for word in words(text)]
+        months = {_MONTHS[word] for word in found if word in _MONTHS}
+        if _MODAL.search(text) and not _MAY_DATE.search(plain):
+            months.discard(5)
+        years = {int(word) for word in found if re.fullmatch(r"(?:19|20)\d\d", word)}
+        days = {int(m.group(1)) for word in found if (m := re.fullmatch(r"(\d{1,2})(?:st|nd|rd|th)?", word))}
+        for year, month, day in _ISO_DATE.findall(text):
+            years.add(int(year))
+            months.add(int(month))
+            days.update([int(day)] if day else [])
+        return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
+
+    def bonus(self, memory: Memory) -> tuple[float, tuple[str, ...]]:
+        """What the memory gains by being named, and why."""
+        gained, reasons = 0.0, []
+        if memory.speaker and self.words.intersection(memory.speaker.lower().split()):
+            gained += NAMED_SPEAKER
+            reasons.append(f"{NAMED_SPEAKER:.2f} because {memory.speaker} is named")
+        if self.months and (share := self._of_date(memory.created_at)):
+            gained += NAMED_DATE * share
+            reasons.append(f"{NAMED_DATE * share:.2f} because {memory.created_at[:10]} is named")
+        return gained, tuple(reasons)
+
+    def _of_date(self, created_at: str) -> float:
+        when = date.fromisoformat(created_at[:10])
+        if when.month not in self.months or (self.years and when.year not in self.years):
+            return 0.0
+        if self.days:
+            return 1.0 if when.day in self.days else 0.0
+        return 0.5
+
+
+# ── explanations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explained(
+    kept: Sequence[Hit],
+    near: Sequence[Candidate],
+    matching: Matching,
+    looked_for: Sequence[str],
+    reasons: Mapping[int, tuple[str, ...]],
+    store: Store,
+    floor: float,
+) -> list[Hit]:
+    by_vector = {each.id: place for place, each in enumerate(near, start=1)}
+    by_words = {each.id: place for place, each in enumerate(matching.candidates, start=1)}
+    bm25 = {each.id: each.score for each in matching.candidates}
+    held = store.holding(looked_for, [hit.id for hit in kept]) if looked_for else {}
+    weight = VECTOR_WEIGHT if looked_for else 1.0
+    explained = []
+    for hit in kept:
+        share = min(1.0, max(0.0, (hit.similarity - floor) / (1.0 - floor)))
+        parts = [f"{weight:.2f} × {share:.3f} (cosine {hit.similarity:.3f}, counted from {floor:.2f})"]
+        if hit.keyword:
+            parts.append(
+                f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25[hit.id]:.2f}, {matching.ideal:.2f} is half)"
+            )
+        why = Explanation(
+            vector_rank=by_vector.get(hit.id),
+            vector_share=weight * share,
+            keyword_rank=by_words.get(hit.id),
+            keyword_share=(1 - weight) * hit.keyword,
+            bm25=bm25.get(hit.id, 0.0),
+            words=tuple(held.get(hit.id, ())),
+            formula=f"{hit.score:.3f} = " + " + ".join([*parts, *reasons.get(hit.id, ())]),
+        )
+        explained.append(
+            Hit(
+                memory=hit.memory,
+                score=hit.score,
+                similarity=hit.similarity,
+                keyword=hit.keyword,
+                match_type=hit.match_type,
+                why=why,
+            )
+        )
+    return explained

@@ -1,0 +1,203 @@
+"""Settings: the only module that reads the environment and the configuration file.
+
+Flags win over variables, variables over `config.toml` in the home, and that over the defaults. Every setting says what
+it is for; the settings page of the docs is made from here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cofio.errors import Misconfigured
+
+
+def _setting(default: Any, variable: str, says: str, *aliases: str, secret: bool = False) -> Any:
+    names = (variable, *aliases)
+    return field(default=default, metadata={"variables": names, "says": says, "secret": secret})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set, with where each value came from."""
+
+    home: Path = _setting(Path("~/.cofio"), "COFIO_HOME", "The folder for the store, the model and config.toml.")
+    store: str = _setting(
+        "", "COFIO_STORE", "Where memories are kept: sqlite:///PATH. By default cofio.db in the home."
+    )
+    embedder: str = _setting("local", "COFIO_EMBEDDER", "What makes vectors: local, openai:MODEL or ollama:MODEL.")
+    embedder_url: str = _setting(
+        "", "COFIO_EMBEDDER_URL", "The base URL of a remote embedder, when not its own default."
+    )
+    embedder_key: str = _setting(
+        "", "COFIO_EMBEDDER_KEY", "The key of a remote embedder.", "OPENAI_API_KEY", secret=True
+    )
+    embedder_dimension: int = _setting(
+        0, "COFIO_EMBEDDER_DIMENSION", "Ask a remote embedder for this many dimensions; 0 takes what it gives."
+    )
+    model_download: bool = _setting(
+        True, "COFIO_MODEL_DOWNLOAD", "Whether the local model may be downloaded from the model hub when it is missing."
+    )
+    host: str = _setting("127.0.0.1", "COFIO_HOST", "The address that the service listens on.")
+    port: int = _setting(8900, "COFIO_PORT", "The port that the service listens on.")
+    url: str = _setting("", "COFIO_URL", "The service that clients talk to, when it is not the local one.", "FAISS_URL")
+    api_key: str = _setting(
+        "", "COFIO_API_KEY", "The key that clients must send as X-API-Key; none is needed when empty.", "FAISS_API_KEY",
+        secret=True,
+    )  # fmt: skip
+    allowed_hosts: str = _setting(
+        "", "COFIO_ALLOWED_HOSTS", "Further names under which the service may be called, with commas between them."
+    )
+    max_body: int = _setting(8_388_608, "COFIO_MAX_BODY", "The largest request body that is taken, in bytes.")
+    dedup_threshold: float = _setting(
+        0.90, "COFIO_DEDUP_THRESHOLD", "The cosine from which a fact may be a duplicate of a memory."
+    )
+    novelty_threshold: float = _setting(
+        0.88, "COFIO_NOVELTY_THRESHOLD", "The cosine from which a fact may be known already, for is-novel."
+    )
+    log_level: str = _setting("info", "COFIO_LOG_LEVEL", "How much the service logs: debug, info, warning or error.")
+    origins: Mapping[str, str] = field(default_factory=dict, metadata={})
+
+    @classmethod
+    def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+        """The settings in force, from flags (None means not given), variables and the file in the home."""
+        given = {name: value for name, value in (flags or {}).items() if value is not None}
+        around = os.environ if environ is None else environ
+        home = _path(given.get("home") or around.get("COFIO_HOME") or "~/.cofio")
+        written = _read(home / "config.toml")
+        values: dict[str, Any] = {"home": home}
+        origins: dict[str, str] = {"home": _origin_of_home(given, around)}
+        for each in settable():
+            if each.name == "home":
+                continue
+            found = _found(each.name, each.metadata["variables"], given, around, written, home)
+            values[each.name] = _typed(each.name, found[0], type(each.default)) if found else each.default
+            origins[each.name] = found[1] if found else "default"
+        values["store"] = values["store"] or f"sqlite://{home / 'cofio.db'}"
+        return cls(**values, origins=origins)._checked()
+
+    def _checked(self) -> Settings:
+        for name in ("dedup_threshold", "novelty_threshold"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
+        if not 0 <= self.port <= 65535:
+            raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
+        return self
+
+    @property
+    def store_path(self) -> Path:
+        """The file of an embedded store. `sqlite:///PATH`, `sqlite:////PATH` and a plain path mean the same."""
+        scheme, found, rest = self.store.partition("://")
+        if not found:
+            return _path(self.store)
+        if scheme != "sqlite" or not rest.strip("/"):
+            raise Misconfigured(f"The store {self.store!r} is not an SQLite file.", "Give sqlite:///PATH.")
+        path = re.sub("^/+", "/", rest)
+        return _path(path[1:] if path.startswith("/~") else path)
+
+    @property
+    def service_url(self) -> str:
+        """Where clients find the service."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
+        return (self.url or f"http://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
+
+    def shown(self, name: str) -> str:
+        """The value as it may be shown: secrets are masked."""
+        value = getattr(self, name)
+        secret = self.__dataclass_fields__[name].metadata["secret"]
+        return ("•" * 8 if value else "") if secret else str(value)
+
+
+def settable() -> list[Any]:
+    """The fields that a person can set, in order."""
+    return [each for each in fields(Settings) if each.metadata]
+
+
+def write(home: Path, name: str, value: str) -> Path:
+    """Put one setting into the home's config.toml and leave every other line as it is; the file's path."""
+    known = {each.name: each for each in settable()}
+    if name not in known or name == "home":
+        raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(known)}.")
+    typed = _typed(name, value, type(known[name].default))
+    line = f"{name} = {_toml(typed)}"
+    path = home / "config.toml"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
+    text = pattern.sub(lambda _: line, text) if pattern.search(text) else _with_line(text, line)
+    home.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)  # keys may stand in it
+    path.write_text(text, encoding="utf-8")
+    _read(path)
+    return path
+
+
+def _with_line(text: str, line: str) -> str:
+    return f"{text.rstrip()}\n{line}\n".lstrip()
+
+
+def _found(
+    name: str,
+    variables: tuple[str, ...],
+    given: Mapping[str, Any],
+    around: Mapping[str, str],
+    written: Mapping[str, Any],
+    home: Path,
+) -> tuple[Any, str] | None:
+    if name in given:
+        return given[name], "flag"
+    for variable in variables:
+        if around.get(variable):
+            return around[variable], variable
+    return (written[name], str(home / "config.toml")) if name in written else None
+
+
+def _origin_of_home(given: Mapping[str, Any], around: Mapping[str, str]) -> str:
+    if given.get("home"):
+        return "flag"
+    return "COFIO_HOME" if around.get("COFIO_HOME") else "default"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        written = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Misconfigured(f"{path} cannot be read: {error}.", "Mend the file, or move it away.") from error
+    known = {each.name for each in settable()} - {"home"}
+    if unknown := sorted(written.keys() - known):
+        raise Misconfigured(f"{path} sets {', '.join(unknown)}.", f"It may set: {', '.join(sorted(known))}.")
+    return written
+
+
+def _typed(name: str, value: Any, kind: type) -> Any:
+    try:
+        if kind is bool:
+            return value if isinstance(value, bool) else _TRUTH[str(value).strip().lower()]
+        if isinstance(value, bool) or (kind is str and not isinstance(value, str)):
+            raise ValueError(name)
+        return kind(value.strip() if isinstance(value, str) else value)
+    except (KeyError, ValueError, TypeError) as error:
+        wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
+        raise Misconfigured(f"{name} is {value!r}.", f"Give {wanted}.") from error
+
+
+_TRUTH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _path(value: str | Path) -> Path:
+    return Path(value).expanduser().absolute()

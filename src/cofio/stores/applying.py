@@ -1,0 +1,296 @@
+"""How decisions become changes: the one place that knows what each decision does to the rows.
+
+A store brings `Rows`, the few things that can be done to its tables inside one transaction. Everything that must be the
+same in every store (what is journalled, what an undo restores, what a purge erases) is written here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.model import (
+    Action,
+    Add,
+    Change,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Memory,
+    Noop,
+    Occurrence,
+    Purge,
+    Restore,
+    Revert,
+    Update,
+    edited,
+)
+from cofio.stores.rows import state
+
+_FACT_FIELDS = tuple(f.name for f in fields(Fact))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A line of the journal: what one memory was before a change."""
+
+    id: int = 0
+    changeset: int
+    memory_id: int
+    action: Action
+    reason: str = ""
+    before: Memory | None = None
+    vector: bytes | None = None  # the one that the change replaced or removed
+    occurrence: Occurrence | None = None
+    erased: bool = False
+
+
+class Rows(Protocol):
+    """What a transaction can do to the tables."""
+
+    def load(self, memory_id: int) -> Memory | None: ...
+    def insert(self, memory: Memory) -> int:
+        """The id: a new one when the memory's is 0."""
+
+    def save(self, memory: Memory) -> None: ...
+    def remove(self, memory_id: int) -> None: ...
+    def vector(self, memory_id: int) -> bytes | None: ...
+    def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
+    def twin(self, fact: Fact) -> int | None:
+        """The live memory that says exactly this in the same place."""
+
+    def record(self, entry: Entry) -> int: ...
+    def recorded(self, change_id: int) -> Entry | None: ...
+    def next_recorded(self, entry: Entry) -> Entry | None:
+        """The following change of the same memory."""
+
+    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
+    def unsee(self, change_id: int) -> bool:
+        """True when that change had noted a sighting, which is now gone."""
+
+    def erase(self, memory_id: int) -> None:
+        """Remove its words from the journal, the retrieval log and the memories that came after it."""
+
+
+class Applying:
+    """The work of one transaction: `do` each decision, in order."""
+
+    def __init__(self, rows: Rows, *, changeset: int, at: str, by: str, why: str) -> None:
+        self._rows = rows
+        self._changeset = changeset
+        self._at, self._by, self._why = at, by, why
+
+    def all(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[Change]:
+        """Every change, in the order of the decisions."""
+        return [change for place, each in enumerate(decisions) for change in self.do(each, vectors.get(place))]
+
+    def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
+        """What the decision changed: one memory, or two where one takes the other's place."""
+        match decision:
+            case Add():
+                return self._add(decision, vector)
+            case Update():
+                return self._update(decision, vector)
+            case Edit():
+                return [self._edit(decision, vector)]
+            case Delete():
+                return self._delete(decision)
+            case Restore():
+                return [self._restore(decision)]
+            case Noop():
+                return [self._see_again(decision.id, decision.occurrence, decision.reason)]
+            case Purge():
+                return [self._purge(decision)]
+            case Revert():
+                return self._revert(decision)
+
+    def _add(self, decision: Add, vector: bytes | None) -> list[Change]:
+        fact = decision.fact
+        twin = self._rows.twin(fact) if decision.unless_known else None
+        first = (
+            self._see_again(twin, _sighting(fact), "said before") if twin else self._keep(fact, vector, decision.reason)
+        )
+        return [first, *(self._see_again(first.memory_id, each, "said again") for each in decision.again)]
+
+    def _keep(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
+        values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
+        values["created_at"] = fact.created_at or self._at
+        lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text} if old else {}
+        memory = Memory(id=0, **values, **lineage, updated_at=values["created_at"])
+        memory = replace(memory, id=self._rows.insert(memory))
+        self._rows.set_vector(memory.id, vector)
+        return self._record("update" if old else "add", memory.id, None, memory, reason)
+
+    def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
+        old = self._live(decision.id)
+        written = self._keep(decision.fact, vector, decision.reason, old)  # first the new, then the old goes
+        gone = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=written.memory_id)
+        return [written, self._save("delete", old, gone, decision.reason)]
+
+    def _edit(self, decision: Edit, vector: bytes | None) -> Change:
+        before = self._existing(decision.id)
+        after = replace(edited(before, decision.fields), updated_at=self._at)
+        replaced = self._rows.vector(before.id) if vector is not None else None
+        if vector is not None:
+            self._rows.set_vector(before.id, vector)
+        return self._save("edit", before, after, decision.reason, vector=replaced)
+
+    def _delete(self, decision: Delete) -> list[Change]:
+        before = self._live(decision.id)
+        if decision.into is None:
+            gone = replace(before, archived_at=self._at, updated_at=self._at)
+            return [self._save("delete", before, gone, decision.reason)]
+        if decision.into == decision.id:
+            raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
+        heir = self._live(decision.into)
+        gone = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
+        richer = replace(heir, occurrences=heir.occurrences + before.occurrences)
+        changed = self._save("delete", before, gone, decision.reason)
+        return [changed, self._save("noop", heir, richer, f"stands for memory {before.id} too")]
+
+    def _restore(self, decision: Restore) -> Change:
+        before = self._existing(decision.id)
+        if not before.archived:
+            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to bring back.")
+        after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
+        return self._save("restore", before, after, decision.reason)
+
+    def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
+        before = self._existing(memory_id)
+        seen = replace(occurrence, at=occurrence.at or self._at)
+        after = replace(before, occurrences=before.occurrences + 1)
+        change = self._save("noop", before, after, reason, occurrence=seen)
+        self._rows.see(memory_id, change.id, seen)
+        return change
+
+    def _purge(self, decision: Purge) -> Change:
+        self._existing(decision.id)
+        self._rows.remove(decision.id)
+        change = self._record("purge", decision.id, None, None, decision.reason)
+        self._rows.erase(decision.id)  # its own line included: what is left says that it was, not what it said
+        return change
+
+    def _revert(self, decision: Revert) -> list[Change]:
+        entry = self._rows.recorded(decision.change_id)
+        if entry is None:
+            raise NotFound(f"There is no change {decision.change_id}.")
+        if entry.action == "purge":
+            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is for good; nothing of it is kept.")
+        if entry.erased:
+            return []  # purged since: there is nothing to bring back, and nothing to take away
+        current = self._rows.load(entry.memory_id)
+        self._refuse_if_changed_since(entry, current)
+        replaced = self._put_back(entry, current)
+        change = self._record(
+            "revert",
+            entry.memory_id,
+            current,
+            entry.before,
+            decision.reason,
+            vector=replaced,
+            occurrence=entry.occurrence,
+        )
+        if entry.occurrence and not self._rows.unsee(entry.id) and entry.before:
+            self._rows.see(entry.memory_id, change.id, entry.occurrence)
+        return [change]
+
+    def _put_back(self, entry: Entry, current: Memory | None) -> bytes | None:
+        """The vector that had to make way for the old one."""
+        if entry.before is None:
+            removed = self._rows.vector(entry.memory_id)
+            self._rows.remove(entry.memory_id)
+            return removed
+        if current is None:
+            self._rows.insert(entry.before)
+            self._rows.set_vector(entry.memory_id, entry.vector)
+            return None
+        self._rows.save(entry.before)
+        if entry.before.text == current.text and entry.before.speaker == current.speaker:
+            return None
+        replaced = self._rows.vector(entry.memory_id)
+        self._rows.set_vector(entry.memory_id, entry.vector)
+        return replaced
+
+    def _refuse_if_changed_since(self, entry: Entry, current: Memory | None) -> None:
+        later = self._rows.next_recorded(entry)
+        if later is None:
+            return
+        left = later.before and state(later.before)
+        if left != (current and state(current)):
+            hint = f"Undo changeset {later.changeset} first; cofio history {entry.memory_id} shows them all."
+            raise Conflict(f"Memory {entry.memory_id} was changed again by changeset {later.changeset}.", hint)
+
+    def _save(
+        self,
+        action: Action,
+        before: Memory,
+        after: Memory,
+        reason: str,
+        *,
+        vector: bytes | None = None,
+        occurrence: Occurrence | None = None,
+    ) -> Change:
+        self._rows.save(after)
+        return self._record(action, before.id, before, after, reason, vector=vector, occurrence=occurrence)
+
+    def _record(
+        self,
+        action: Action,
+        memory_id: int,
+        before: Memory | None,
+        after: Memory | None,
+        reason: str,
+        *,
+        vector: bytes | None = None,
+        occurrence: Occurrence | None = None,
+    ) -> Change:
+        entry = Entry(
+            changeset=self._changeset,
+            memory_id=memory_id,
+            action=action,
+            reason=reason,
+            before=before,
+            vector=vector,
+            occurrence=occurrence,
+        )
+        return as_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
+
+    def _existing(self, memory_id: int) -> Memory:
+        memory = self._rows.load(memory_id)
+        if memory is None:
+            raise NotFound(
+                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+            )
+        return memory
+
+    def _live(self, memory_id: int) -> Memory:
+        memory = self._existing(memory_id)
+        if memory.archived:
+            hint = (
+                f"Memory {memory.superseded_by} took its place." if memory.superseded_by else "It can be brought back."
+            )
+            raise Conflict(f"Memory {memory_id} is archived.", hint)
+        return memory
+
+
+def as_change(entry: Entry, after: Memory | None, at: str, by: str, why: str) -> Change:
+    """The journal's line as the word that the rest of cofio reads."""
+    return Change(
+        id=entry.id,
+        changeset=entry.changeset,
+        action=entry.action,
+        memory_id=entry.memory_id,
+        at=at,
+        by=by,
+        why=why,
+        before=entry.before,
+        after=after,
+        reason=entry.reason,
+    )
+
+
+def _sighting(fact: Fact) -> Occurrence:
+    return Occurrence(fact.agent, fact.session, fact.created_at)

@@ -1,0 +1,66 @@
+"""A memory as a row of a table, and as the JSON that the journal keeps. Shared by every SQL store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from cofio.model import Memory, Occurrence
+from cofio.wording import fingerprint
+
+COLUMNS = tuple(f.name for f in fields(Memory))
+#: Written by the retrieval log alone: not journalled, and not part of what an undo compares.
+COUNTED = ("retrieval_count", "last_retrieved_at")
+_JSON = ("entities", "tags", "metadata")
+_AT = {name: place for place, name in enumerate(COLUMNS)}
+_ENTITIES, _TAGS, _METADATA, _PINNED = (_AT[name] for name in ("entities", "tags", "metadata", "pinned"))
+
+
+def to_memory(row: Sequence[Any]) -> Memory:
+    """The memory of a row that was selected with COLUMNS."""
+    values = list(row)
+    values[_ENTITIES] = tuple(json.loads(row[_ENTITIES])) if row[_ENTITIES] != "[]" else ()
+    values[_TAGS] = tuple(json.loads(row[_TAGS])) if row[_TAGS] != "[]" else ()
+    values[_METADATA] = json.loads(row[_METADATA]) if row[_METADATA] != "{}" else {}
+    values[_PINNED] = bool(row[_PINNED])
+    return Memory(**dict(zip(COLUMNS, values, strict=True)))
+
+
+def to_row(memory: Memory) -> dict[str, Any]:
+    """The values of a row, by column, with the fingerprint."""
+    row = {name: getattr(memory, name) for name in COLUMNS}
+    for name in _JSON:
+        row[name] = as_json(row[name])
+    row["pinned"] = int(memory.pinned)
+    row["fingerprint"] = fingerprint(memory.text)
+    return row
+
+
+def state(memory: Memory) -> dict[str, Any]:
+    """What the journal keeps and an undo compares: everything but the retrieval counts."""
+    return {name: value for name, value in memory.as_dict().items() if name not in (*COUNTED, "timestamp")}
+
+
+def to_json(memory: Memory) -> str:
+    return as_json(state(memory))
+
+
+def from_json(written: str) -> Memory:
+    return Memory.from_dict(json.loads(written))
+
+
+def occurrence_json(occurrence: Occurrence) -> str:
+    return as_json([occurrence.agent, occurrence.session, occurrence.at])
+
+
+def occurrence_from(written: str) -> Occurrence:
+    return Occurrence(*json.loads(written))
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON with text as it is."""
+    if isinstance(value, tuple):
+        value = list(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,166 @@
+-- Named queries of the embedded store; the server store has the same names in its own dialect.
+-- {where} is a condition over memories made from a Scope, {ids} a list of placeholders.
+
+-- name: get_meta
+SELECT value FROM meta WHERE name = :name;
+
+-- name: set_meta
+INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: state
+SELECT coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT value FROM meta WHERE name = 'vectors'), '0');
+
+-- name: get_memory
+SELECT {columns} FROM memories WHERE id = ?;
+
+-- name: get_memories
+SELECT {columns} FROM memories WHERE id IN ({ids});
+
+-- name: page
+SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: count
+SELECT count(*) FROM memories WHERE {where};
+
+-- name: among
+SELECT id FROM memories WHERE id IN ({ids}) AND {where};
+
+-- name: ids_of
+SELECT id FROM memories WHERE {where};
+
+-- name: known
+SELECT id FROM memories WHERE fingerprint = :fingerprint AND {where} ORDER BY id;
+
+-- name: twin
+SELECT id FROM memories
+WHERE fingerprint = :fingerprint AND archived_at IS NULL AND source = :source AND visibility = :visibility
+    AND speaker = :speaker AND (visibility <> 'private' OR agent = :agent)
+ORDER BY id LIMIT 1;
+
+-- name: insert_memory
+INSERT INTO memories ({columns}, fingerprint) VALUES ({values});
+
+-- name: save_memory
+UPDATE memories SET
+    text = :text, source = :source, category = :category, kind = :kind, confidence = :confidence, method = :method,
+    entities = :entities, tags = :tags, session = :session, agent = :agent, visibility = :visibility,
+    metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
+    pinned = :pinned, archived_at = :archived_at, supersedes = :supersedes, superseded_by = :superseded_by,
+    previous_text = :previous_text, occurrences = :occurrences, fingerprint = :fingerprint
+WHERE id = :id;
+
+-- name: remove_memory
+DELETE FROM memories WHERE id = ?;
+
+-- name: get_vector
+SELECT vector FROM vectors WHERE memory_id = ?;
+
+-- name: set_vector
+INSERT INTO vectors (memory_id, vector) VALUES (?, ?) ON CONFLICT (memory_id) DO UPDATE SET vector = excluded.vector;
+
+-- name: drop_vector
+DELETE FROM vectors WHERE memory_id = ?;
+
+-- name: drop_vectors
+DELETE FROM vectors;
+
+-- name: forget_old_vectors
+UPDATE changes SET vector = NULL WHERE vector IS NOT NULL;
+
+-- name: all_vectors
+SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories m ON m.id = v.memory_id;
+
+-- name: changed_vectors
+SELECT c.memory_id, v.vector, m.archived_at IS NULL
+FROM (SELECT DISTINCT memory_id FROM changes WHERE changeset_id > ?) c
+LEFT JOIN memories m ON m.id = c.memory_id
+LEFT JOIN vectors v ON v.memory_id = c.memory_id;
+
+-- name: unembedded
+SELECT {columns} FROM memories WHERE id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT ?;
+
+-- name: frequency
+SELECT count(*) FROM words WHERE words MATCH ?;
+
+-- name: matching
+SELECT rowid, -bm25(words, 1.0, 0.5, 1.0) AS score FROM words WHERE words MATCH :match ORDER BY score DESC, rowid LIMIT :k;
+
+-- name: matching_within
+SELECT words.rowid, -bm25(words, 1.0, 0.5, 1.0) AS score FROM words JOIN memories ON memories.id = words.rowid
+WHERE words MATCH :match AND {where} ORDER BY score DESC, words.rowid LIMIT :k;
+
+-- name: holding
+SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({ids});
+
+-- name: open_changeset
+INSERT INTO changesets (at, by, why, undoes) VALUES (?, ?, ?, ?);
+
+-- name: get_changeset
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id) FROM changesets s WHERE s.id = ?;
+
+-- name: newest_changesets
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id) FROM changesets s
+ORDER BY s.id DESC LIMIT ?;
+
+-- name: record
+INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: recorded
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased FROM changes WHERE id = ?;
+
+-- name: next_recorded
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased FROM changes
+WHERE memory_id = ? AND id > ? ORDER BY id LIMIT 1;
+
+-- name: changes_of_changeset
+SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, s.at, s.by, s.why
+FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.changeset_id = ? ORDER BY c.id;
+
+-- name: changes_of_lineage
+WITH RECURSIVE
+    earlier (id) AS (SELECT ? UNION SELECT m.supersedes FROM memories m JOIN earlier e ON m.id = e.id WHERE m.supersedes IS NOT NULL),
+    lineage (id) AS (SELECT id FROM earlier UNION
+        SELECT m.id FROM memories m JOIN lineage l ON m.supersedes = l.id)
+SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, s.at, s.by, s.why
+FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id IN (SELECT id FROM lineage) ORDER BY c.id;
+
+-- name: see
+INSERT INTO occurrences (memory_id, change_id, agent, session, at) VALUES (?, ?, ?, ?, ?);
+
+-- name: unsee
+DELETE FROM occurrences WHERE change_id = ?;
+
+-- name: sightings
+SELECT agent, session, at FROM occurrences WHERE memory_id = ? ORDER BY id;
+
+-- name: erase_changes
+UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, reason = '', erased = 1 WHERE memory_id = ?;
+
+-- name: erase_retrievals
+DELETE FROM retrievals WHERE memory_id = ?;
+
+-- name: erase_previous_text
+UPDATE memories SET previous_text = NULL WHERE supersedes = ?;
+
+-- name: erase_previous_text_in_changes
+UPDATE changes SET before = json_set(before, '$.previous_text', NULL)
+WHERE before IS NOT NULL AND json_extract(before, '$.supersedes') = ?;
+
+-- name: note
+INSERT INTO retrievals (memory_id, query, caller, at) VALUES (?, ?, ?, ?);
+
+-- name: count_retrievals
+UPDATE memories SET retrieval_count = retrieval_count + ?, last_retrieved_at = max(coalesce(last_retrieved_at, ''), ?)
+WHERE id = ?;
+
+-- name: stats
+SELECT
+    (SELECT count(*) FROM memories WHERE archived_at IS NULL), (SELECT count(*) FROM memories),
+    (SELECT count(*) FROM vectors), (SELECT count(*) FROM changesets), (SELECT count(*) FROM retrievals),
+    (SELECT count(*) FROM inbox WHERE state = 'pending');
+
+-- name: stats_by
+SELECT {column}, count(*) FROM memories WHERE archived_at IS NULL GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50;
+
+-- name: tidy_words
+INSERT INTO words (words) VALUES ('optimize');

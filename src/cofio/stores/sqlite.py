@@ -1,0 +1,523 @@
+"""The embedded store: one SQLite file for rows, words, vectors and journal; the vectors searched in memory.
+
+apply ─▶ one transaction (rows + words + vectors + journal) ─▶ the index in memory follows
+nearest ─▶ has anybody written since? then catch up ─▶ index ─▶ narrowed to the scope
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
+from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, Memory, Occurrence, Retrieval, Scope
+from cofio.ports import Clock, Matrix, Vector
+from cofio.stores.applying import Applying, Entry, as_change
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import COLUMNS, from_json, occurrence_from, occurrence_json, to_json, to_memory, to_row
+from cofio.stores.sources import queries
+from cofio.stores.vectors import Vectors
+from cofio.wording import fingerprint
+
+_SQL = queries("sqlite")
+_COLUMNS = ", ".join(COLUMNS)
+_INSERT = _SQL["insert_memory"].format(
+    columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
+)
+_AT_ONCE = 500  # placeholders in one statement
+_FEW = 5_000  # memories: below this, every word of a query is searched for
+_POSTINGS = 6_000  # rows that a keyword search may have to rank in a large store
+
+
+class SqliteStore:
+    """A Store in one SQLite file."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._file = StoreFile(path)
+        self._clock = clock
+        self._index = _Index(self._file)
+        self._frequencies = _Frequencies()
+
+    # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+    ) -> Changeset:
+        at = self._clock()
+        self._refuse_other_dimensions(vectors)
+        blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
+        with self._file.writing() as connection:
+            number = self._open_changeset(connection, at, by, why, undoes)
+            applying = Applying(_Tables(connection), changeset=number, at=at, by=by, why=why)
+            changes = applying.all(decisions, blobs)
+        self._index.catch_up()
+        if any(change.action == "purge" for change in changes):
+            self._wipe()
+        return Changeset(id=number, at=at, by=by, why=why, undoes=undoes, changes=tuple(changes))
+
+    def _open_changeset(self, connection: sqlite3.Connection, at: str, by: str, why: str, undoes: int | None) -> int:
+        try:
+            return int(connection.execute(_SQL["open_changeset"], (at, by, why, undoes)).lastrowid or 0)
+        except sqlite3.IntegrityError as error:  # `undoes` is unique: a changeset is undone once
+            raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.") from error
+
+    def _refuse_other_dimensions(self, vectors: Mapping[int, Vector]) -> None:
+        index = self._index.current() if vectors else None
+        lengths = {len(vector) for vector in vectors.values()} | ({index.dimension} if index else set())
+        if len(lengths) > 1:
+            raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
+
+    def _wipe(self) -> None:
+        """After a purge: no word of it stays in the full-text segments, in free pages or in the log."""
+        with self._file.alone() as connection:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute(_SQL["tidy_words"])
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("PRAGMA secure_delete = FAST")
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        found = {memory.id: memory for memory in self._select("get_memories", ids)}
+        return [found[each] for each in ids if each in found]
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+        where, values = _where(scope)
+        last = after if after is not None else 1 << 62
+        with self._file.reading() as connection:
+            query = _SQL["page"].format(columns=_COLUMNS, where=where)
+            rows = connection.execute(query, {**values, "after": last, "limit": limit}).fetchall()
+            total = connection.execute(_SQL["count"].format(where=where), values).fetchone()[0]
+        return [to_memory(row) for row in rows], int(total)
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        index = self._index.current()
+        if index is None:
+            return []
+        ids, cosines = self._nearest_in_scope(index, vector, k, scope)
+        found = [Candidate(int(each), float(cosine)) for each, cosine in zip(ids, cosines, strict=True)]
+        missing = sorted(set(also) - {each.id for each in found})
+        return found + [Candidate(each, cosine) for each, cosine in index.cosines(vector, missing).items()]
+
+    def _nearest_in_scope(self, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
+        archived = scope.include_archived
+        if not scope.narrows:
+            return index.nearest(vector, k, archived=archived)
+        # Most scopes keep a good part of what is near: look a little further and keep what is inside. Only when that
+        # does not give k does the whole scope have to be read.
+        ids, cosines = index.nearest(vector, 8 * k + 64, archived=archived)
+        kept = self._among(ids.tolist(), scope)
+        inside = np.array([each in kept for each in ids.tolist()], dtype=bool)
+        if inside.sum() >= k or len(ids) < 8 * k + 64:
+            return ids[inside][:k], cosines[inside][:k]
+        where, values = _where(scope)
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
+        return index.nearest(vector, k, archived=archived, within=np.array([row[0] for row in rows], dtype=np.int64))
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        if not words:
+            return Matching((), 0.0)
+        with self._file.reading() as connection:
+            total = connection.execute(_SQL["count"].format(where="1")).fetchone()[0]
+            counts = self._frequencies.of(words, connection, total)
+            match = " OR ".join(_quoted(word) for word in _rarest(counts, total))
+            rows = self._match(connection, match, k, scope) if match else []
+        return Matching(tuple(Candidate(each, score) for each, score in rows), _ideal(counts, total))
+
+    def _match(self, connection: sqlite3.Connection, match: str, k: int, scope: Scope) -> list[tuple[int, float]]:
+        # As with the vectors: rank first, narrow afterwards, and join only where that starves.
+        wide = 2 * k + 32
+        rows = connection.execute(_SQL["matching"], {"match": match, "k": wide}).fetchall()
+        kept = self._among([row[0] for row in rows], scope)
+        inside = [row for row in rows if row[0] in kept]
+        if len(inside) >= k or len(rows) < wide:
+            return inside[:k]
+        where, values = _where(scope)
+        query = _SQL["matching_within"].format(where=where)
+        return connection.execute(query, {**values, "match": match, "k": k}).fetchall()
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        held: dict[int, list[str]] = {each: [] for each in ids}
+        with self._file.reading() as connection:
+            for word in words:
+                for some in _slices(ids):
+                    query = _SQL["holding"].format(ids=", ".join("?" * len(some)))
+                    for (memory_id,) in connection.execute(query, (_quoted(word), *some)):
+                        held[memory_id].append(word)
+        return held
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        where, values = _where(scope)
+        values["fingerprint"] = fingerprint(text)
+        with self._file.reading() as connection:
+            return [row[0] for row in connection.execute(_SQL["known"].format(where=where), values)]
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        within = None
+        if scope.narrows:
+            where, values = _where(scope)
+            with self._file.reading() as connection:
+                rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
+            within = np.array([row[0] for row in rows], dtype=np.int64)
+        index = self._index.current()
+        return index.pairs(threshold, within=within) if index else iter(())
+
+    def _among(self, ids: Sequence[int], scope: Scope) -> set[int]:
+        where, values = _where(scope)
+        kept: set[int] = set()
+        with self._file.reading() as connection:
+            for some in _slices(ids):
+                places = {f"id{place}": each for place, each in enumerate(some)}
+                query = _SQL["among"].format(ids=", ".join(f":{name}" for name in places), where=where)
+                kept.update(row[0] for row in connection.execute(query, {**values, **places}))
+        return kept
+
+    def _select(self, name: str, ids: Sequence[int]) -> Iterator[Memory]:
+        with self._file.reading() as connection:
+            for some in _slices(ids):
+                query = _SQL[name].format(columns=_COLUMNS, ids=", ".join("?" * len(some)))
+                yield from (to_memory(row) for row in connection.execute(query, some))
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> list[Change]:
+        with self._file.reading() as connection:
+            changes = self._changes(connection, "changes_of_lineage", memory_id)
+        if not changes:
+            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+        return changes
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        with self._file.reading() as connection:
+            row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if _fits(changeset_id) else None
+            if row is None:
+                raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            return _changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
+
+    def changesets(self, limit: int) -> list[Changeset]:
+        with self._file.reading() as connection:
+            return [_changeset(row, []) for row in connection.execute(_SQL["newest_changesets"], (limit,))]
+
+    def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
+        tables = _Tables(connection)
+        rows = connection.execute(_SQL[name], (key,)).fetchall() if _fits(key) else []
+        changes = []
+        for *columns, at, by, why in rows:
+            entry = _entry(columns)
+            later = tables.next_recorded(entry)
+            after = later.before if later else tables.load(entry.memory_id)
+            changes.append(as_change(entry, after, at, by, why))
+        return changes
+
+    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        counts = Counter(each.memory_id for each in retrievals)
+        latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
+        with self._file.writing() as connection:
+            rows = ((each.memory_id, each.query, each.caller, each.at) for each in retrievals)
+            connection.executemany(_SQL["note"], rows)
+            moved = ((counts[each], latest[each], each) for each in counts)
+            connection.executemany(_SQL["count_retrievals"], moved)
+
+    def unembedded(self, limit: int) -> list[Memory]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["unembedded"].format(columns=_COLUMNS), (limit,)).fetchall()
+        return [to_memory(row) for row in rows]
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        with self._file.writing() as connection:
+            tables = _Tables(connection)
+            for each, vector in vectors.items():
+                tables.set_vector(each, np.ascontiguousarray(vector, dtype="<f4").tobytes())
+            _new_generation(connection)
+        self._index.catch_up()
+
+    def sign(self, signature: str, *, anew: bool = False) -> None:
+        with self._file.reading() as connection:
+            known = connection.execute(_SQL["get_meta"], {"name": "signature"}).fetchone()
+        if known and known[0] == signature and not anew:
+            return
+        with self._file.writing() as connection:
+            empty = not connection.execute("SELECT EXISTS (SELECT 1 FROM vectors)").fetchone()[0]
+            if known and known[0] != signature and not (anew or empty):
+                hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+                raise EmbedderMismatch(f"The store was embedded with {known[0]}, not with {signature}.", hint)
+            connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
+            if anew:
+                connection.execute(_SQL["drop_vectors"])
+                connection.execute(_SQL["forget_old_vectors"])
+                _new_generation(connection)
+        self._index.catch_up()
+
+    def stats(self) -> dict[str, Any]:
+        with self._file.reading() as connection:
+            live, total, vectors, changesets, retrievals, pending = connection.execute(_SQL["stats"]).fetchone()
+            signature = connection.execute(_SQL["get_meta"], {"name": "signature"}).fetchone()
+            groups = {
+                f"by_{column}": dict(connection.execute(_SQL["stats_by"].format(column=column)).fetchall())
+                for column in ("category", "kind", "source", "visibility")
+            }
+        return {
+            "memories": live,
+            "archived": total - live,
+            "vectors": vectors,
+            "changesets": changesets,
+            "retrievals": retrievals,
+            "inbox_pending": pending,
+            "embedder": signature[0] if signature else None,
+            "bytes": self._file.size(),
+            **groups,
+        }
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Index:
+    """The vectors in memory, kept level with the file: own writes at once, those of other processes before a search."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._vectors: Vectors | None = None
+        self._changeset = -1
+        self._generation = ""
+
+    def current(self) -> Vectors | None:
+        """The index, level with the newest commit of any process; None while the store has no vector."""
+        with self._file.reading() as connection:
+            changeset, generation = connection.execute(_SQL["state"]).fetchone()
+        if changeset != self._changeset or generation != self._generation:
+            self.catch_up()
+        return self._vectors
+
+    def catch_up(self) -> None:
+        """Read what has changed since the last time; everything, the first time."""
+        with self._lock, self._file.reading() as connection:
+            connection.execute("BEGIN")  # the state and the vectors of one moment
+            try:
+                changeset, generation = connection.execute(_SQL["state"]).fetchone()
+                if generation != self._generation or self._changeset < 0:
+                    self._vectors = _loaded(connection)
+                elif changeset != self._changeset:
+                    self._follow(connection.execute(_SQL["changed_vectors"], (self._changeset,)))
+            finally:
+                connection.execute("COMMIT")
+            self._changeset, self._generation = changeset, generation
+
+    def _follow(self, rows: Iterable[tuple[int, bytes | None, int | None]]) -> None:
+        new: list[tuple[int, bytes, bool]] = []
+        for memory_id, blob, live in rows:
+            if blob is not None:
+                new.append((memory_id, blob, bool(live)))
+            elif self._vectors:
+                self._vectors.drop(memory_id)
+        if not new:
+            return
+        if self._vectors is None:
+            self._vectors = Vectors(len(new[0][1]) // 4)
+        ids = np.array([each for each, _, _ in new], dtype=np.int64)
+        live_flags = np.array([live for _, _, live in new], dtype=bool)
+        self._vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
+
+
+class _Frequencies:
+    """In how many memories a word stands: counted once, then remembered until the store has grown by a quarter."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[int, int]] = {}
+
+    def of(self, words: Sequence[str], connection: sqlite3.Connection, total: int) -> dict[str, int]:
+        return {word: self._count(word, connection, total) for word in words}
+
+    def _count(self, word: str, connection: sqlite3.Connection, total: int) -> int:
+        count, when = self._counts.get(word, (0, -1))
+        if when < 0 or abs(total - when) > max(20, when // 4):
+            count = int(connection.execute(_SQL["frequency"], (_quoted(word),)).fetchone()[0])
+            if len(self._counts) > 50_000:
+                self._counts.clear()
+            self._counts[word] = (count, total)
+        return count
+
+
+class _Tables:
+    """Rows for `Applying`, on one connection inside one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._run: Callable[..., sqlite3.Cursor] = connection.execute
+
+    def load(self, memory_id: int) -> Memory | None:
+        if not _fits(memory_id):
+            return None
+        row = self._run(_GET_MEMORY, (memory_id,)).fetchone()
+        return to_memory(row) if row else None
+
+    def insert(self, memory: Memory) -> int:
+        row = to_row(memory)
+        row["id"] = memory.id or None
+        return int(self._run(_INSERT, row).lastrowid or 0)
+
+    def save(self, memory: Memory) -> None:
+        self._run(_SQL["save_memory"], to_row(memory))
+
+    def remove(self, memory_id: int) -> None:
+        self._run(_SQL["remove_memory"], (memory_id,))
+
+    def vector(self, memory_id: int) -> bytes | None:
+        row = self._run(_SQL["get_vector"], (memory_id,)).fetchone()
+        return row[0] if row else None
+
+    def set_vector(self, memory_id: int, vector: bytes | None) -> None:
+        if vector is None:
+            self._run(_SQL["drop_vector"], (memory_id,))
+        else:
+            self._run(_SQL["set_vector"], (memory_id, vector))
+
+    def twin(self, fact: Fact) -> int | None:
+        values = {name: getattr(fact, name) for name in ("source", "visibility", "speaker", "agent")}
+        row = self._run(_SQL["twin"], {**values, "fingerprint": fingerprint(fact.text)}).fetchone()
+        return row[0] if row else None
+
+    def record(self, entry: Entry) -> int:
+        before = to_json(entry.before) if entry.before else None
+        seen = occurrence_json(entry.occurrence) if entry.occurrence else None
+        head = (entry.changeset, entry.memory_id, entry.action, entry.reason)
+        return int(self._run(_SQL["record"], (*head, before, entry.vector, seen, int(entry.erased))).lastrowid or 0)
+
+    def recorded(self, change_id: int) -> Entry | None:
+        row = self._run(_SQL["recorded"], (change_id,)).fetchone()
+        return _entry(row) if row else None
+
+    def next_recorded(self, entry: Entry) -> Entry | None:
+        row = self._run(_SQL["next_recorded"], (entry.memory_id, entry.id)).fetchone()
+        return _entry(row) if row else None
+
+    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
+        self._run(_SQL["see"], (memory_id, change_id, occurrence.agent, occurrence.session, occurrence.at))
+
+    def unsee(self, change_id: int) -> bool:
+        return self._run(_SQL["unsee"], (change_id,)).rowcount > 0
+
+    def erase(self, memory_id: int) -> None:
+        for name in ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes"):
+            self._run(_SQL[name], (memory_id,))
+
+
+_GET_MEMORY = _SQL["get_memory"].format(columns=_COLUMNS)
+
+
+def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
+    """The scope as a condition over memories, and its values."""
+    parts: list[str] = [] if scope.include_archived else ["archived_at IS NULL"]
+    values: dict[str, Any] = {}
+    for name in ("category", "kind", "method", "session", "agent"):
+        if getattr(scope, name):
+            parts.append(f"{name} = :{name}")
+            values[name] = getattr(scope, name)
+    if scope.source is not None:
+        parts.append("source = :source")
+        values["source"] = scope.source
+    if prefix := scope.source_prefix.rstrip("/"):
+        parts.append("(source = :prefix OR (source >= :below AND source < :beyond))")
+        values.update(prefix=prefix, below=prefix + "/", beyond=prefix + "0")  # "0" follows "/" in the alphabet
+    for place, tag in enumerate(scope.tags):
+        parts.append(f"EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = :tag{place})")
+        values[f"tag{place}"] = tag
+    if scope.visibility:
+        parts.append(f"visibility IN ({', '.join(f':see{place}' for place in range(len(scope.visibility)))})")
+        values.update({f"see{place}": each for place, each in enumerate(scope.visibility)})
+    if scope.since:
+        parts.append("created_at >= :since")
+    if scope.until:
+        parts.append("created_at <= :until")
+    if scope.pinned is not None:
+        parts.append("pinned = :pinned")
+    values.update(since=scope.since, until=scope.until, pinned=int(bool(scope.pinned)))
+    return " AND ".join(parts) or "1", values
+
+
+def _rarest(counts: Mapping[str, int], total: int) -> list[str]:
+    """The words to search for: all that occur in a small store, the rarest few in a large one."""
+    found = sorted((count, word) for word, count in counts.items() if count)
+    if total <= _FEW:
+        return [word for _, word in found]
+    chosen: list[str] = []
+    postings = 0
+    for count, word in found:
+        if chosen and postings + count > _POSTINGS:
+            break
+        chosen.append(word)
+        postings += count
+    return chosen
+
+
+def _ideal(counts: Mapping[str, int], total: int) -> float:
+    """What a text would about score that held every word once: the sum of their inverse document frequencies."""
+    return sum(max(1e-6, log((total - count + 0.5) / (count + 0.5))) for count in counts.values())
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'  # a quoted string has no operators
+
+
+def _fits(number: int) -> bool:
+    return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
+
+
+def _slices(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    fitting = [each for each in ids if _fits(each)]
+    return (fitting[start : start + _AT_ONCE] for start in range(0, len(fitting), _AT_ONCE))
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    number, changeset, memory_id, action, reason, before, vector, occurrence, erased = row
+    return Entry(
+        id=number,
+        changeset=changeset,
+        memory_id=memory_id,
+        action=action,
+        reason=reason,
+        before=from_json(before) if before else None,
+        vector=vector,
+        occurrence=occurrence_from(occurrence) if occurrence else None,
+        erased=bool(erased),
+    )
+
+
+def _changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
+    number, at, by, why, undoes, undone_by = row
+    return Changeset(id=number, at=at, by=by, why=why, undoes=undoes, undone_by=undone_by, changes=tuple(changes))
+
+
+def _loaded(connection: sqlite3.Connection) -> Vectors | None:
+    rows = connection.execute(_SQL["all_vectors"]).fetchall()
+    if not rows:
+        return None
+    vectors = Vectors(len(rows[0][1]) // 4)
+    ids = np.array([row[0] for row in rows], dtype=np.int64)
+    vectors.load(ids, _matrix([row[1] for row in rows]), np.array([row[2] for row in rows], dtype=bool))
+    return vectors
+
+
+def _matrix(blobs: Sequence[bytes]) -> Matrix:
+    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
+
+
+def _new_generation(connection: sqlite3.Connection) -> None:
+    row = connection.execute(_SQL["get_meta"], {"name": "vectors"}).fetchone()
+    connection.execute(_SQL["set_meta"], {"name": "vectors", "value": str(int(row[0]) + 1 if row else 1)})

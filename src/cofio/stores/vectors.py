@@ -1,0 +1,380 @@
+"""The embedded store's vector index: every vector in memory, searched by NumPy, found again exactly as it was put.
+
+    put, drop, mark, load ─▶ arrays with spare room ─ publish ─▶ Snapshot ◀─ nearest, cosines, pairs, get
+
+A small index is scanned as it is. A large one is scanned twice: first the *heads*, the vectors' coordinates in the few
+directions in which these vectors differ most (PCA), then the best candidates of that pass in full. What comes back is
+always a true cosine; what the first pass can cost is a neighbour, so how many directions it needs is measured on the
+vectors themselves whenever the heads are made, and where no number of them suffices the index is scanned as it is.
+
+Any number of threads may read, without a lock, while one writes; the caller keeps writers apart. A reader works on one
+Snapshot from start to end, and nothing that a snapshot shows is ever written again:
+
+- a new row goes into room beyond what any snapshot shows, and is shown by the next snapshot;
+- a vector is replaced by a new row; the old one becomes a tombstone, and its place is not used again;
+- states (live, archived, gone) are copied before they change: one byte a row, 10 µs for 100,000;
+- growing and compacting make new arrays; whoever still reads the old ones keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float32]  # one unit-length vector
+    Matrix: TypeAlias = NDArray[np.float32]  # one unit-length vector a row
+    Ids: TypeAlias = NDArray[np.int64]
+    Rows: TypeAlias = NDArray[np.int64]  # positions in a snapshot
+    Mask: TypeAlias = NDArray[np.bool_]
+    States: TypeAlias = NDArray[np.uint8]
+
+GONE, ARCHIVED, LIVE = 0, 1, 2
+
+#: From this many vectors on the index uses heads. Below, a scan of all columns takes about a millisecond anyway.
+LARGE = 16_384
+#: The numbers of directions tried for the heads, cheapest first. More than half the dimension would save nothing.
+WIDTHS = (64, 96, 128, 160, 192, 256, 384, 512)
+#: The first pass hands on one row in so many, and so many more for each hit that was asked for.
+ONE_IN, PER_HIT = 100, 10
+#: Calibration must find this share of the true neighbours among half the candidates that a search will have.
+RECALL = 0.998
+#: How many queries calibration makes up, of how many neighbours each, against at most how many numbers of the matrix.
+TRIALS, NEIGHBOURS, TRIAL_SIZE = 64, 10, 1 << 24
+#: The directions are taken from so many vectors at most, by so many rounds of subspace iteration.
+PCA_ROWS, PCA_ROUNDS = 8_192, 2
+#: Rows that are copied together, and the side of a block of pairs: 16 MiB of cosines.
+CHUNK, BLOCK = 4_096, 2_048
+#: Up to one row in so many, picking rows out is cheaper than scanning all; up to so many ids, looking them up is.
+PICKED, LOOKED_UP = 16, 1_024
+#: Float32 sums of the same numbers differ by less, depending on how BLAS groups them.
+ROUNDING = np.float32(2e-6)
+#: Takes a row that may not be found below every other.
+HIDDEN = np.float32(1e30)
+
+
+class Vectors:
+    """Unit-length vectors by id. Lock-free for readers, one writer at a time; unknown ids are passed over."""
+
+    _snapshot: Snapshot  # all that a reader may look at; the rest is the writer's
+    _ids: Ids  # these three and the heads are as long as there is room, and filled up to the count
+    _matrix: Matrix
+    _states: States
+    _heads: Matrix | None
+    _basis: Matrix | None
+    _where: dict[int, int]
+    _count: int
+    _calibrated_at: int
+
+    def __init__(self, dimension: int, *, large: int = LARGE) -> None:
+        self._dimension = dimension
+        self._large = max(large, 2 * TRIALS)  # fewer would leave calibration nothing to try
+        self.load(np.empty(0, np.int64), np.empty((0, dimension), np.float32), np.empty(0, np.bool_))
+
+    def __len__(self) -> int:
+        """How many vectors there are, archived ones too."""
+        return len(self._snapshot.where)
+
+    def __contains__(self, memory_id: object) -> bool:
+        return memory_id in self._snapshot.where
+
+    def get(self, memory_id: int) -> Vector | None:
+        """The vector as it was put, or None."""
+        snapshot = self._snapshot
+        rows = snapshot.find(np.array([memory_id], np.int64))
+        return snapshot.matrix[rows[0]].copy() if rows.size else None
+
+    def nearest(
+        self, query: Vector, k: int, *, archived: bool = False, within: Ids | None = None
+    ) -> tuple[Ids, Vector]:
+        """The ids and cosines of the k live vectors nearest to the query, best first, of equals the lower id first.
+
+        `archived` lets archived vectors in too, `within` keeps all others out.
+        """
+        snapshot = self._snapshot
+        query = self._rows_of(query, 1)[0]
+        if k < 1:
+            return np.empty(0, np.int64), np.empty(0, np.float32)
+        rows = snapshot.candidates(query, k, ARCHIVED if archived else LIVE, within)
+        return snapshot.best(rows, query, k)
+
+    def cosines(self, query: Vector, ids: Sequence[int] | Ids) -> dict[int, float]:
+        """The cosine of each of these ids, archived ones too."""
+        snapshot = self._snapshot
+        query = self._rows_of(query, 1)[0]
+        rows = snapshot.find(np.asarray(ids, np.int64))
+        return dict(zip(snapshot.ids[rows].tolist(), snapshot.cosines(rows, query).tolist(), strict=True))
+
+    def pairs(self, threshold: float, within: Ids | None = None) -> Iterator[tuple[int, int, float]]:
+        """Each pair of live vectors whose cosine is at least the threshold: lower id, higher id, cosine.
+
+        The pairs are those of the moment in which the first is asked for. Float32 rounding counts for the pair.
+        """
+        snapshot = self._snapshot
+        rows = np.flatnonzero(snapshot.allowed(LIVE, within))
+        rows = rows[np.argsort(snapshot.ids[rows])]
+        ids = snapshot.ids[rows]
+        for top in range(0, len(rows), BLOCK):
+            left = snapshot.matrix[rows[top : top + BLOCK]]
+            for side in range(top, len(rows), BLOCK):
+                cosines = left @ snapshot.matrix[rows[side : side + BLOCK]].T
+                low, high = np.nonzero(cosines >= np.float32(threshold) - ROUNDING)
+                # Ids ascend along both sides, so in a block on the diagonal each pair is met twice, and each row once.
+                once = low + top < high + side
+                low, high = low[once], high[once]
+                values = np.clip(cosines[low, high], -1, 1)
+                yield from zip(ids[low + top].tolist(), ids[high + side].tolist(), values.tolist(), strict=True)
+
+    def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
+        """Hold these vectors and no others.
+
+        The matrix is handed over: if it is float32 and contiguous it is used as it is, so nobody may write to it again.
+        """
+        ids, matrix = np.array(ids, np.int64), self._rows_of(matrix, len(ids))
+        where = dict(zip(ids.tolist(), range(len(ids)), strict=True))
+        if len(where) != len(ids):
+            raise ValueError("An id is there twice.")
+        self._heads = self._basis = None
+        self._calibrated_at = 0
+        self._hold(ids, matrix, np.where(live, LIVE, ARCHIVED).astype(np.uint8), where)
+        self._settle()
+
+    def put(self, memory_id: int, vector: Vector, live: bool = True) -> None:
+        """Hold this vector under this id, in the place of another if there is one."""
+        self.put_many([memory_id], np.asarray(vector)[np.newaxis], live)
+
+    def put_many(self, ids: Sequence[int] | Ids, matrix: Matrix, live: bool | Mask = True) -> None:
+        """Hold all of these, as `put` would one after the other. Readers see all of them or none."""
+        matrix = self._rows_of(matrix, len(ids))
+        last = {int(each): at for at, each in enumerate(ids)}
+        taken = np.fromiter(last.values(), np.int64, len(last))
+        fresh = np.fromiter(last, np.int64, len(last))
+        states = np.where(np.broadcast_to(live, len(ids)), LIVE, ARCHIVED)[taken]
+        replaced = [self._where[each] for each in last if each in self._where]
+        start, end = self._count, self._count + len(last)
+        self._make_room(end)
+        if replaced:
+            self._change_states(replaced, GONE)
+        self._ids[start:end], self._matrix[start:end], self._states[start:end] = fresh, matrix[taken], states
+        if self._heads is not None and self._basis is not None:
+            self._heads[start:end] = self._matrix[start:end] @ self._basis
+        self._where.update(zip(last, range(start, end), strict=True))
+        self._count = end
+        self._settle()
+
+    def drop(self, memory_id: int) -> None:
+        """Forget the vector."""
+        row = self._where.pop(memory_id, None)
+        if row is not None:
+            self._change_states([row], GONE)
+            self._settle()
+
+    def mark(self, memory_id: int, live: bool) -> None:
+        """Make the vector live or archived."""
+        row = self._where.get(memory_id)
+        if row is not None:
+            self._change_states([row], LIVE if live else ARCHIVED)
+            self._publish()
+
+    def _rows_of(self, vectors: Any, count: int) -> Matrix:
+        """The vectors as a float32 matrix of so many rows. A single NaN would spoil every search, so it is refused."""
+        matrix: Matrix = np.require(vectors, np.float32, ["C", "A"])
+        matrix = matrix[np.newaxis] if matrix.ndim == 1 else matrix
+        if matrix.shape != (count, self._dimension):
+            raise ValueError(f"Expected {count} vectors of {self._dimension} numbers, not {matrix.shape}.")
+        if not np.isfinite(np.vecdot(matrix, matrix)).all():
+            raise ValueError("A vector has a number that is not finite.")
+        return matrix
+
+    def _hold(self, ids: Ids, matrix: Matrix, states: States, where: dict[int, int]) -> None:
+        self._ids, self._matrix, self._states, self._where = ids, matrix, states, where
+        self._count = len(ids)
+
+    def _publish(self) -> None:
+        """Show readers what the arrays hold now. One assignment, so they see all of it or nothing of it."""
+        count = self._count
+        self._snapshot = Snapshot(
+            ids=self._ids[:count],
+            matrix=self._matrix[:count],
+            states=self._states[:count],
+            heads=None if self._heads is None else self._heads[:count],
+            basis=self._basis,
+            where=self._where,
+        )
+
+    def _settle(self) -> None:
+        """Publish, without too many tombstones and, when there are enough vectors, with heads that suit them."""
+        if 4 * (self._count - len(self._where)) > self._count:
+            self._compact()
+        # The heads take a moment to make. The new rows can be found meanwhile.
+        self._publish()
+        fits = self._calibrated_at // 2 <= len(self._where) < 2 * self._calibrated_at
+        if len(self._where) >= self._large and not fits:
+            self._make_heads()
+            self._publish()
+
+    def _change_states(self, rows: list[int], state: int) -> None:
+        # A copy: snapshots show the old array, and a search must not find a row that was live when it looked at the
+        # mask and is gone when it looks at the cosine, or the two rows of a replaced vector, or neither.
+        self._states = self._states.copy()
+        self._states[rows] = state
+
+    def _make_room(self, count: int) -> None:
+        """Have space for so many rows. Pages that nobody has written to yet cost no memory."""
+        if count <= len(self._ids):
+            return
+        capacity = max(count, 2 * len(self._ids), 64)
+        self._ids = _copied(self._ids, self._count, capacity)
+        self._matrix = _copied(self._matrix, self._count, capacity)
+        self._states = _copied(self._states, self._count, capacity)
+        if self._heads is not None:
+            self._heads = _copied(self._heads, self._count, capacity)
+
+    def _compact(self) -> None:
+        """Move what is still there into new arrays, in order."""
+        kept = np.flatnonzero(self._states[: self._count] != GONE)
+        ids = self._ids[kept]
+        if len(kept) < self._large:
+            self._heads = self._basis = None
+            self._calibrated_at = 0
+        elif self._heads is not None:
+            self._heads = self._heads[kept]
+        # A new map too: the old one goes with the old rows, which snapshots still show.
+        where = dict(zip(ids.tolist(), range(len(kept)), strict=True))
+        self._hold(ids, self._matrix[kept], self._states[kept], where)
+
+    def _make_heads(self) -> None:
+        rows = np.flatnonzero(self._states[: self._count] != GONE)
+        self._basis = _calibrated_basis(self._matrix, rows)
+        self._heads = None
+        self._calibrated_at = len(rows)
+        if self._basis is not None:
+            self._heads = np.empty((len(self._ids), self._basis.shape[1]), np.float32)
+            np.matmul(self._matrix[: self._count], self._basis, out=self._heads[: self._count])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a reader sees: row i of each array is one vector. Nothing here changes but `where`."""
+
+    ids: Ids
+    matrix: Matrix
+    states: States
+    heads: Matrix | None
+    basis: Matrix | None
+    where: dict[int, int]  # id to row. The writer's own, so it may be ahead of the arrays: `find` knows
+
+    def find(self, ids: Ids) -> Rows:
+        """The rows of these ids, each once."""
+        if ids.size <= LOOKED_UP:
+            hints = (self.where.get(each, -1) for each in ids.tolist())
+            rows = np.unique(np.fromiter(hints, np.int64, ids.size))
+            # A place is never used twice, and the writer changes the map before it publishes. So a row that we can see
+            # and that is still in the map has been this id's all the while. A row that we cannot see yet is a vector
+            # replaced since: we want the old one.
+            if not rows.size or rows[-1] < len(self.ids):
+                return rows[rows >= 0]
+        return np.flatnonzero(np.isin(self.ids, ids) & (self.states != GONE))
+
+    def allowed(self, least: int, within: Ids | None) -> Mask:
+        """Which rows have at least this state and, if a set is given, are of it."""
+        mask: Mask = self.states >= least
+        if within is None:
+            return mask
+        within = np.asarray(within, np.int64)
+        if within.size > LOOKED_UP:
+            return mask & np.isin(self.ids, within)
+        found = np.zeros(len(mask), np.bool_)
+        found[self.find(within)] = True
+        return mask & found
+
+    def candidates(self, query: Vector, k: int, least: int, within: Ids | None) -> Rows:
+        """Rows among which the k nearest allowed ones are: surely without heads, almost surely with them."""
+        allowed = self.allowed(least, within)
+        total, count = len(allowed), int(np.count_nonzero(allowed))
+        if count <= max(total // PICKED, k):
+            return np.flatnonzero(allowed)
+        wanted = count // ONE_IN + PER_HIT * k
+        if self.heads is not None and self.basis is not None and wanted <= count // PICKED:
+            scores = self.heads @ (query @ self.basis)
+        else:
+            scores, wanted = self.matrix @ query, k
+        if count < total:
+            # Arithmetic, because with half of 100,000 rows hidden it takes 0.03 ms, and a masked assignment 0.5.
+            scores -= HIDDEN * ~allowed
+        # All rows that share the last place come along, so that it is the id which decides between equals.
+        last = np.partition(scores, total - wanted)[total - wanted]
+        return np.flatnonzero(scores >= last - ROUNDING)
+
+    def best(self, rows: Rows, query: Vector, k: int) -> tuple[Ids, Vector]:
+        """The ids and cosines of the k best of these rows."""
+        cosines, ids = self.cosines(rows, query), self.ids[rows]
+        if k < len(rows):
+            kept = cosines >= np.partition(cosines, len(rows) - k)[len(rows) - k]
+            cosines, ids = cosines[kept], ids[kept]
+        order = np.lexsort((ids, -cosines))[:k]
+        return ids[order], cosines[order]
+
+    def cosines(self, rows: Rows, query: Vector) -> Vector:
+        """The cosine of each of these rows. Equal vectors have equal cosines, wherever they lie."""
+        found = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), CHUNK):
+            some = slice(start, start + CHUNK)
+            # Not `@`: there the last bits can depend on a row's place in its block.
+            found[some] = np.vecdot(self.matrix[rows[some]], query)
+        return np.clip(found, -1, 1)
+
+
+def _copied(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
+    """A new array with room for so many rows, the first of them as in the old."""
+    roomy = np.empty((capacity, *array.shape[1:]), array.dtype)
+    roomy[:count] = array[:count]
+    return roomy
+
+
+def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
+    """As few directions as find the neighbours of made-up queries among these rows, a column each; None if none do.
+
+    A query is the middle between two random vectors. It lies farther from all vectors than they do from each other, as
+    a question does: of real questions against real statements the first pass misses more than of the statements
+    themselves, about twice as much as of such middles. So the middles have to be content with half the candidates.
+    """
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(rows)
+    basis = _directions(matrix[rows[:PCA_ROWS]], rng)
+    sample = matrix[rows[: TRIAL_SIZE // matrix.shape[1]]]
+    each = np.arange(TRIALS)
+    queries = sample[each] + sample[each + TRIALS]
+    queries /= np.maximum(np.linalg.norm(queries, axis=1, keepdims=True), ROUNDING)
+    scores = queries @ sample.T
+    scores[each, each] = scores[each, each + TRIALS] = -np.inf
+    neighbours = np.argpartition(scores, -NEIGHBOURS, axis=1)[:, -NEIGHBOURS:]
+    handed_on = (len(sample) // ONE_IN + PER_HIT * NEIGHBOURS) // 2
+    for width in (width for width in WIDTHS if width <= basis.shape[1]):
+        # The products of the heads, without making the heads: project the queries, not the sample.
+        scores = (queries @ basis[:, :width] @ basis[:, :width].T) @ sample.T
+        last = np.partition(scores, -handed_on, axis=1)[:, -handed_on, np.newaxis]
+        if np.mean(np.take_along_axis(scores, neighbours, axis=1) >= last) >= RECALL:
+            return np.ascontiguousarray(basis[:, :width])
+    return None
+
+
+def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
+    """The orthonormal directions that hold most of these vectors' length, a column each, the strongest first.
+
+    By subspace iteration, which for 3,072 dimensions takes 1.5 s where all eigenvectors would take ten. Not centred:
+    it is dot products that are to be kept, not distances from the mean.
+    """
+    dimension = sample.shape[1]
+    basis = rng.standard_normal((dimension, min(dimension, WIDTHS[-1] + 32)), np.float32)
+    for _ in range(PCA_ROUNDS):
+        basis = np.linalg.qr(sample.T @ (sample @ basis)).Q
+    heads = sample @ basis
+    _, turn = np.linalg.eigh(heads.T @ heads)
+    strongest: Matrix = (basis @ turn[:, ::-1])[:, : dimension // 2]
+    return strongest

@@ -1,0 +1,364 @@
+"""Fakes for tests, ours and our users': a store in memory, an embedder that hashes, a clock that stands still.
+
+They pass the same contract suites as the real adapters. None of them is ever a fallback for a real one.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log
+from typing import Any, Literal
+
+import numpy as np
+
+from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, StoreError
+from cofio.model import (
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Fact,
+    Matching,
+    Memory,
+    Occurrence,
+    Retrieval,
+    Scope,
+    moment,
+    same_place,
+)
+from cofio.ports import Clock, Matrix, Vector
+from cofio.stores.applying import Applying, Entry, as_change
+from cofio.wording import fingerprint, words
+
+
+class FixedClock:
+    """A time that moves by one second a reading, from a fixed start."""
+
+    def __init__(self, start: str = "2026-01-01T00:00:00Z") -> None:
+        self._seconds = 0
+        self._start = int(np.datetime64(start.rstrip("Z"), "s").astype(int))
+
+    def __call__(self) -> str:
+        self._seconds += 1
+        return moment(self._start + self._seconds)
+
+
+class HashEmbedder:
+    """Vectors from hashed words: texts that share words are near. Knows nothing of meaning; for tests only."""
+
+    floor = 0.0
+
+    def __init__(self, dimension: int = 256) -> None:
+        self.dimension = dimension
+        self.calls = 0
+
+    @property
+    def signature(self) -> str:
+        return f"hash:words:{self.dimension}"
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:  # noqa: ARG002
+        self.calls += 1
+        rows = [self._one(text) for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.dimension)
+
+    def _one(self, text: str) -> Vector:
+        vector = np.full(self.dimension, 1e-3, dtype=np.float32)  # a text without words has a direction too
+        for word in words(text):
+            digest = hashlib.blake2b(_stem(word).encode(), digest_size=8).digest()
+            seeded = np.random.default_rng(int.from_bytes(digest, "big"))
+            vector += seeded.standard_normal(self.dimension, dtype=np.float32)
+        return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
+
+
+class MemoryStore:
+    """A Store in dictionaries, for tests: plain, slow and gone when the process is."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._tables = _Tables()
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+    ) -> Changeset:
+        with self._lock:
+            self._refuse_if_closed()
+            self._refuse_other_dimensions(vectors)
+            draft = copy.deepcopy(self._tables)
+            if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
+                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
+            at, number = self._clock(), len(draft.changesets) + 1
+            blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
+            changes = Applying(draft, changeset=number, at=at, by=by, why=why).all(decisions, blobs)
+            draft.changesets.append(Changeset(id=number, at=at, by=by, why=why, undoes=undoes))
+            self._tables = draft
+            return replace(draft.changesets[-1], changes=tuple(changes))
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        self._refuse_if_closed()
+        found = (self._tables.memories.get(each) for each in ids)
+        return [self._counted(memory) for memory in found if memory]
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+        inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
+        below = [memory for memory in inside if after is None or memory.id < after]
+        return [self._counted(memory) for memory in below[:limit]], len(inside)
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        scored = [
+            Candidate(memory.id, float(np.frombuffer(self._tables.vectors[memory.id], dtype="<f4") @ vector))
+            for memory in self._inside(scope)
+            if memory.id in self._tables.vectors
+        ]
+        scored.sort(key=lambda each: (-each.score, each.id))
+        wanted = set(also)
+        return scored[:k] + [each for each in scored[k:] if each.id in wanted]
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        texts = {memory.id: _counted_words(memory) for memory in self._tables.memories.values()}
+        total = len(texts)
+        stems = [_stem(word) for word in words]
+        counts = {stem: sum(stem in text for text in texts.values()) for stem in stems}
+        weights = {stem: max(1e-6, log((total - n + 0.5) / (n + 0.5))) for stem, n in counts.items()}
+        scored = []
+        for memory in self._inside(scope):
+            text = texts[memory.id]
+            score = sum(weights[stem] * 2.2 * text[stem] / (text[stem] + 1.2) for stem in stems if stem in text)
+            if any(stem in text for stem in stems):
+                scored.append(Candidate(memory.id, score))
+        scored.sort(key=lambda each: (-each.score, each.id))
+        return Matching(tuple(scored[:k]), sum(weights[stem] for stem in stems))
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        texts = {memory.id: _counted_words(memory) for memory in self.get(ids)}
+        return {each: [word for word in words if _stem(word) in texts.get(each, {})] for each in ids}
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        wanted = fingerprint(text)
+        return sorted(memory.id for memory in self._inside(scope) if fingerprint(memory.text) == wanted)
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        inside = sorted(memory.id for memory in self._inside(scope) if memory.id in self._tables.vectors)
+        vectors = {each: np.frombuffer(self._tables.vectors[each], dtype="<f4") for each in inside}
+        for place, low in enumerate(inside):
+            for high in inside[place + 1 :]:
+                cosine = float(vectors[low] @ vectors[high])
+                if cosine >= threshold:
+                    yield low, high, cosine
+
+    def history(self, memory_id: int) -> list[Change]:
+        lineage = {memory_id}
+        grown = True
+        while grown:
+            linked = {m.supersedes for m in self._tables.memories.values() if m.id in lineage and m.supersedes}
+            linked |= {m.id for m in self._tables.memories.values() if m.supersedes in lineage}
+            grown = not linked <= lineage
+            lineage |= linked
+        changes = self._changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
+        if not changes:
+            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+        return changes
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        if not 1 <= changeset_id <= len(self._tables.changesets):
+            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+        entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
+        return replace(self._told(self._tables.changesets[changeset_id - 1]), changes=tuple(self._changes(entries)))
+
+    def changesets(self, limit: int) -> list[Changeset]:
+        return [self._told(each) for each in reversed(self._tables.changesets)][:limit]
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        with self._lock:
+            self._tables.retrievals.extend(retrievals)
+
+    def unembedded(self, limit: int) -> list[Memory]:
+        missing = sorted(self._tables.memories.keys() - self._tables.vectors.keys())
+        return [self._tables.memories[each] for each in missing[:limit]]
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        with self._lock:
+            for each, vector in vectors.items():
+                self._tables.set_vector(each, np.asarray(vector, dtype="<f4").tobytes())
+
+    def sign(self, signature: str, *, anew: bool = False) -> None:
+        known = self._tables.signature
+        if known and known != signature and self._tables.vectors and not anew:
+            hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+            raise EmbedderMismatch(f"The store was embedded with {known}, not with {signature}.", hint)
+        self._tables.signature = signature
+        if anew:
+            self._tables.vectors.clear()
+            self._tables.entries = [replace(entry, vector=None) for entry in self._tables.entries]
+
+    def stats(self) -> dict[str, Any]:
+        self._refuse_if_closed()
+        live = [memory for memory in self._tables.memories.values() if not memory.archived]
+        groups = {
+            f"by_{name}": dict(Counter(getattr(memory, name) for memory in live))
+            for name in ("category", "kind", "source", "visibility")
+        }
+        return {
+            "memories": len(live),
+            "archived": len(self._tables.memories) - len(live),
+            "vectors": len(self._tables.vectors),
+            "changesets": len(self._tables.changesets),
+            "retrievals": len(self._tables.retrievals),
+            "inbox_pending": 0,
+            "embedder": self._tables.signature or None,
+            "bytes": 0,
+            **groups,
+        }
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise StoreError("The store is closed.", "Open it again with cofio.open().")
+
+    def _refuse_other_dimensions(self, vectors: Mapping[int, Vector]) -> None:
+        known = {len(blob) // 4 for blob in list(self._tables.vectors.values())[:1]}
+        lengths = {len(vector) for vector in vectors.values()} | known
+        if vectors and len(lengths) > 1:
+            raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
+
+    def _inside(self, scope: Scope) -> list[Memory]:
+        self._refuse_if_closed()
+        return [memory for memory in self._tables.memories.values() if _in_scope(memory, scope)]
+
+    def _counted(self, memory: Memory) -> Memory:
+        times = [each.at for each in self._tables.retrievals if each.memory_id == memory.id]
+        return replace(memory, retrieval_count=len(times), last_retrieved_at=max(times, default=None))
+
+    def _changes(self, entries: Iterable[Entry]) -> list[Change]:
+        changes = []
+        for entry in entries:
+            later = self._tables.next_recorded(entry)
+            after = later.before if later else self._tables.memories.get(entry.memory_id)
+            done = self._tables.changesets[entry.changeset - 1]
+            changes.append(as_change(entry, after, done.at, done.by, done.why))
+        return changes
+
+    def _told(self, done: Changeset) -> Changeset:
+        undone_by = [each.id for each in self._tables.changesets if each.undoes == done.id]
+        return replace(done, undone_by=undone_by[0] if undone_by else None)
+
+
+class _Tables:
+    """Rows for `Applying`, in dictionaries."""
+
+    def __init__(self) -> None:
+        self.memories: dict[int, Memory] = {}
+        self.vectors: dict[int, bytes] = {}
+        self.entries: list[Entry] = []
+        self.changesets: list[Changeset] = []
+        self.sightings: dict[int, tuple[int, Occurrence]] = {}
+        self.retrievals: list[Retrieval] = []
+        self.signature = ""
+        self.last_id = 0
+
+    def load(self, memory_id: int) -> Memory | None:
+        return self.memories.get(memory_id)
+
+    def insert(self, memory: Memory) -> int:
+        number = memory.id or self.last_id + 1
+        self.last_id = max(self.last_id, number)
+        self.memories[number] = replace(memory, id=number)
+        return number
+
+    def save(self, memory: Memory) -> None:
+        self.memories[memory.id] = memory
+
+    def remove(self, memory_id: int) -> None:
+        del self.memories[memory_id]
+        self.vectors.pop(memory_id, None)
+        self.sightings = {change: seen for change, seen in self.sightings.items() if seen[0] != memory_id}
+
+    def vector(self, memory_id: int) -> bytes | None:
+        return self.vectors.get(memory_id)
+
+    def set_vector(self, memory_id: int, vector: bytes | None) -> None:
+        if vector is None:
+            self.vectors.pop(memory_id, None)
+        else:
+            self.vectors[memory_id] = vector
+
+    def twin(self, fact: Fact) -> int | None:
+        wanted = fingerprint(fact.text)
+        same = (
+            memory.id
+            for memory in self.memories.values()
+            if not memory.archived and fingerprint(memory.text) == wanted and same_place(fact, memory)
+        )
+        return min(same, default=None)
+
+    def record(self, entry: Entry) -> int:
+        self.entries.append(replace(entry, id=len(self.entries) + 1))
+        return len(self.entries)
+
+    def recorded(self, change_id: int) -> Entry | None:
+        return self.entries[change_id - 1] if 1 <= change_id <= len(self.entries) else None
+
+    def next_recorded(self, entry: Entry) -> Entry | None:
+        return next((each for each in self.entries[entry.id :] if each.memory_id == entry.memory_id), None)
+
+    def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
+        self.sightings[change_id] = (memory_id, occurrence)
+
+    def unsee(self, change_id: int) -> bool:
+        return self.sightings.pop(change_id, None) is not None
+
+    def erase(self, memory_id: int) -> None:
+        def scrubbed(entry: Entry) -> Entry:
+            if entry.memory_id == memory_id:
+                return replace(entry, before=None, vector=None, occurrence=None, reason="", erased=True)
+            if entry.before and entry.before.supersedes == memory_id:
+                return replace(entry, before=replace(entry.before, previous_text=None))
+            return entry
+
+        self.entries = [scrubbed(entry) for entry in self.entries]
+        self.retrievals = [each for each in self.retrievals if each.memory_id != memory_id]
+        for memory in list(self.memories.values()):
+            if memory.supersedes == memory_id:
+                self.memories[memory.id] = replace(memory, previous_text=None)
+
+
+def _in_scope(memory: Memory, scope: Scope) -> bool:
+    prefix = scope.source_prefix.rstrip("/")
+    return (
+        (scope.include_archived or not memory.archived)
+        and (scope.source is None or memory.source == scope.source)
+        and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
+        and all(
+            not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)
+            for name in ("category", "kind", "method", "session", "agent")
+        )
+        and set(scope.tags) <= set(memory.tags)
+        and (not scope.visibility or memory.visibility in scope.visibility)
+        and (not scope.since or memory.created_at >= scope.since)
+        and (not scope.until or memory.created_at <= scope.until)
+        and (scope.pinned is None or memory.pinned == scope.pinned)
+    )
+
+
+def _counted_words(memory: Memory) -> Counter[str]:
+    about = " ".join((memory.speaker, memory.agent, memory.source, *memory.entities, *memory.tags))
+    return Counter(_stem(word) for word in words(f"{memory.text} {about} {memory.context}"))
+
+
+def _stem(word: str) -> str:
+    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word)

@@ -1,0 +1,53 @@
+"""Memories that say the same: pairs that are near in, decisions to merge out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+
+from cofio.model import Delete, Memory, Scope, same_place
+from cofio.ports import Store
+from cofio.wording import conflict
+
+_AT_ONCE = 2_000
+
+
+def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
+    """Merge each duplicate into the best memory that it repeats. Only direct pairs: A≈B and B≈C do not make A≈C."""
+    same: dict[int, dict[int, float]] = {}
+    memories: dict[int, Memory] = {}
+    pairs = iter(store.pairs(threshold, scope))
+    while some := list(islice(pairs, _AT_ONCE)):
+        missing = {each for low, high, _ in some for each in (low, high)} - memories.keys()
+        memories.update((memory.id, memory) for memory in store.get(sorted(missing)))
+        for low, high, cosine in some:
+            if low in memories and high in memories and _say_the_same(memories[low], memories[high]):
+                same.setdefault(low, {})[high] = cosine
+                same.setdefault(high, {})[low] = cosine
+    return _merged(same, memories)
+
+
+def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -> list[Delete]:
+    decisions = []
+    settled: set[int] = set()
+    for best in sorted((memories[each] for each in same), key=_worth, reverse=True):
+        if best.id in settled:
+            continue
+        settled.add(best.id)
+        for other, cosine in sorted(same[best.id].items()):
+            if other not in settled and not memories[other].pinned:
+                settled.add(other)
+                decisions.append(
+                    Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)
+                )
+    return decisions
+
+
+def _say_the_same(one: Memory, other: Memory) -> bool:
+    return same_place(one, other) and not conflict(one.text, other.text)
+
+
+def _worth(memory: Memory) -> tuple[bool, int, float, int, int]:
+    # What is pinned, seen and recalled most, surest and fullest stays; of equals the oldest, whose id others may hold.
+    seen = memory.occurrences + memory.retrieval_count
+    return memory.pinned, seen, memory.confidence, len(memory.text), -memory.id
