@@ -307,7 +307,7 @@ def _known(given: Mapping[str, Any], kind: type[Fact] | type[Query], name: str) 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     """What the old memory said, with a new text: its place and labels carry over, its time does not."""
     given = {name: value for name, value in about.items() if value not in (None, "")}
-    return replace(fact_of(old), text=text, created_at="", context="", **given)
+    return replace(fact_of(old), **{"text": text, "created_at": "", "context": "", **given})
 
 
 def _one_a_fact(settled: reconcile.Reconciled, changes: Sequence[Change]) -> list[Change]:

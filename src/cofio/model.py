@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput, TooLarge
 
@@ -62,11 +62,11 @@ def moment(value: str | int | float | datetime) -> str:
             when = datetime.fromtimestamp(seconds, UTC)
         else:
             when = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
+        aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).isoformat(timespec="microseconds")
     except (ValueError, OverflowError, OSError, AttributeError) as error:
         hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
         raise InvalidInput(f"{value!r} is not a time.", hint) from error
-    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 # ── checks that the words share ───────────────────────────────────────────────────────────────────────────────────────
@@ -117,9 +117,9 @@ def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
         raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
 
 
-def _share(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
-        raise InvalidInput(f"{name} is {value!r}.", "Give a number from 0 to 1.")
+def _share(value: Any, name: str, *, least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
+        raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
     return float(value)
 
 
@@ -467,7 +467,7 @@ class Query:
     text: str
     k: int = 5
     hybrid: bool = True
-    threshold: float = 0.0
+    threshold: float = -1.0  # a cosine is never less
     min_score: float = 0.0
     explain: bool = False
     scope: Scope = Scope()
@@ -478,12 +478,11 @@ class Query:
             raise InvalidInput("The query is empty.", "Say in words what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
             raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
-        for name in ("threshold", "min_score"):
-            _fill(self, name, _share(getattr(self, name), name))
+        _fill(self, "threshold", _share(self.threshold, "threshold", least=-1.0))
+        _fill(self, "min_score", _share(self.min_score, "min_score"))
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """What a store finds: an id and a raw score, cosine or BM25 (higher is better). The core judges it."""
 
     id: int

@@ -67,6 +67,9 @@ class Store(Protocol):
     def get(self, ids: Sequence[int]) -> list[Memory]:
         """The memories with these ids, archived ones too, in the order asked; unknown ids are passed over."""
 
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Of each of these memories, who said it and when: its speaker and its `created_at`."""
+
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         """The newest memories of the scope whose id is below `after`, and how many the scope has in all."""
 

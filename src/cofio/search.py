@@ -8,9 +8,10 @@ query. Weights come from `evals/fusion.py` (docs/explanation/search.md has the t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from typing import NamedTuple
 
 from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query
 from cofio.ports import Store, Vector
@@ -22,8 +23,7 @@ NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """A candidate with both of its shares."""
 
     id: int
@@ -41,16 +41,10 @@ def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
     matching = store.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
     near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
-    named = _Named.by(query.text)
-    ranked = sorted(
-        ((each, memory, *named.bonus(memory)) for each, memory in _contenders(judged, query, store)),
-        key=lambda row: (-row[0].fused - row[2], -row[0].id),
-    )[: query.k]
-    kept = [_hit(each, memory, bonus) for each, memory, bonus, _ in ranked if each.fused + bonus >= query.min_score]
-    if not query.explain:
-        return kept
-    reasons = {each.id: named_reasons for each, _, _, named_reasons in ranked}
-    return _explained(kept, near[:depth], matching, looked_for, reasons, store, floor)
+    ranked = _ranked(judged, _Named.by(query.text), query, store)[: query.k]
+    memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
+    kept = [_hit(each, memories[each.id], bonus) for each, bonus in ranked if each.id in memories]
+    return _explained(query, kept, near[:depth], matching, store, floor) if query.explain else kept
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
@@ -60,7 +54,7 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
     judged = []
     for each in cosines.keys() | scores.keys():
         cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
-        vector = min(1.0, max(0.0, (cosine - floor) / (1.0 - floor)))
+        vector = _share(cosine, floor)
         keyword = bm25 / (bm25 + matching.ideal) if bm25 > 0 else 0.0
         judged.append(_Judged(each, cosine, vector, keyword, bm25, weight * vector + (1.0 - weight) * keyword))
     return judged
@@ -89,14 +83,16 @@ def merge_hybrid_results(
     return sorted(merged, key=lambda row: (-row[1], row[0]))[:max_results]
 
 
-def _contenders(judged: Sequence[_Judged], query: Query, store: Store) -> list[tuple[_Judged, Memory]]:
-    """Those that pass the threshold and could still be among the k once the query's names and dates are counted."""
+def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
+    """Those that pass the thresholds, best first, with what each gains by being named in the query."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=lambda each: -each.fused)
-    if len(passing) > query.k:
-        within_reach = passing[query.k - 1].fused - NAMED_SPEAKER - NAMED_DATE
+    if len(passing) > query.k:  # the rest could not be among the k, whoever is named
+        within_reach = passing[query.k - 1].fused - named.most
         passing = [each for each in passing if each.fused >= within_reach]
-    memories = {memory.id: memory for memory in store.get([each.id for each in passing])}
-    return [(each, memories[each.id]) for each in passing if each.id in memories]
+    said = store.said([each.id for each in passing])
+    gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
+    high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
+    return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
 
 
 def _hit(judged: _Judged, memory: Memory, bonus: float) -> Hit:
@@ -157,16 +153,21 @@ class _Named:
             days.update([int(day)] if day else [])
         return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
 
-    def bonus(self, memory: Memory) -> tuple[float, tuple[str, ...]]:
-        """What the memory gains by being named, and why."""
+    @property
+    def most(self) -> float:
+        """The most that a memory can gain."""
+        return NAMED_SPEAKER + (NAMED_DATE if self.months else 0.0)
+
+    def bonus(self, speaker: str, created_at: str) -> tuple[float, list[str]]:
+        """What a memory gains because its speaker or its date is named, and why."""
         gained, reasons = 0.0, []
-        if memory.speaker and self.words.intersection(memory.speaker.lower().split()):
+        if speaker and self.words.intersection(speaker.lower().split()):
             gained += NAMED_SPEAKER
-            reasons.append(f"{NAMED_SPEAKER:.2f} because {memory.speaker} is named")
-        if self.months and (share := self._of_date(memory.created_at)):
+            reasons.append(f"{NAMED_SPEAKER:.2f} because {speaker} is named")
+        if self.months and (share := self._of_date(created_at)):
             gained += NAMED_DATE * share
-            reasons.append(f"{NAMED_DATE * share:.2f} because {memory.created_at[:10]} is named")
-        return gained, tuple(reasons)
+            reasons.append(f"{NAMED_DATE * share:.2f} because {created_at[:10]} is named")
+        return gained, reasons
 
     def _of_date(self, created_at: str) -> float:
         when = date.fromisoformat(created_at[:10])
@@ -181,44 +182,35 @@ class _Named:
 
 
 def _explained(
-    kept: Sequence[Hit],
-    near: Sequence[Candidate],
-    matching: Matching,
-    looked_for: Sequence[str],
-    reasons: Mapping[int, tuple[str, ...]],
-    store: Store,
-    floor: float,
+    query: Query, kept: Sequence[Hit], near: Sequence[Candidate], matching: Matching, store: Store, floor: float
 ) -> list[Hit]:
+    """The same hits, each with why it is where it is."""
+    looked_for = telling(query.text) if query.hybrid else []
+    held = store.holding(looked_for, [hit.id for hit in kept])
     by_vector = {each.id: place for place, each in enumerate(near, start=1)}
-    by_words = {each.id: place for place, each in enumerate(matching.candidates, start=1)}
-    bm25 = {each.id: each.score for each in matching.candidates}
-    held = store.holding(looked_for, [hit.id for hit in kept]) if looked_for else {}
-    weight = VECTOR_WEIGHT if looked_for else 1.0
+    by_words = {each.id: (place, each.score) for place, each in enumerate(matching.candidates, start=1)}
+    named = _Named.by(query.text)
+    weight = VECTOR_WEIGHT if query.hybrid else 1.0
     explained = []
     for hit in kept:
-        share = min(1.0, max(0.0, (hit.similarity - floor) / (1.0 - floor)))
+        share = _share(hit.similarity, floor)
+        rank, bm25 = by_words.get(hit.id, (None, 0.0))
         parts = [f"{weight:.2f} × {share:.3f} (cosine {hit.similarity:.3f}, counted from {floor:.2f})"]
         if hit.keyword:
-            parts.append(
-                f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25[hit.id]:.2f}, {matching.ideal:.2f} is half)"
-            )
+            parts.append(f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25:.2f}; {matching.ideal:.2f} would be half)")
+        parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(
             vector_rank=by_vector.get(hit.id),
             vector_share=weight * share,
-            keyword_rank=by_words.get(hit.id),
+            keyword_rank=rank,
             keyword_share=(1 - weight) * hit.keyword,
-            bm25=bm25.get(hit.id, 0.0),
+            bm25=bm25,
             words=tuple(held.get(hit.id, ())),
-            formula=f"{hit.score:.3f} = " + " + ".join([*parts, *reasons.get(hit.id, ())]),
+            formula=f"{hit.score:.3f} = " + " + ".join(parts),
         )
-        explained.append(
-            Hit(
-                memory=hit.memory,
-                score=hit.score,
-                similarity=hit.similarity,
-                keyword=hit.keyword,
-                match_type=hit.match_type,
-                why=why,
-            )
-        )
+        explained.append(replace(hit, why=why))
     return explained
+
+
+def _share(cosine: float, floor: float) -> float:
+    return min(1.0, max(0.0, (cosine - floor) / (1.0 - floor)))

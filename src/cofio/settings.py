@@ -32,7 +32,7 @@ class Settings:
     )
     embedder: str = _setting("local", "COFIO_EMBEDDER", "What makes vectors: local, openai:MODEL or ollama:MODEL.")
     embedder_url: str = _setting(
-        "", "COFIO_EMBEDDER_URL", "The base URL of a remote embedder, when not its own default."
+        "", "COFIO_EMBEDDER_URL", "Another address for a remote embedder, or for the local model's files."
     )
     embedder_key: str = _setting(
         "", "COFIO_EMBEDDER_KEY", "The key of a remote embedder.", "OPENAI_API_KEY", secret=True
@@ -41,7 +41,7 @@ class Settings:
         0, "COFIO_EMBEDDER_DIMENSION", "Ask a remote embedder for this many dimensions; 0 takes what it gives."
     )
     model_download: bool = _setting(
-        True, "COFIO_MODEL_DOWNLOAD", "Whether the local model may be downloaded from the model hub when it is missing."
+        True, "COFIO_MODEL_DOWNLOAD", "Whether the local model may be downloaded when it is not on this machine."
     )
     host: str = _setting("127.0.0.1", "COFIO_HOST", "The address that the service listens on.")
     port: int = _setting(8900, "COFIO_PORT", "The port that the service listens on.")

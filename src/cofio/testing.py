@@ -112,6 +112,9 @@ class MemoryStore:
         found = (self._tables.memories.get(each) for each in ids)
         return [self._counted(memory) for memory in found if memory]
 
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}
+
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
         below = [memory for memory in inside if after is None or memory.id < after]
@@ -357,8 +360,8 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
 
 def _counted_words(memory: Memory) -> Counter[str]:
     about = " ".join((memory.speaker, memory.agent, memory.source, *memory.entities, *memory.tags))
-    return Counter(_stem(word) for word in words(f"{memory.text} {about} {memory.context}"))
+    return Counter(_stem(word) for word in re.findall(r"[^\W_]+", f"{memory.text} {about} {memory.context}"))
 
 
 def _stem(word: str) -> str:
-    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word)
+    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word.lower())

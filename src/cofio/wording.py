@@ -86,12 +86,11 @@ def conflict(one: str, other: str) -> str:
     They may not differ in a number, an identifier or name, a negation, or in one of a pair of opposites. However near
     two vectors are, "port 8080" is not "port 9090".
     """
-    for what, parts in (("number", numbers), ("name", names), ("negation", _negations)):
-        only_one, only_other = parts(one) - parts(other), parts(other) - parts(one)
-        if what == "name":  # "Postgres" in one and "postgres" in the other is no difference
-            only_one, only_other = only_one - _plain(other), only_other - _plain(one)
-        if only_one or only_other:
-            return f"they differ in a {what}: {_listed(only_one)} and {_listed(only_other)}"
+    for what, first, second in (("number", numbers(one), numbers(other)), ("name", *_names_apart(one, other))):
+        if first != second:  # in their order: from 1 to 2 is not from 2 to 1
+            return f"they differ in a {what}: {_listed(first)} and {_listed(second)}"
+    if _negated(one) != _negated(other):
+        return "one of them negates"
     first, second = _plain(one), _plain(other)
     for left, right in _OPPOSITES:
         if (left in first - second and right in second - first) or (right in first - second and left in second - first):
@@ -99,24 +98,24 @@ def conflict(one: str, other: str) -> str:
     return ""
 
 
-def numbers(text: str) -> set[str]:
-    """The numbers in it, as they are written but for a thousands comma."""
-    return {re.sub(r",(?=\d{3}\b)", "", found) for found in _NUMBER.findall(text)}
+def numbers(text: str) -> list[str]:
+    """The numbers in it, in order, as they are written but for a thousands comma."""
+    return [re.sub(r",(?=\d{3}\b)", "", found) for found in _NUMBER.findall(text)]
 
 
-def names(text: str) -> set[str]:
-    """Identifiers and names in it, lower-cased: with a digit, a dot, an underscore, a slash, inner or several capitals,
-    in quotes, or capitalised inside a sentence."""
-    found = set()
+def names(text: str) -> list[str]:
+    """Identifiers and names in it, in order, lower-cased, each once: what has a digit, a dot, an underscore, a slash or
+    inner capitals, or is capitalised inside a sentence."""
+    found: dict[str, None] = {}
     opening = True
     for match in re.finditer(r"\S+", text):
         token = match.group().strip(".,;:!?()[]{}\"'`“”‘’*")
         if token and (
             _is_identifier(token) or (token[0].isupper() and not opening and token not in ("I", "I'm", "I've"))
         ):
-            found.add(token.lower())
+            found[token.lower()] = None
         opening = match.group()[-1] in ".!?:"
-    return found
+    return list(found)
 
 
 def _is_identifier(token: str) -> bool:
@@ -128,11 +127,20 @@ def _is_identifier(token: str) -> bool:
     )
 
 
-def _negations(text: str) -> set[str]:
+def _names_apart(one: str, other: str) -> tuple[list[str], list[str]]:
+    """The names of both, where a word that the other text has in small letters counts as a name of that one too."""
+    first, second = names(one), names(other)
+    plain_first, plain_second = words(one), words(other)
+    either = set(first) | set(second)
+    held_first = [word for word in dict.fromkeys([*plain_first, *first]) if word in either]
+    held_second = [word for word in dict.fromkeys([*plain_second, *second]) if word in either]
+    return held_first, held_second
+
+
+def _negated(text: str) -> bool:
     # Which negation it is does not matter, only whether there is one: "never" and "does not" say the same.
     plain = text.lower().replace("’", "'")
-    negated = bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
-    return {"a negation"} if negated else set()
+    return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
 
 
 def _plain(text: str) -> set[str]:

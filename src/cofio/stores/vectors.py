@@ -76,6 +76,11 @@ class Vectors:
         self._large = max(large, 2 * TRIALS)  # fewer would leave calibration nothing to try
         self.load(np.empty(0, np.int64), np.empty((0, dimension), np.float32), np.empty(0, np.bool_))
 
+    @property
+    def dimension(self) -> int:
+        """How long a vector is."""
+        return self._dimension
+
     def __len__(self) -> int:
         """How many vectors there are, archived ones too."""
         return len(self._snapshot.where)

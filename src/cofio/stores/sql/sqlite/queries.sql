@@ -1,5 +1,5 @@
 -- Named queries of the embedded store; the server store has the same names in its own dialect.
--- {where} is a condition over memories made from a Scope, {ids} a list of placeholders.
+-- {where} is a condition over memories made from a Scope; :ids and the like are JSON arrays of ids.
 
 -- name: get_meta
 SELECT value FROM meta WHERE name = :name;
@@ -14,7 +14,13 @@ SELECT coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT value FRO
 SELECT {columns} FROM memories WHERE id = ?;
 
 -- name: get_memories
-SELECT {columns} FROM memories WHERE id IN ({ids});
+SELECT {columns} FROM memories WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: said
+SELECT id, speaker, created_at FROM memories WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: newest
+SELECT max(id) FROM memories;
 
 -- name: page
 SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit;
@@ -23,7 +29,10 @@ SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LI
 SELECT count(*) FROM memories WHERE {where};
 
 -- name: among
-SELECT id FROM memories WHERE id IN ({ids}) AND {where};
+SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
+
+-- name: any_archived
+SELECT EXISTS (SELECT 1 FROM memories WHERE archived_at IS NOT NULL);
 
 -- name: ids_of
 SELECT id FROM memories WHERE {where};
@@ -67,6 +76,9 @@ DELETE FROM vectors;
 -- name: forget_old_vectors
 UPDATE changes SET vector = NULL WHERE vector IS NOT NULL;
 
+-- name: size_of_vectors
+SELECT count(*), (SELECT length(vector) FROM vectors LIMIT 1) FROM vectors;
+
 -- name: all_vectors
 SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories m ON m.id = v.memory_id;
 
@@ -90,7 +102,7 @@ SELECT words.rowid, -bm25(words, 1.0, 0.5, 1.0) AS score FROM words JOIN memorie
 WHERE words MATCH :match AND {where} ORDER BY score DESC, words.rowid LIMIT :k;
 
 -- name: holding
-SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({ids});
+SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?));
 
 -- name: open_changeset
 INSERT INTO changesets (at, by, why, undoes) VALUES (?, ?, ?, ?);

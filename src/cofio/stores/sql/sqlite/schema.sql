@@ -41,6 +41,7 @@ CREATE INDEX memories_by_source ON memories (source);
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
 CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
+CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
 
 -- Apart from the rows, so that reading rows does not read vectors. float32, little-endian, unit length.
 CREATE TABLE vectors (

@@ -1,0 +1,107 @@
+"""How the bench measures: clocks, percentiles, resident memory, and what machine it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+BUSY = 0.5  # the load average above which figures are noisy
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done for each figure."""
+
+    prompts: int = 300
+    warming: int = 60  # further prompts, asked before the clock runs
+    rounds: int = 4  # times that each prompt is timed
+    enough: float = 20.0  # seconds after which a slow side is let off further prompts, once it has had `least`
+    least: int = 60
+    adds: int = 200  # single adds
+    batch: int = 500  # facts of one bulk add
+    openings: int = 3  # fresh processes that open the store
+
+    @property
+    def spare(self) -> int:
+        """Facts beyond a store's size that are needed to measure adding to it."""
+        return 2 * self.adds + 2 * self.batch
+
+    def write(self, folder: Path) -> None:
+        (folder / "effort.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @classmethod
+    def read(cls, folder: Path) -> Effort:
+        return cls(**json.loads((folder / "effort.json").read_text(encoding="utf-8")))
+
+
+def once(work: Callable[[], object]) -> float:
+    """The seconds that the work takes."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def each(work: Iterable[Callable[[], object]], *, least: int = 0, enough: float = float("inf")) -> list[float]:
+    """The seconds that each piece of work takes; no further pieces after `least` of them and `enough` seconds."""
+    took: list[float] = []
+    for piece in work:
+        took.append(once(piece))
+        if len(took) >= least and sum(took) > enough:
+            break
+    return took
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which that share of the values lies, between neighbours by proportion."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def p50_p95(name: str, seconds: Sequence[float]) -> dict[str, float]:
+    """Both percentiles in milliseconds, under the measure's name."""
+    return {f"{name}_p50_ms": 1e3 * percentile(seconds, 0.50), f"{name}_p95_ms": 1e3 * percentile(seconds, 0.95)}
+
+
+def resident_mb() -> float:
+    """The memory that this process has in RAM now, without what it has mapped from files."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+        return float(lines["RssAnon"].split()[0]) / 1024
+    import resource  # not Linux: the peak is the best there is, in bytes on a Mac
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    import numpy
+
+    return {
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "numpy": numpy.__version__,
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def _cpu() -> str:
+    known = Path("/proc/cpuinfo")
+    if known.exists():
+        for line in known.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

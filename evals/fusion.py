@@ -1,0 +1,176 @@
+"""How the two rankings are fused, measured: the table that chose the defaults of `cofio.search`.
+
+    python -m evals.fusion FILE [--json OUT]
+
+Every question is asked once of the real store with the real embedder; each row ranks the same candidates in another
+way, from the cosine and the BM25 score that an explained hit carries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cofio.model import MAX_HITS, Hit
+from evals.conversations import LEFT_OUT, Conversation, read, remembered
+from evals.measures import difference, mean, ndcg, recall
+
+_FLOOR = 0.40  # the local embedder's
+Rule = Callable[[Sequence[Hit]], list[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's candidates as the service ranked them, and what should be found."""
+
+    category: str
+    evidence: frozenset[str]
+    hits: tuple[Hit, ...]
+
+
+def main() -> int:
+    """The table on stdout; 2 when the data is not there."""
+    parser = argparse.ArgumentParser(prog="evals.fusion", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
+    parser.add_argument("--json", type=Path, help="write the table here too")
+    options = parser.parse_args()
+    if not options.file.exists():
+        print(f"There is no {options.file}. Give a file of conversations (evals/conversations.py says its shape).", file=sys.stderr)
+        return 2
+    asked = [each for conversation in read(options.file) for each in ask(conversation)]
+    table = measured(asked)
+    show(table, len(asked))
+    if options.json:
+        options.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def ask(conversation: Conversation) -> list[Asked]:
+    """Every question with an answer, asked of a store that holds the conversation alone."""
+    with remembered(conversation) as keeper:
+        started = time.perf_counter()
+        found = [
+            Asked(each.category, each.evidence, tuple(keeper.search(each.text, k=MAX_HITS, explain=True)))
+            for each in conversation.questions
+            if each.evidence and each.category not in LEFT_OUT
+        ]
+        spent = time.perf_counter() - started
+    print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions, {spent:.1f} s", file=sys.stderr)
+    return found
+
+
+def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
+    """One row a rule: R@5, R@10, R@20, nDCG@10, R@10 by category, and the difference to the service's own ranking."""
+    base = [recall(_units(each.hits), each.evidence, 10) for each in asked]
+    rows: list[dict[str, object]] = []
+    for name, rule in RULES.items():
+        rankings = [_ranked(each.hits, rule) for each in asked]
+        at_ten = [recall(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)]
+        delta, low, high = difference(at_ten, base)
+        row: dict[str, object] = {"rule": name}
+        for k in (5, 20):
+            pairs = zip(rankings, asked, strict=True)
+            row[f"r@{k}"] = mean([recall(ranking, each.evidence, k) for ranking, each in pairs])
+        row["r@10"] = mean(at_ten)
+        row["ndcg@10"] = mean([ndcg(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)])
+        row["to_service"] = [delta, low, high]
+        row["by_category"] = {
+            category: mean([value for value, each in zip(at_ten, asked, strict=True) if each.category == category])
+            for category in sorted({each.category for each in asked})
+        }
+        rows.append(row)
+    return rows
+
+
+def show(table: Sequence[dict[str, object]], questions: int) -> None:
+    """The table as text."""
+    print(f"{questions} questions; share of the evidence found, in per cent; difference in R@10 to the service, 95 % interval")
+    print(f"{'ranking':44} {'R@5':>5} {'R@10':>5} {'R@20':>5} {'nDCG':>5}  difference")
+    for row in table:
+        delta, low, high = row["to_service"]  # type: ignore[misc]
+        figures = " ".join(f"{100 * row[name]:5.1f}" for name in ("r@5", "r@10", "r@20", "ndcg@10"))  # type: ignore[operator]
+        print(f"{row['rule']:44} {figures}  {100 * delta:+5.1f} [{100 * low:+.1f}, {100 * high:+.1f}]")  # type: ignore[has-type]
+    for row in table[:1]:
+        print("R@10 of the service by category:", {k: round(100 * v, 1) for k, v in row["by_category"].items()})  # type: ignore[attr-defined]
+
+
+# ── rules: hits in, one score a hit out ───────────────────────────────────────────────────────────────────────────────
+
+
+def _cosines(hits: Sequence[Hit]) -> list[float]:
+    return [hit.similarity for hit in hits]
+
+
+def _bm25(hits: Sequence[Hit]) -> list[float]:
+    return [hit.why.bm25 if hit.why else 0.0 for hit in hits]
+
+
+def _rrf(constant: int) -> Rule:
+    def rule(hits: Sequence[Hit]) -> list[float]:
+        scores = []
+        for hit in hits:
+            ranks = (hit.why.vector_rank, hit.why.keyword_rank) if hit.why else ()
+            scores.append(sum(1 / (constant + rank) for rank in ranks if rank))
+        return scores
+
+    return rule
+
+
+def _minmax(weight: float) -> Rule:
+    def rule(hits: Sequence[Hit]) -> list[float]:
+        near, matched = _scaled(_cosines(hits)), _scaled(_bm25(hits))
+        return [weight * one + (1 - weight) * other for one, other in zip(near, matched, strict=True)]
+
+    return rule
+
+
+def _absolute(weight: float, floor: float = _FLOOR) -> Rule:
+    def rule(hits: Sequence[Hit]) -> list[float]:
+        near = [min(1.0, max(0.0, (hit.similarity - floor) / (1 - floor))) for hit in hits]
+        return [weight * one + (1 - weight) * hit.keyword for one, hit in zip(near, hits, strict=True)]
+
+    return rule
+
+
+def _with_names(hits: Sequence[Hit]) -> list[float]:
+    return [hit.score for hit in hits]
+
+
+RULES: dict[str, Rule] = {
+    "the service: absolute 0.55, names and dates": _with_names,
+    "vectors alone": _cosines,
+    "words alone (BM25)": _bm25,
+    "rank fusion, k = 10": _rrf(10),
+    "rank fusion, k = 60": _rrf(60),
+    "min-max 0.5": _minmax(0.5),
+    "absolute 0.40": _absolute(0.40),
+    "absolute 0.50": _absolute(0.50),
+    "absolute 0.55": _absolute(0.55),
+    "absolute 0.60": _absolute(0.60),
+    "absolute 0.70": _absolute(0.70),
+    "absolute 0.55, counted from 0.30": _absolute(0.55, 0.30),
+    "absolute 0.55, counted from 0.50": _absolute(0.55, 0.50),
+}
+
+
+def _scaled(values: Sequence[float]) -> list[float]:
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return [(value - low) / (high - low) if high > low else 0.0 for value in values]
+
+
+def _ranked(hits: Sequence[Hit], rule: Rule) -> list[str]:
+    scored = sorted(zip(rule(hits), hits, strict=True), key=lambda row: (-row[0], -row[1].id))
+    return [str(hit.memory.metadata["unit"]) for _, hit in scored]
+
+
+def _units(hits: Sequence[Hit]) -> list[str]:
+    return [str(hit.memory.metadata["unit"]) for hit in hits]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

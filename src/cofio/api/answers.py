@@ -1,0 +1,192 @@
+"""The answers: what each route does with the keeper. Synchronous, from values to plain values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET
+
+from cofio.api import metrics, schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+from cofio.model import Change, Changeset, Decision, Delete, Fact, Hit, plain
+from cofio.version import __version__
+
+Plain = dict[str, Any]
+
+# ── the service itself ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    told: Plain = {"status": "healthy", "version": __version__, "auth": call.auth}
+    return told if call.auth == "missing" else {**told, "memories": desk.census.count()}
+
+
+def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    uptime = round(time.monotonic() - desk.began, 3)
+    return {**desk.keeper.stats(), "version": __version__, "uptime_seconds": uptime}
+
+
+def measured(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    return Reply(desk.metrics.written(desk.census.count()), media=metrics.MEDIA)
+
+
+def document(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    return desk.document
+
+
+def page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    return desk.page
+
+
+# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def search(desk: Desk, given: schemas.Search, call: Call) -> Plain:
+    query = given.as_query()
+    return _found(query.text, desk.keeper.search(query, by=call.by))
+
+
+def search_all(desk: Desk, given: schemas.SearchAll, call: Call) -> Plain:
+    queries = given.as_queries()
+    answers = desk.keeper.search_all(queries, by=call.by)
+    return {"results": [_found(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
+
+
+def is_novel(desk: Desk, given: schemas.IsNovel, call: Call) -> Plain:  # noqa: ARG001
+    fact = Fact(text=given.text, speaker=given.speaker)
+    threshold = None if given.threshold is UNSET else given.threshold
+    told = desk.keeper.is_novel(fact, threshold=threshold, **given.within())
+    return {
+        "novel": told.novel,
+        "is_novel": told.novel,
+        "similarity": round(told.similarity, 6),
+        "match": told.match.as_dict() if told.match else None,
+        "reason": told.reason,
+    }
+
+
+def get(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.get(call.id).as_dict()
+
+
+def listing(desk: Desk, given: schemas.Listing, call: Call) -> Plain:  # noqa: ARG001
+    after = None if given.after is UNSET else given.after
+    page = desk.keeper.list(limit=given.limit, after=after, **given.within())
+    return {"memories": [each.as_dict() for each in page.memories], "next": page.next, "total": page.total}
+
+
+# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def add(desk: Desk, given: schemas.Add, call: Call) -> Reply:
+    change = desk.keeper.add(given.as_fact(), dedup=given.deduplicate, by=call.by, why=given.reason())
+    told = {**_settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return Reply(told, 201 if change.action == "add" else 200)
+
+
+def add_all(desk: Desk, given: schemas.AddAll, call: Call) -> Plain:
+    changes = desk.keeper.add_all(given.as_facts(), dedup=given.deduplicate, by=call.by, why=given.reason())
+    added = sum(change.action == "add" for change in changes)
+    return {
+        "added": added,
+        "duplicates": len(changes) - added,
+        "changeset": changes[0].changeset,
+        "results": [_settled(change) for change in changes],
+    }
+
+
+def edit(desk: Desk, given: schemas.Edit, call: Call) -> Plain:
+    return _changed(desk.keeper.update(call.id, by=call.by, why=given.reason(), **given.changes()))
+
+
+def delete(desk: Desk, given: schemas.Delete, call: Call) -> Plain:
+    remove = desk.keeper.purge if given.purge else desk.keeper.delete
+    change = remove(call.id, by=call.by, why=given.reason())
+    return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
+
+
+def restore(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
+    return _changed(desk.keeper.restore(call.id, by=call.by, why=given.reason()))
+
+
+def supersede(desk: Desk, given: schemas.Supersede, call: Call) -> Plain:
+    written, archived = desk.keeper.supersede(
+        given.old_id, given.new_text, by=call.by, why=given.reason(), **given.about()
+    )
+    return {
+        "old_id": archived.memory_id,
+        "new_id": written.memory_id,
+        "previous_text": written.memory.previous_text,
+        "changeset": written.changeset,
+        "memory": written.memory.as_dict(),
+    }
+
+
+# ── many at once, dry by default ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def deduplicate(desk: Desk, given: schemas.Deduplicate, call: Call) -> Plain:
+    threshold = None if given.threshold is UNSET else given.threshold
+    within = {"source_prefix": given.source_prefix}
+    if given.dry_run:
+        return _plan(desk.keeper.find_duplicates(threshold=threshold, **within), None)
+    done = desk.keeper.merge_duplicates(threshold=threshold, by=call.by, why=given.reason(), **within)
+    return _plan(_deletions(done), done.id if done else None, dry=False)
+
+
+def delete_all(desk: Desk, given: schemas.DeleteAll, call: Call) -> Plain:
+    why = given.reason()
+    decisions = desk.keeper.find_all(why, source_prefix=given.prefix())
+    if given.dry_run or not decisions:
+        return _plan(decisions, None, dry=given.dry_run)
+    done = desk.keeper.apply(decisions, by=call.by, why=why or f"delete all of {given.source}")
+    return _plan(decisions, done.id, dry=False)
+
+
+# ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def history(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return {"id": call.id, "changes": [change.as_dict() for change in desk.keeper.history(call.id)]}
+
+
+def changes(desk: Desk, given: schemas.Changes, call: Call) -> Plain:  # noqa: ARG001
+    return {"changesets": [each.as_dict() for each in desk.keeper.changes(limit=given.limit)]}
+
+
+def changeset(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.changeset(call.id).as_dict()
+
+
+def undo(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
+    return desk.keeper.undo(call.id, by=call.by, why=given.reason()).as_dict()
+
+
+# ── words as plain values ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _found(query: str, hits: Sequence[Hit]) -> Plain:
+    return {"query": query, "count": len(hits), "results": [hit.as_dict() for hit in hits]}
+
+
+def _settled(change: Change) -> Plain:
+    return {"id": change.memory_id, "action": change.action, "reason": change.reason}
+
+
+def _changed(change: Change) -> Plain:
+    told = {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
+    return {**told, "memory": change.memory.as_dict()}
+
+
+def _plan(decisions: Sequence[Decision], done: int | None, *, dry: bool = True) -> Plain:
+    told = [plain(each) for each in decisions]
+    return {"dry_run": dry, "count": len(told), "decisions": told, "changeset": done}
+
+
+def _deletions(done: Changeset | None) -> list[Delete]:
+    """What a merge decided, read off what it did."""
+    gone = [change for change in done.changes if change.action == "delete"] if done else []
+    return [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in gone]

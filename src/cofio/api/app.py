@@ -1,0 +1,133 @@
+"""The ASGI app: the list of routes behind the guard, each answer in a worker thread, never on the event loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from anyio import CapacityLimiter, to_thread
+from msgspec import json
+from starlette import routing
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cofio.api import docs, guard, openapi, reading
+from cofio.api.desk import Call, Census, Desk
+from cofio.api.metrics import Metrics
+from cofio.api.refusals import refusal
+from cofio.api.replies import Reply, written
+from cofio.api.routes import ROUTES, Route
+from cofio.api.watch import Watch
+from cofio.errors import InvalidInput, NotFound
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+
+WORKERS = 32
+_QUICK = 8  # kept apart, so that /health answers while every worker is busy
+
+
+def make(keeper: Keeper, settings: Settings) -> Starlette:
+    """The service as an ASGI app. Whoever opened the keeper closes it."""
+    document = openapi.document(ROUTES)
+    desk = Desk(keeper, Census(keeper), Metrics(), Reply(json.encode(document)), docs.page(ROUTES, document))
+    ways = _Ways(desk, guard.Guard(settings), settings.max_body, CapacityLimiter(WORKERS), CapacityLimiter(_QUICK))
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        desk.census.close()
+
+    places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
+    app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
+    app.router.redirect_slashes = False
+    app.router.default = Nowhere("", {}, ways)
+    return app
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """What every place needs to answer."""
+
+    desk: Desk
+    guard: guard.Guard
+    max_body: int
+    workers: CapacityLimiter
+    quick: CapacityLimiter
+
+
+class Place:
+    """One path with its methods: admits the request, and has the answer made in a thread."""
+
+    def __init__(self, path: str, methods: Mapping[str, Route], ways: _Ways) -> None:
+        self.path = path
+        self._methods = methods
+        self._ways = ways
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        reply = await self._reply(Request(scope, receive))
+        await reply(scope, receive, send)
+
+    async def _reply(self, request: Request) -> Response:
+        route = self._methods.get("GET" if request.method == "HEAD" else request.method)
+        self._ways.guard.admit(request.headers, page=route is not None and route.page)
+        auth = self._ways.guard.identify(request.headers)
+        if route is None or not route.keyless:
+            guard.refuse_without_key(auth)
+        if route is None:
+            return self._no_such_method(request.method)
+        call = Call(guard.caller(request.headers), auth, _id(request, self.path))
+        body = await guard.body(request, self._ways.max_body) if route.has_body else b""
+        lane = self._ways.quick if route.quick else self._ways.workers
+        return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
+
+    def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> Response:
+        """Reading, answering and writing, all off the event loop."""
+        given = _given(route, request, body)
+        return written(route.answer(self._ways.desk, given, call))
+
+    def _no_such_method(self, method: str) -> Response:
+        allowed = ", ".join(self._methods)
+        error = InvalidInput(f"{self.path} does not take {method}.", f"Use {allowed}.")
+        return refusal(error, 405, {"Allow": allowed})
+
+
+class Nowhere(Place):
+    """Every path that is none of ours."""
+
+    def _no_such_method(self, method: str) -> Response:  # noqa: ARG002
+        return refusal(NotFound("There is nothing here.", "GET /docs shows every route."))
+
+
+def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
+    """The paths, fixed ones before those with an id, so that none hides another."""
+    methods: dict[str, dict[str, Route]] = {}
+    for route in sorted(routes, key=lambda each: "{" in each.path):
+        methods.setdefault(route.path, {})[route.method] = route
+    return [Place(path, each, ways) for path, each in methods.items()]
+
+
+def _given(route: Route, request: Request, body: bytes) -> object:
+    if route.takes is None:
+        return None
+    query: bytes = request.scope["query_string"]
+    if not route.has_body:
+        return reading.of_query(query, route.takes)
+    if query:
+        raise InvalidInput(f"{route.path} takes no query string.", "Send what you want in the body, as JSON.")
+    return reading.of_body(body, request.headers.get("content-type", ""), route.takes)
+
+
+def _id(request: Request, path: str) -> int:
+    """The id in the path; 0, which nothing has, where the path has none."""
+    if "{id}" not in path:
+        return 0
+    said = str(request.path_params["id"])
+    if not re.fullmatch(r"[0-9]{1,18}", said):
+        thing = "changeset" if path.startswith("/changes") else "memory"
+        raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a whole number, as replies give it.")
+    return int(said)

@@ -1,0 +1,50 @@
+"""What is counted, for Prometheus: requests by route, how long they took, how many memories there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+
+from cofio.version import __version__
+
+MEDIA = "text/plain; version=0.0.4; charset=utf-8"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"})
+_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+
+
+class Metrics:
+    """The counters of one app; two apps in a process share none."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "cofio_http_requests", "Requests answered.", ("route", "method", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "cofio_http_request_seconds",
+            "How long answers took.",
+            ("route",),
+            registry=self._registry,
+            buckets=_SECONDS,
+        )
+        self._in_flight = Gauge("cofio_http_in_flight", "Requests being answered.", registry=self._registry)
+        self._memories = Gauge("cofio_memories", "Live memories in the store.", registry=self._registry)
+        Info("cofio", "The service.", registry=self._registry).info({"version": __version__})
+
+    @contextmanager
+    def flight(self) -> Iterator[None]:
+        """A request that is being answered."""
+        with self._in_flight.track_inprogress():
+            yield
+
+    def answered(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count an answer. Routes are templates, so that no caller can make new series."""
+        self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def written(self, memories: int) -> bytes:
+        """All of it, as Prometheus reads it."""
+        self._memories.set(memories)
+        return generate_latest(self._registry)

@@ -1,0 +1,85 @@
+"""The OpenAPI document, made from the list of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cofio.api import replies
+from cofio.api.routes import Route
+from cofio.version import __version__
+
+_REF = "#/components/schemas/{name}"
+_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+_CLIENT = {"name": "X-Cofio-Client", "in": "header", "schema": {"type": "string", "maxLength": 100}}
+_KEYS = {
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+    "bearer": {"type": "http", "scheme": "bearer"},
+}
+
+
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """Every route, with the schemas of what it takes and gives."""
+    bodies = [route.takes for route in routes if route.has_body and route.takes]
+    shapes = [route.gives for route in routes if not isinstance(route.gives, str)]
+    _, schemas = msgspec.json.schema_components([*bodies, *shapes, replies.Error], ref_template=_REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "cofio", "version": __version__, "description": "The memory of your agents."},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _KEYS},
+    }
+
+
+def parameters(route: Route) -> list[dict[str, Any]]:
+    """What stands in the path and in the query string."""
+    found = [_ID] if "{id}" in route.path else []
+    if route.takes is None or route.has_body:
+        return found
+    schema = msgspec.json.schema_components([route.takes])[1][route.takes.__name__]
+    required = schema.get("required", ())
+    return found + [
+        {"name": name, "in": "query", "required": name in required, "schema": each, "explode": False}
+        for name, each in schema["properties"].items()
+    ]
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "summary": route.says,
+        "operationId": route.answer.__name__,
+        "parameters": [*parameters(route), *([] if route.keyless else [_CLIENT])],
+        "security": [{}] if route.keyless else [{"key": []}, {"bearer": []}, {}],
+        "responses": {**{str(status): _given(route) for status in route.statuses}, "default": _refused()},
+    }
+    if route.has_body and route.takes:
+        content: dict[str, Any] = {"schema": _ref(route.takes)}
+        if route.example:
+            content["example"] = route.example
+        told["requestBody"] = {"required": needs_body(route), "content": {replies.JSON: content}}
+    return told
+
+
+def needs_body(route: Route) -> bool:
+    """Whether an empty body will not do."""
+    return route.takes is not None and any(each.required for each in msgspec.structs.fields(route.takes))
+
+
+def _given(route: Route) -> dict[str, Any]:
+    if isinstance(route.gives, str):
+        return {"description": route.says, "content": {route.gives.partition(";")[0]: {}}}
+    return {"description": route.says, "content": {replies.JSON: {"schema": _ref(route.gives)}}}
+
+
+def _refused() -> dict[str, Any]:
+    return {"description": "What is wrong, and what to do.", "content": {replies.JSON: {"schema": _ref(replies.Error)}}}
+
+
+def _ref(shape: type) -> dict[str, str]:
+    return {"$ref": _REF.format(name=shape.__name__)}

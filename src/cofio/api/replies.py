@@ -1,0 +1,233 @@
+"""What the routes give: how a reply is written, and the shape of each, for the OpenAPI document and the tests.
+
+The answers are plain dictionaries, made by the words themselves; a test holds every one of them against its shape here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from starlette.responses import Response
+
+from cofio.model import Action, MatchType
+
+JSON = "application/json"
+#: On every reply. Nothing here is for caches, for frames or for other sites.
+HEADERS: Mapping[str, str] = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class Reply(NamedTuple):
+    """A reply that is more than a dictionary with status 200."""
+
+    content: dict[str, Any] | bytes
+    status: int = 200
+    media: str = JSON
+    headers: Mapping[str, str] = {}
+
+
+def written(reply: Reply | dict[str, Any]) -> Response:
+    """The reply as bytes, with the headers that every reply has."""
+    content, status, media, headers = reply if isinstance(reply, Reply) else Reply(reply)
+    body = content if isinstance(content, bytes) else msgspec.json.encode(content)
+    return Response(body, status, {**HEADERS, **headers}, media)
+
+
+class Shape(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the shapes share: nothing beyond what they name."""
+
+
+class Memory(Shape):
+    id: int
+    text: str
+    source: str
+    category: str
+    kind: str
+    confidence: float
+    method: str
+    entities: list[str]
+    tags: list[str]
+    session: str
+    agent: str
+    visibility: str
+    metadata: dict[str, Any]
+    speaker: str
+    context: str
+    created_at: str
+    updated_at: str
+    timestamp: str
+    pinned: bool
+    archived_at: str | None
+    supersedes: int | None
+    superseded_by: int | None
+    previous_text: str | None
+    occurrences: int
+    retrieval_count: int
+    last_retrieved_at: str | None
+
+
+class Explanation(Shape):
+    vector_rank: int | None
+    vector_share: float
+    keyword_rank: int | None
+    keyword_share: float
+    bm25: float
+    words: list[str]
+    formula: str
+
+
+class Hit(Memory, kw_only=True):
+    score: float
+    similarity: float
+    keyword_score: float
+    match_type: MatchType
+    why: Explanation | UnsetType = UNSET
+
+
+class Change(Shape):
+    id: int
+    changeset: int
+    action: Action
+    memory_id: int
+    at: str
+    by: str
+    why: str
+    reason: str
+    before: Memory | None
+    after: Memory | None
+
+
+class Changeset(Shape):
+    id: int
+    at: str
+    by: str
+    why: str
+    undoes: int | None
+    undone_by: int | None
+    changes: list[Change]
+
+
+class Health(Shape):
+    status: Literal["healthy"]
+    version: str
+    auth: Literal["open", "ok", "missing"]
+    memories: int | UnsetType = UNSET
+
+
+class Stats(Struct):
+    memories: int
+    archived: int
+    vectors: int
+    changesets: int
+    retrievals: int
+    embedder: str | None
+    bytes: int
+    version: str
+    uptime_seconds: float
+
+
+class Found(Shape):
+    query: str
+    count: int
+    results: list[Hit]
+
+
+class FoundAll(Shape):
+    results: list[Found]
+
+
+class Added(Shape):
+    id: int
+    action: Literal["add", "noop"]
+    changeset: int
+    reason: str
+    memory: Memory
+
+
+class Settled(Shape):
+    id: int
+    action: Literal["add", "noop"]
+    reason: str
+
+
+class AddedAll(Shape):
+    added: int
+    duplicates: int
+    changeset: int
+    results: list[Settled]
+
+
+class Changed(Shape):
+    id: int
+    action: Literal["edit", "restore"]
+    changeset: int
+    memory: Memory
+
+
+class Gone(Shape):
+    id: int
+    action: Literal["delete", "purge"]
+    changeset: int
+
+
+class Superseded(Shape):
+    old_id: int
+    new_id: int
+    previous_text: str
+    changeset: int
+    memory: Memory
+
+
+class History(Shape):
+    id: int
+    changes: list[Change]
+
+
+class Changesets(Shape):
+    changesets: list[Changeset]
+
+
+class Novelty(Shape):
+    novel: bool
+    is_novel: bool
+    similarity: float
+    match: Memory | None
+    reason: str
+
+
+class Planned(Shape):
+    action: str
+    id: int
+    reason: str = ""
+    into: int | UnsetType = UNSET
+
+
+class Plan(Shape):
+    dry_run: bool
+    count: int
+    decisions: list[Planned]
+    changeset: int | None
+
+
+class Page(Shape):
+    memories: list[Memory]
+    next: int | None
+    total: int
+
+
+class Fault(Shape):
+    code: str
+    message: str
+    hint: str
+
+
+class Error(Shape):
+    error: Fault

@@ -1,0 +1,79 @@
+"""The routes: one visible list. The router, the OpenAPI document and the docs page are all made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from cofio.api import answers, metrics, replies, schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+
+Answer = Callable[[Desk, Any, Call], Reply | dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One method of one path: what it takes, what it gives, and who gives it."""
+
+    method: str
+    path: str
+    answer: Answer
+    takes: type[schemas.Given] | None  # the body of a POST or PATCH, the query string of a GET or DELETE
+    gives: type[Struct] | str  # the shape of a JSON reply, or the media type of any other
+    says: str
+    example: Mapping[str, Any] | None = None
+    statuses: tuple[int, ...] = (200,)
+    keyless: bool = False  # whether it answers one who sent no key
+    quick: bool = False  # whether it must answer while every worker is busy
+    page: bool = False  # whether people visit it with a browser
+
+    @property
+    def has_body(self) -> bool:
+        return self.takes is not None and self.method in ("POST", "PATCH")
+
+
+_FACT = {"text": "We deploy on Fridays, after lunch.", "source": "claude/web", "kind": "policy"}
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/health", answers.health, None, replies.Health, "Whether it is up, and the key right.",
+          keyless=True, quick=True),
+    Route("GET", "/stats", answers.stats, None, replies.Stats, "Counts of memories, changes, retrievals; size."),
+    Route("GET", "/metrics", answers.measured, None, metrics.MEDIA, "What is counted, for Prometheus.", quick=True),
+    Route("GET", "/openapi.json", answers.document, None, replies.JSON, "This interface, for machines.",
+          keyless=True, quick=True),
+    Route("GET", "/docs", answers.page, None, "text/html", "This interface, for people.",
+          keyless=True, quick=True, page=True),
+    Route("POST", "/search", answers.search, schemas.Search, replies.Found, "The memories that answer, best first.",
+          {"query": "when do we deploy?", "k": 3}),
+    Route("POST", "/search/batch", answers.search_all, schemas.SearchAll, replies.FoundAll, "Many searches at once.",
+          {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}),
+    Route("POST", "/memory/add", answers.add, schemas.Add, replies.Added,
+          "Remember a fact: 201 when it is new, 200 when it was known.", _FACT, (201, 200)),
+    Route("POST", "/memory/add-batch", answers.add_all, schemas.AddAll, replies.AddedAll,
+          "Remember many facts in one changeset, or none of them.", {"memories": [_FACT, {"text": "Ann reviews."}]}),
+    Route("POST", "/memory/supersede", answers.supersede, schemas.Supersede, replies.Superseded,
+          "Put a new memory in an old one's place.", {"old_id": 1, "new_text": "We deploy on Mondays."}),
+    Route("POST", "/memory/is-novel", answers.is_novel, schemas.IsNovel, replies.Novelty,
+          "Whether a text says something new.", {"text": "Deployments are on Fridays."}),
+    Route("POST", "/memory/deduplicate", answers.deduplicate, schemas.Deduplicate, replies.Plan,
+          "Merge memories that say the same; tells what it would do unless dry_run is false.", {"dry_run": True}),
+    Route("GET", "/memory/{id}", answers.get, None, replies.Memory, "One memory, archived or not."),
+    Route("PATCH", "/memory/{id}", answers.edit, schemas.Edit, replies.Changed, "Change fields of a memory in place.",
+          {"tags": ["release"], "pinned": True}),
+    Route("DELETE", "/memory/{id}", answers.delete, schemas.Delete, replies.Gone, "Archive a memory, or erase it."),
+    Route("POST", "/memory/{id}/restore", answers.restore, schemas.Reason, replies.Changed,
+          "Bring an archived memory back."),
+    Route("GET", "/memory/{id}/history", answers.history, None, replies.History,
+          "Every change of a memory and of its lineage, oldest first."),
+    Route("GET", "/memories", answers.listing, schemas.Listing, replies.Page, "A page of memories, newest first."),
+    Route("DELETE", "/memories", answers.delete_all, schemas.DeleteAll, replies.Plan,
+          "Archive all memories of a source; tells what it would do unless dry_run is false."),
+    Route("GET", "/changes", answers.changes, schemas.Changes, replies.Changesets, "The newest changesets."),
+    Route("GET", "/changes/{id}", answers.changeset, None, replies.Changeset, "One changeset with all it changed."),
+    Route("POST", "/changes/{id}/undo", answers.undo, schemas.Reason, replies.Changeset,
+          "Take back a whole changeset, by one that can be undone in turn.", {"why": "that was wrong"}),
+)  # fmt: skip

@@ -1,0 +1,276 @@
+"""What the routes take: one struct a route. A struct that was read can become the word that the keeper takes.
+
+Types and ranges of numbers are checked while reading; what a text may hold is for the words of the model to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from cofio.errors import InvalidInput
+from cofio.keeper import MAX_PAGE
+from cofio.model import (
+    CATEGORIES,
+    EDITABLE,
+    KINDS,
+    MAX_HITS,
+    MAX_LABEL,
+    METHODS,
+    VISIBILITIES,
+    Fact,
+    Query,
+    Scope,
+    checked_text,
+    moment,
+)
+
+MAX_QUERIES = 100
+MAX_MEMORIES = 1_000
+MAX_DEPTH = 64  # of metadata: what is nested deeper cannot be read back everywhere
+
+
+def _text(says: str, known: Iterable[str] = ()) -> Any:
+    return Meta(description=says, extra_json_schema={"enum": list(known)} if known else None)
+
+
+Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Time = str | int | float
+Source = Annotated[str, _text("Where it belongs: client/project.")]
+Kind = Annotated[str, _text("What sort of fact it is.", KINDS)]
+Category = Annotated[str, _text("How long it matters.", CATEGORIES)]
+Method = Annotated[str, _text("How it was learned.", METHODS)]
+Visibility = Annotated[str, _text("Who may see it.", VISIBILITIES)]
+Why = Annotated[str, _text("The reason, for the journal.")]
+Deduplicated = Annotated[bool, _text("A known fact is noted as seen again, not kept twice.")]
+DryRun = Annotated[bool, _text("Only tell what would be done.")]
+
+
+class Given(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every schema shares."""
+
+    def given(self, names: Iterable[str]) -> dict[str, Any]:
+        """The fields of these names that were sent."""
+        values = {name: getattr(self, name, UNSET) for name in names}
+        return {name: value for name, value in values.items() if value is not UNSET}
+
+    def reason(self) -> str:
+        """The `why` that was sent, in those that take one."""
+        return checked_text(getattr(self, "why", ""), "why", MAX_LABEL)
+
+
+class Reason(Given):
+    why: Why = ""
+
+
+class Within(Given):
+    """The fields that narrow; what is left out does not."""
+
+    source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
+    source_prefix: Annotated[str, _text("This source and what lies below it.")] | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    method: Method | UnsetType = UNSET
+    tags: Annotated[list[str], _text("All of them.")] | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    visibility: Annotated[list[str], _text("Any of them.")] | UnsetType = UNSET
+    since: Annotated[Time, _text("Created at this time or later.")] | UnsetType = UNSET
+    until: Annotated[Time, _text("Created at this time or earlier.")] | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    include_archived: bool | UnsetType = UNSET
+
+    def within(self) -> dict[str, Any]:
+        """The fields of a Scope that were sent."""
+        return _timed(self.given(_SCOPE), "since", "until")
+
+
+class Search(Within, kw_only=True):
+    query: Annotated[str, _text("What to look for, in words.")]
+    k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="How many hits at most.")] = 5
+    hybrid: Annotated[bool, _text("Words too, not only vectors.")] = True
+    threshold: Annotated[Share, _text("The least cosine similarity of any hit.")] = 0.0
+    min_score: Annotated[Share, _text("The least score of any hit.")] = 0.0
+    explain: Annotated[bool, _text("Tell why each hit is where it is.")] = False
+
+    def as_query(self) -> Query:
+        how = self.given(("k", "hybrid", "threshold", "min_score", "explain"))
+        return Query(text=self.query, scope=Scope(**self.within()), **how)
+
+
+class SearchAll(Given, kw_only=True):
+    each: ClassVar[type[Given]] = Search
+    queries: Annotated[list[Search | str], Meta(min_length=1, max_length=MAX_QUERIES)]
+
+    def as_queries(self) -> list[Query]:
+        queries = []
+        for place, each in enumerate(self.queries):
+            with told_at(f"queries[{place}]"):
+                queries.append(Query(text=each) if isinstance(each, str) else each.as_query())
+        return queries
+
+
+class About(Given):
+    """What can be said about a fact beside its text."""
+
+    source: Source | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    confidence: Share | UnsetType = UNSET
+    method: Method | UnsetType = UNSET
+    entities: list[str] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    speaker: Annotated[str, _text("Who said it.")] | UnsetType = UNSET
+    context: Annotated[str, _text("What was said just before; helps to find it.")] | UnsetType = UNSET
+    created_at: Annotated[Time, _text("ISO 8601, or seconds or milliseconds since 1970.")] | UnsetType = UNSET
+    timestamp: Annotated[Time, _text("The same as created_at.")] | UnsetType = UNSET
+
+    def about(self) -> dict[str, Any]:
+        """The fields of a Fact that were sent."""
+        if self.created_at is not UNSET and self.timestamp is not UNSET:
+            raise InvalidInput("created_at and timestamp are the same field.", "Send one of them.")
+        sent = _timed(self.given((*_FACT, "timestamp")), "created_at", "timestamp")
+        if "timestamp" in sent:
+            sent["created_at"] = sent.pop("timestamp")
+        return _shallow(sent)
+
+
+class Item(About, kw_only=True):
+    text: Annotated[str, _text("The fact, as a sentence.")]
+
+    def as_fact(self) -> Fact:
+        return Fact(text=self.text, **self.about())
+
+
+class Add(Item):
+    deduplicate: Deduplicated = True
+    why: Why = ""
+
+
+class AddAll(Given, kw_only=True):
+    each: ClassVar[type[Given]] = Item
+    memories: Annotated[list[Item], Meta(min_length=1, max_length=MAX_MEMORIES)]
+    deduplicate: Deduplicated = True
+    why: Why = ""
+
+    def as_facts(self) -> list[Fact]:
+        facts = []
+        for place, each in enumerate(self.memories):
+            with told_at(f"memories[{place}]"):
+                facts.append(each.as_fact())
+        return facts
+
+
+class Edit(Given):
+    """Any of the fields that can be changed in place."""
+
+    text: str | UnsetType = UNSET
+    source: Source | UnsetType = UNSET
+    category: Category | UnsetType = UNSET
+    kind: Kind | UnsetType = UNSET
+    confidence: Share | UnsetType = UNSET
+    entities: list[str] | UnsetType = UNSET
+    tags: list[str] | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    speaker: str | UnsetType = UNSET
+    context: str | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    why: Why = ""
+
+    def changes(self) -> dict[str, Any]:
+        sent = _shallow(self.given(EDITABLE))
+        if not sent:
+            raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
+        return sent
+
+
+class Delete(Given):
+    purge: Annotated[bool, _text("Erase it for good, from the journal too.")] = False
+    why: Why = ""
+
+
+class Supersede(About, kw_only=True):
+    old_id: Id
+    new_text: Annotated[str, _text("What holds now, as a sentence.")]
+    why: Why = ""
+
+
+class IsNovel(Within, kw_only=True):
+    text: str
+    speaker: str = ""
+    threshold: Annotated[Share, _text("The cosine from which it may be known already.")] | UnsetType = UNSET
+
+
+class Deduplicate(Given):
+    threshold: Annotated[Share, _text("The cosine from which two may say the same.")] | UnsetType = UNSET
+    source_prefix: str = ""
+    dry_run: DryRun = True
+    why: Why = ""
+
+
+class Listing(Within):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
+
+
+class DeleteAll(Given, kw_only=True):
+    source: Annotated[str, _text("This source and what lies below it.")]
+    dry_run: DryRun = True
+    why: Why = ""
+
+    def prefix(self) -> str:
+        """The source, once it is known to name one: an empty prefix would be everything."""
+        if not self.source.strip().strip("/"):
+            raise InvalidInput("The source is empty.", "Name the source whose memories are to go.")
+        return self.source
+
+
+class Changes(Given):
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
+
+
+_SCOPE = tuple(Scope.__dataclass_fields__)
+_FACT = tuple(name for name in Fact.__dataclass_fields__ if name != "text")
+
+
+@contextmanager
+def told_at(place: str) -> Iterator[None]:
+    """Whatever cannot be taken inside says where it stood."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise type(error)(f"{place}: {error.message}", error.hint) from error
+
+
+def _timed(sent: dict[str, Any], *names: str) -> dict[str, Any]:
+    for name in names:
+        if sent.get(name, "") != "":
+            with told_at(name):
+                sent[name] = moment(sent[name])
+    return sent
+
+
+def _shallow(sent: dict[str, Any]) -> dict[str, Any]:
+    level: list[Any] = [sent.get("metadata")]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for each in level for inner in _inside(each)]
+    if level:
+        raise InvalidInput("metadata is nested too deeply.", f"At most {MAX_DEPTH} levels are taken.")
+    return sent
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list) else ()

@@ -1,0 +1,138 @@
+"""Running the service: the socket, the signals, and an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from ipaddress import ip_address
+
+import uvicorn
+
+from cofio.api.app import make
+from cofio.api.guard import EVERYWHERE
+from cofio.errors import Misconfigured
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+
+_FINISH = 5  # seconds that requests have to finish once a stop was asked for
+_IDLE = 30  # seconds that a connection may wait for its next request
+_BACKLOG = 512
+
+
+def run(keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; then finish what is being answered and close the keeper.
+
+    `ready` is called with the service's URL as soon as it answers.
+    """
+    try:
+        log_to_stderr(settings)
+        Serving(keeper, settings).run(ready)
+    finally:
+        keeper.close()
+
+
+class Serving:
+    """The service on its socket, which is bound when this is made: port 0 has become a real one."""
+
+    def __init__(self, keeper: Keeper, settings: Settings) -> None:
+        self._socket = _bound(settings)
+        self.url = _url(self._socket)
+        config = uvicorn.Config(
+            make(keeper, settings),
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=_FINISH,
+            backlog=_BACKLOG,
+        )
+        self._server = _Server(config)
+
+    def run(self, ready: Callable[[str], None] | None = None) -> None:
+        """Serve until a signal comes, or `stop` is called."""
+        if ready:
+            self._server.ready = lambda: ready(self.url)
+        with self._socket, self._stopped_by_signals():
+            self._server.run([self._socket])
+
+    def stop(self) -> None:
+        """Ask for the end, from any thread; `run` returns when it has come."""
+        self._server.should_exit = True
+
+    @contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        # uvicorn raises a signal again once it has stopped; a stop that was asked for is no failure.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {each: signal.signal(each, lambda *_: self.stop()) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, old in before.items():
+                signal.signal(each, old)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, telling when it answers."""
+
+    ready: Callable[[], None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.ready:
+            self.ready()
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """Log as much as the settings say, where nothing else was set up."""
+    levels = logging.getLevelNamesMapping()
+    name = settings.log_level.strip().upper()
+    if name not in levels:
+        raise Misconfigured(f"log_level is {settings.log_level!r}.", "Give debug, info, warning or error.")
+    logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _bound(settings: Settings) -> socket.socket:
+    family, address = _resolved(settings.host, settings.port)
+    if not settings.api_key and not ip_address(address[0].partition("%")[0]).is_loopback:
+        hint = "Set COFIO_API_KEY, or listen on 127.0.0.1 only."
+        raise Misconfigured(
+            f"Without a key, others could read the memories on {settings.host or 'every address'}.", hint
+        )
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        hint = "Is the service running already? cofio status tells. COFIO_PORT sets another port."
+        raise Misconfigured(f"{settings.host}:{settings.port} cannot be had: {error.strerror}.", hint) from error
+    return listening
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
+    except (OSError, UnicodeError) as error:
+        hint = "Set COFIO_HOST to an address of this machine."
+        raise Misconfigured(f"The host {host!r} has no address.", hint) from error
+    found.sort(key=lambda each: each[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
+    family, _, _, _, address = found[0]
+    return family, address  # type: ignore[return-value]
+
+
+def _url(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    if host in EVERYWHERE:
+        host = "::1" if ":" in host else "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,60 @@
+"""Around every request: count it, log one line, and turn whatever was raised into a reply."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cofio.api.metrics import Metrics
+from cofio.api.refusals import failure, refusal
+from cofio.errors import CofioError
+
+_log = logging.getLogger("cofio.api")
+_GONE = 499  # nobody is there to read a status; this is what the log calls it
+
+
+class Watch:
+    """The outermost layer of the service, and the one place that catches everything."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        with self._metrics.flight():
+            status = await self._answered(scope, receive, send)
+        seconds = time.perf_counter() - began
+        route = getattr(scope.get("endpoint"), "path", "other")
+        self._metrics.answered(route, scope["method"], status, seconds)
+        level = logging.DEBUG if route in ("/health", "/metrics") else logging.INFO
+        _log.log(level, "%s %s %d %.1f ms", scope["method"], route, status, seconds * 1000)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> int:
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except ClientDisconnect:
+            return status or _GONE
+        except CofioError as error:
+            reply = refusal(error)
+            if reply.status_code >= 500:
+                _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
+            await reply(scope, receive, noting)
+        except Exception:  # noqa: BLE001 - the outermost layer: a bug is logged, and told as one shape like the rest
+            _log.exception("a %s request failed", scope["method"])
+            if not status:
+                await failure()(scope, receive, noting)
+        return status

@@ -1,0 +1,122 @@
+"""The command line: what a person types in, the keeper's words out. It knows the keeper, the client and the daemon.
+
+Nothing heavy is loaded before a command needs it: `cofio --help` costs click and the words.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from cofio.cli import journal, memories, output, service, upkeep
+from cofio.cli.session import Session, examples, where
+from cofio.errors import CofioError
+from cofio.version import __version__
+
+__all__ = ["Session", "cli", "main"]
+
+_INTERRUPTED = 130
+
+_SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
+    (
+        "Memories",
+        (
+            memories.add,
+            memories.search,
+            memories.show,
+            memories.list_,
+            memories.edit,
+            memories.forget,
+            memories.restore,
+        ),
+    ),
+    ("History", (journal.history, journal.undo)),
+    ("Service", (service.serve, service.up, service.down, service.status)),
+    ("Upkeep", (upkeep.stats, upkeep.dedup, upkeep.reembed, upkeep.config, upkeep.completion)),
+)
+
+
+class Cofio(click.Group):
+    """The group of all commands. Errors leave by one door: a message and a hint, or JSON, and an exit code."""
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands under their headings."""
+        for heading, commands in _SECTIONS:
+            with formatter.section(heading):
+                formatter.write_dl([(each.name or "", each.get_short_help_str(90)) for each in commands])
+
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run and exit: 0 done, 1 an error of ours, 2 wrong usage, 130 interrupted."""
+        given = list(sys.argv[1:] if args is None else args)
+        extra.pop("standalone_mode", None)
+        extra["obj"] = extra.get("obj") or Session()
+        try:
+            super().main(given, prog_name or "cofio", standalone_mode=False, **extra)
+        except CofioError as error:
+            _tell("--json" in given, error.code, error.message, error.hint)
+            sys.exit(1)
+        except click.UsageError as error:
+            _tell_usage("--json" in given, error)
+            sys.exit(2)
+        except click.ClickException as error:  # such as an editor that failed
+            _tell("--json" in given, "error", error.format_message(), "")
+            sys.exit(1)
+        except click.Abort:
+            sys.exit(_INTERRUPTED)
+        sys.exit(0)
+
+
+def _tell(as_json: bool, code: str, message: str, hint: str) -> None:
+    import json
+
+    if as_json:
+        click.echo(json.dumps({"error": {"code": code, "message": message, "hint": hint}}), err=True)
+        return
+    click.echo(click.style("Error: ", fg="red") + output.safe(message), err=True)
+    if hint:
+        click.echo(output.safe(hint), err=True)
+
+
+def _tell_usage(as_json: bool, error: click.UsageError) -> None:
+    if as_json:
+        path = error.ctx.command_path if error.ctx else "cofio"
+        _tell(True, "usage", error.format_message(), f"See `{path} --help`.")
+    else:
+        error.show()
+
+
+@click.group(
+    cls=Cofio,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        'cofio add "We deploy with Fly.io"',
+        'cofio search "where do we deploy?"',
+        "cofio up                         # keeps the model loaded: every answer is fast",
+    ),
+)
+@where(hidden=False)
+@click.version_option(__version__, "--version", message="cofio %(version)s")
+def cli() -> None:
+    """The memory that an AI agent does not have to remember to use.
+
+    Commands work on the store in ~/.cofio, or on the service where one runs. The options below may stand before the
+    command or after it. `cofio COMMAND -h` says more.
+    """
+
+
+for _heading, _commands in _SECTIONS:
+    for _command in _commands:
+        cli.add_command(_command)
+
+
+def main() -> NoReturn:
+    """The entry point `cofio`."""
+    for stream in (sys.stdout, sys.stderr):
+        if "utf" not in (stream.encoding or "").lower():
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    cli.main()

@@ -1,0 +1,345 @@
+"""Commands on memories: add, search, show, list, edit, forget, restore."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.session import BY, Memories, Session, about, agreed, command, within
+from cofio.errors import CofioError, InvalidInput
+from cofio.model import Change, Fact, Hit, Memory
+
+_BATCH = 256  # facts in one changeset
+_BATCH_CHARACTERS = 500_000  # well below the largest body that the service takes
+_LINES_SHOWN = 20
+
+
+# ── add ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "add",
+    'cofio add "We deploy with Fly.io"',
+    'cofio add "Ada prefers tabs" --source acme/web --kind preference --tag style',
+    "cat facts.txt | cofio add - --source acme/web",
+    "cofio add --jsonl facts.jsonl",
+)
+@click.argument("texts", metavar="[TEXT]...", nargs=-1)
+@click.option(
+    "--jsonl",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help='One JSON object a line, with a "text" and any other field of a fact; - is the standard input.',
+)
+@about
+@click.option("--no-dedup", is_flag=True, help="Keep it even when a memory says so already.")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def add(
+    session: Session, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
+) -> None:
+    """Remember facts.
+
+    Each TEXT is one fact. With - for TEXT, or nothing at all in a pipe, each line of the standard input is one. The
+    options say something about every fact; what a line of a --jsonl file says itself goes first. When a line cannot
+    be taken, it is named and nothing is added.
+    """
+    read = _facts(texts, jsonl, about)
+    total = sum(1 for _ in read())  # every fact is checked before the first is added
+    changes: list[Change] = []
+    with session.memories() as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
+        try:
+            for batch in _batches(read()):
+                changes += memories.add_all(batch, dedup=not no_dedup, by=BY, why=why)
+                advance(len(batch))
+        except CofioError:
+            if changes:
+                output.say(f"The first {len(changes)} of {total} are added.")
+            raise
+    _tell_added(session, changes)
+
+
+def _facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Callable[[], Iterable[Fact]]:
+    """A function that reads the facts from the start, as often as it is called."""
+    if jsonl and texts:
+        raise click.UsageError("Give either texts or --jsonl, not both.")
+    if jsonl and jsonl != "-":
+        path = Path(jsonl)
+        return lambda: _from_file(path, about)
+    if jsonl:
+        parsed = list(_from_lines(_standard_input(), _from_json, about))
+    elif list(texts) == ["-"] or (not texts and not sys.stdin.isatty()):
+        parsed = list(_from_lines(_standard_input(), _from_text, about))
+    elif texts:
+        parsed = [_from_text(text, about) for text in texts]
+    else:
+        raise click.UsageError("There is nothing to remember. Give a text, or - to read lines.")
+    return lambda: parsed
+
+
+def _standard_input() -> Iterable[bytes]:
+    return sys.stdin.buffer
+
+
+def _from_file(path: Path, about: dict[str, Any]) -> Iterator[Fact]:
+    try:
+        with path.open("rb") as lines:
+            yield from _from_lines(lines, _from_json, about)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check the file.") from error
+
+
+def _from_lines(
+    lines: Iterable[bytes], parse: Callable[[str, dict[str, Any]], Fact], about: dict[str, Any]
+) -> Iterator[Fact]:
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line.decode("utf-8-sig")
+            if text.strip():
+                yield parse(text, about)
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"Line {number} is not UTF-8.", "Nothing of it was added.") from error
+        except InvalidInput as error:
+            raise type(error)(f"Line {number}: {error.message}", error.hint) from error
+
+
+def _from_text(text: str, about: dict[str, Any]) -> Fact:
+    return Fact(text=text, **about)
+
+
+def _from_json(line: str, about: dict[str, Any]) -> Fact:
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("This is not JSON.", "Give one object a line.") from error
+    if not isinstance(told, dict):
+        raise InvalidInput("This is not an object.", 'Give one object a line, such as {"text": "..."}.')
+    if "timestamp" in told:
+        told.setdefault("created_at", told.pop("timestamp"))
+    known = Fact.__dataclass_fields__
+    if unknown := sorted(told.keys() - known.keys()):
+        raise InvalidInput(f"A fact has no {', '.join(unknown)}.", f"It has: {', '.join(known)}.")
+    return Fact(**{"text": "", **about, **told})
+
+
+def _batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
+    batch: list[Fact] = []
+    characters = 0
+    for fact in facts:
+        size = len(fact.text) + len(fact.context)
+        if batch and (len(batch) == _BATCH or characters + size > _BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(fact)
+        characters += size
+    if batch:
+        yield batch
+
+
+def _tell_added(session: Session, changes: Sequence[Change]) -> None:
+    added = sum(change.action == "add" for change in changes)
+    if session.as_json:
+        results = [
+            {"id": each.memory_id, "action": each.action, "reason": each.reason, "text": each.memory.text}
+            for each in changes
+        ]
+        changesets = list(dict.fromkeys(change.changeset for change in changes))
+        output.document(
+            {"added": added, "duplicates": len(changes) - added, "changesets": changesets, "results": results}
+        )
+        return
+    if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
+        rows = ((each.memory_id, _DONE.get(each.action, each.action), each.memory.text) for each in changes)
+        output.table((ID, Column("", "green"), TEXT), rows)
+    known = f", {output.count(len(changes) - added, 'was', 'were')} known already" if added < len(changes) else ""
+    output.say(f"{output.count(added, 'memory', 'memories')} added{known}.")
+
+
+_DONE = {"add": "added", "noop": "known", "delete": "archived", "purge": "erased", "restore": "restored"}
+
+
+# ── search, show, list ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "search",
+    'cofio search "where do we deploy?"',
+    "cofio search editor settings -k 3 --source-prefix acme",
+    'cofio search "release day" --since 7d --explain',
+    'cofio search "who owns billing" --json',
+)
+@click.argument("words", metavar="QUERY...", nargs=-1, required=True)
+@click.option("-k", "k", type=int, default=5, show_default=True, help="How many hits, at most.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="The least similarity of a hit.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="The least score of a hit.")
+@click.option("--no-keywords", is_flag=True, help="By meaning alone.")
+@click.option("--explain", is_flag=True, help="Show how each score came about, and the words that matched.")
+@within
+def search(
+    session: Session, words: tuple[str, ...], within: dict[str, Any], no_keywords: bool, explain: bool, **how: Any
+) -> None:
+    """Find memories by meaning and by words, best first."""
+    query = " ".join(words)
+    given = {name: value for name, value in how.items() if value is not None}
+    with session.memories() as memories:
+        hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **given, **within)
+    if session.as_json:
+        output.document({"query": query, "count": len(hits), "results": [hit.as_dict() for hit in hits]})
+    elif hits:
+        _tell_hits(hits, explain)
+    else:
+        output.say("No memory answers that.")
+
+
+def _tell_hits(hits: Sequence[Hit], explain: bool) -> None:
+    columns = [ID, Column("score", "green", "right"), TEXT, Column("source", "dim"), WHEN]
+    rows: list[list[Any]] = [
+        [hit.id, f"{hit.score:.3f}", hit.text, hit.memory.source, output.when(hit.memory.created_at)] for hit in hits
+    ]
+    if explain:
+        columns += [Column("why", "dim", wraps=True), Column("words", "dim", wraps=True)]
+        for row, hit in zip(rows, hits, strict=True):
+            row += [hit.why.formula, hit.why.words] if hit.why else ["", ""]
+    output.table(columns, rows)
+
+
+@command("show", "cofio show 12", "cofio show 12 --json")
+@click.argument("memory_id", metavar="ID", type=int)
+def show(session: Session, memory_id: int) -> None:
+    """Show all that is known about one memory."""
+    with session.memories() as memories:
+        memory = memories.get(memory_id)
+    if session.as_json:
+        output.document(memory.as_dict())
+        return
+    told = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
+    for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
+        if told[name] and output.on_terminal():
+            told[name] = f"{told[name]} ({output.ago(told[name])})"
+    output.facts_about(told.items())
+
+
+@command(
+    "list",
+    "cofio list",
+    "cofio list --source-prefix acme --kind preference -n 20",
+    "cofio list --after 120          # the page below memory 120",
+    "cofio list --archived --json",
+)
+@click.option("-n", "--limit", type=int, default=50, show_default=True, help="How many, at most.")
+@click.option("--after", metavar="ID", type=int, help="Go on below this memory.")
+@within
+def list_(session: Session, limit: int, after: int | None, within: dict[str, Any]) -> None:
+    """List memories, newest first."""
+    with session.memories() as memories:
+        page = memories.list(limit=limit, after=after, **within)
+    if session.as_json:
+        shown = [memory.as_dict() for memory in page.memories]
+        output.document({"memories": shown, "next": page.next, "total": page.total})
+        return
+    columns = (ID, TEXT, Column("kind", "dim"), Column("source", "dim"), WHEN)
+    rows = ((each.id, each.text, _state(each), each.source, output.when(each.created_at)) for each in page.memories)
+    output.table(columns, rows)
+    if not page.memories:
+        output.say("There are no memories here.")
+    elif page.next:
+        output.say(f"{len(page.memories)} of {page.total:,}; go on with --after {page.next}.")
+
+
+def _state(memory: Memory) -> str:
+    marks = [memory.kind, *(["pinned"] if memory.pinned else []), *(["archived"] if memory.archived else [])]
+    return ", ".join(marks)
+
+
+# ── edit, forget, restore ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "edit",
+    "cofio edit 12                    # opens the text in your editor",
+    'cofio edit 12 --text "We deploy with Render"',
+    "cofio edit 12 --pin --tag infra",
+    'cofio edit 12 --tag ""           # takes the tags away',
+)
+@click.argument("memory_id", metavar="ID", type=int)
+@click.option("--text", metavar="TEXT", help="What it says.")
+@click.option("--pin/--unpin", "pinned", default=None, help="Keep it from being pruned, or not.")
+@about
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def edit(
+    session: Session, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
+) -> None:
+    """Change a memory in place. Without options, its text is opened in your editor."""
+    given = {"text": text, "pinned": pinned}
+    changes = {**about, **{name: value for name, value in given.items() if value is not None}}
+    with session.memories() as memories:
+        if not changes:
+            changes = _edited_text(memories, memory_id)
+        done = memories.update(memory_id, by=BY, why=why, **changes) if changes else None
+        memory = done.memory if done else memories.get(memory_id)
+    if session.as_json:
+        action, changeset = ("edit", done.changeset) if done else ("noop", None)
+        output.document({"id": memory_id, "action": action, "changeset": changeset, "memory": memory.as_dict()})
+    elif done:
+        output.table((ID, TEXT), [(memory.id, memory.text)])
+        output.say(f"Memory {memory_id} is changed: {', '.join(changes)} (changeset {done.changeset}).")
+    else:
+        output.say("Nothing was changed.")
+
+
+def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
+    old = memories.get(memory_id).text
+    new = click.edit(old, extension=".txt")
+    return {"text": new} if new and new.strip() and new.strip() != old.strip() else {}
+
+
+@command(
+    "forget",
+    "cofio forget 12",
+    "cofio forget 12 13 14 --why outdated",
+    "cofio forget 12 --purge          # for good, from the history too",
+)
+@click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--purge", is_flag=True, help="Erase it for good; this cannot be undone.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
+    """Archive memories; `cofio restore` and `cofio undo` bring them back."""
+    with session.memories() as memories:
+        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]  # all of them exist, or none is touched
+        if purge:
+            for memory in found:
+                output.say(f"{memory.id}: {memory.text}")
+            if not agreed(f"Erase {output.count(len(found), 'memory', 'memories')} for good?", yes=yes):
+                output.say("Nothing was changed.")
+                found = []
+        act = memories.purge if purge else memories.delete
+        done = [(act(memory.id, by=BY, why=why), memory.text) for memory in found]
+    _tell_done(session, done)
+
+
+@command("restore", "cofio restore 12", "cofio list --archived           # shows what can be restored")
+@click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def restore(session: Session, memory_ids: tuple[int, ...], why: str) -> None:
+    """Bring archived memories back."""
+    with session.memories() as memories:
+        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]
+        done = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in found]
+    _tell_done(session, done)
+
+
+def _tell_done(session: Session, done: Sequence[tuple[Change, str]]) -> None:
+    if session.as_json:
+        results = [{"id": each.memory_id, "action": each.action, "changeset": each.changeset} for each, _ in done]
+        output.document({"results": results})
+        return
+    rows = ((each.memory_id, _DONE.get(each.action, each.action), text) for each, text in done)
+    if done:
+        output.table((ID, Column("", "green"), TEXT), rows)

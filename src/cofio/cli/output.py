@@ -1,0 +1,178 @@
+"""What a command shows: one JSON document, a table on a terminal, or tab-separated lines for other programs.
+
+What a memory says is data. It is never read as markup, and no control character of it reaches the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import click
+
+# C0 and C1 but for the newline, and what reorders or breaks lines unseen.
+_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How a column looks on a terminal."""
+
+    name: str
+    style: str = ""
+    align: Literal["left", "right"] = "left"
+    wraps: bool = False
+
+
+ID = Column("id", "cyan", "right")
+TEXT = Column("memory", wraps=True)
+WHEN = Column("when", "dim")
+
+
+def on_terminal() -> bool:
+    """Whether a person reads along."""
+    return sys.stdout.isatty()
+
+
+def document(value: Any) -> None:
+    """One JSON document."""
+    plain_ascii = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
+    click.echo(json.dumps(value, ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
+    """Rows in columns on a terminal; elsewhere a line a row, tabs between the fields, no heading."""
+    if not on_terminal():
+        for row in rows:
+            click.echo("\t".join(one_line(each) for each in row))
+        return
+    from rich.table import Table
+
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(
+            column.name,
+            style=column.style,
+            justify=column.align,
+            no_wrap=not column.wraps,
+            overflow="fold",
+            header_style="bold",
+            ratio=1 if column.wraps else None,
+        )
+    for row in rows:
+        grid.add_row(*(_cell(each) for each in row))
+    _console().print(grid)
+
+
+def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
+    """Names and values, one pair a line; empty values are passed over."""
+    shown = [(name, value) for name, value in pairs if value not in (None, "", (), [], {})]
+    if not on_terminal():
+        table((), shown)
+        return
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in shown:
+        grid.add_row(name.replace("_", " "), _cell(value))
+    _console().print(grid)
+
+
+def say(sentence: str) -> None:
+    """A sentence for the person on the terminal, out of the way of what is piped."""
+    click.echo(safe(sentence), err=True)
+
+
+def safe(value: Any) -> str:
+    """The text with its control characters written out: an escape sequence is shown and not obeyed."""
+    text = str(value).replace("\r\n", "\n")
+    return _UNSAFE.sub(_written_out, text)
+
+
+def one_line(value: Any) -> str:
+    """The text on one line, safe, with its newlines written out."""
+    return safe(_listed(value)).replace("\n", "\\n")
+
+
+def ago(moment: str, now: datetime | None = None) -> str:
+    """How long ago that was; the date when it is long ago, or still to come."""
+    then = datetime.fromisoformat(moment)
+    seconds = ((now or datetime.now(UTC)) - then).total_seconds()
+    if not -60 <= seconds < 60 * 86_400:
+        return then.astimezone().strftime("%Y-%m-%d")
+    if seconds < 60:
+        return "just now"
+    return f"{span(seconds)} ago"
+
+
+def span(seconds: float) -> str:
+    """A length of time in its largest unit."""
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
+        if seconds >= size:
+            return count(int(seconds // size), unit)
+    return "0 seconds"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def when(moment: str | None) -> str:
+    """A time for a table: how long ago to a person, as it is to a program."""
+    if not moment:
+        return ""
+    return ago(moment) if on_terminal() else moment
+
+
+def past(value: str) -> str:
+    """A time from what a person gives: ISO 8601, or how long ago ("30m", "12h", "7d", "2w")."""
+    from cofio.model import moment
+
+    found = re.fullmatch(r"(\d{1,5})\s*([mhdw])", value.strip())
+    if not found:
+        return moment(value)
+    unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[found[2]]
+    return moment(datetime.now(UTC) - timedelta(**{unit: int(found[1])}))
+
+
+@contextmanager
+def progress(label: str, length: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on the terminal's error stream, moved by the function that comes back; none where nobody looks."""
+    unseen = hidden or not sys.stderr.isatty()
+    with click.progressbar(length=length, label=label, file=sys.stderr, hidden=unseen, show_pos=True) as bar:
+        yield bar.update
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, highlight=False)
+
+
+def _cell(value: Any) -> Any:
+    from rich.text import Text
+
+    return Text(safe(str(_listed(value)).replace("\t", "    ")))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list | tuple | set):
+        return ", ".join(str(each) for each in value)
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found.group().encode("unicode_escape").decode()

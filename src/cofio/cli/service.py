@@ -1,0 +1,99 @@
+"""Commands on the service: serve, up, down, status."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.session import Session, command, flag
+
+if TYPE_CHECKING:
+    from cofio.daemon import Instance
+
+_HOST = flag("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 unless set.")
+_PORT = flag(
+    "--port", type=click.IntRange(0, 65535), help="The port to listen on; 8900 unless set, 0 finds a free one."
+)
+
+
+def _key_from(context: click.Context, _parameter: click.Parameter, number: int | None) -> None:
+    if number is None:
+        return
+    with os.fdopen(number, "rb") as pipe:
+        key = pipe.read().decode()
+    if key:
+        context.ensure_object(Session).flags["api_key"] = key
+
+
+@command("serve", "cofio serve", "cofio serve --port 9000", "COFIO_API_KEY=secret cofio serve --host 0.0.0.0")
+@_HOST
+@_PORT
+@click.option("--api-key-fd", type=int, callback=_key_from, expose_value=False, hidden=True)
+def serve(session: Session) -> None:
+    """Run the service here, until Ctrl-C. `cofio up` runs it in the background."""
+    from cofio import daemon
+
+    def announce(instance: Instance) -> None:
+        if session.as_json:
+            output.document(_plain(instance))
+        else:
+            output.say(f"cofio {instance.version} serves {session.settings.store} at {instance.url}; Ctrl-C stops it.")
+
+    daemon.serve(session.settings, session.open_keeper, announce)
+
+
+@command("up", "cofio up", "cofio up --port 9000", "cofio --store sqlite:///work.db up --port 0")
+@_HOST
+@_PORT
+def up(session: Session) -> None:
+    """Start the service in the background. One serves each store; when it is up already, that is fine."""
+    from cofio import daemon
+
+    instance, started = daemon.up(session.settings)
+    if session.as_json:
+        output.document({"started": started, **_plain(instance)})
+        return
+    state = "is up" if started else "is up already"
+    output.facts_about([("url", instance.url), ("pid", instance.pid), ("log", daemon.log_path(session.settings))])
+    output.say(f"The service {state}.")
+
+
+@command("down", "cofio down", "cofio down --force")
+@click.option("--force", is_flag=True, help="Kill it when it has not stopped after 10 seconds.")
+def down(session: Session, force: bool) -> None:
+    """Stop the service of this store, and wait until it has stopped."""
+    from cofio import daemon
+
+    instance = daemon.down(session.settings, force=force)
+    if session.as_json:
+        output.document({"stopped": instance is not None, "pid": instance.pid if instance else None})
+    elif instance:
+        output.say(f"The service (pid {instance.pid}) has stopped.")
+    else:
+        output.say("No service runs for this store.")
+
+
+@command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
+def status(session: Session) -> None:
+    """Show whether the service runs, where, and whether it takes our key."""
+    from cofio import daemon
+
+    state = daemon.status(session.settings)
+    if session.as_json:
+        output.document(state)
+        return
+    told = dict(state)
+    if not state["running"]:
+        told = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
+    elif state["uptime_seconds"] is not None and output.on_terminal():
+        told["uptime"] = output.span(told.pop("uptime_seconds"))
+    output.facts_about(told.items())
+    if not state["running"]:
+        output.say("Start it with `cofio up`.")
+
+
+def _plain(instance: Instance) -> dict[str, Any]:
+    return {name: getattr(instance, name) for name in ("pid", "url", "version", "started_at")}

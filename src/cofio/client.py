@@ -1,0 +1,391 @@
+"""The service as a Keeper: the same methods, parameters and values, over HTTP. Standard library only.
+
+Where Keeper returns a change, the service names its changeset and the client reads it, so that callers cannot tell the
+two apart.
+"""
+
+from __future__ import annotations
+
+import builtins
+import http.client
+import json
+import select
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from queue import Empty, LifoQueue
+from types import TracebackType
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
+from cofio.keeper import as_fact, as_query
+from cofio.model import Change, Changeset, Delete, Explanation, Fact, Hit, Memory, Novelty, Page, Query, Scope
+
+_QUERIES_AT_ONCE = 100  # the most that /search/batch takes
+
+
+class Client:
+    """A Keeper that lives in another process. Safe to use from many threads; close it, or use it in a `with`."""
+
+    def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
+        self._wire = _Wire(url, key, timeout)
+
+    # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
+        """Remember a fact. A change of action "add", or "noop" when a memory says so already."""
+        body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
+        return self._done(self._wire.ask("POST", "/memory/add", body, by=by))[0]
+
+    def add_all(
+        self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
+    ) -> builtins.list[Change]:
+        """Remember many facts in one changeset; one change a fact, in order. The service takes 1,000 at a time."""
+        bodies = [_fact_body(as_fact(each, {})) for each in facts]
+        if not bodies:
+            return []
+        body = {"memories": bodies, "deduplicate": dedup, "why": why}
+        told = self._wire.ask("POST", "/memory/add-batch", body, by=by)
+        return _one_a_fact(told["results"], self._done(told))
+
+    def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
+        """Change fields of a memory in place."""
+        return self._done(self._wire.ask("PATCH", _path("memory", memory_id), {**changes, "why": why}, by=by))[0]
+
+    def supersede(
+        self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
+    ) -> tuple[Change, Change]:
+        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old.
+
+        The service takes an empty source, session, agent or speaker from the old memory, of a Fact too.
+        """
+        given = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
+        body = {"old_id": old_id, "new_text": given.pop("text"), **given, "why": why}
+        written, archived = self._done(self._wire.ask("POST", "/memory/supersede", body, by=by))
+        return written, archived
+
+    def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Archive a memory; `restore` or `undo` brings it back."""
+        return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why))[0]
+
+    def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Bring an archived memory back."""
+        return self._done(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[0]
+
+    def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Erase a memory for good, from the journal too."""
+        return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True))[0]
+
+    # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
+        """The memories that answer, best first. `how` takes the fields of Query and of Scope."""
+        told = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
+        return [_hit(each) for each in told["results"]]
+
+    def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
+        """One list of hits a query, in order."""
+        answers: builtins.list[builtins.list[Hit]] = []
+        for start in range(0, len(queries), _QUERIES_AT_ONCE):
+            body = {"queries": [_query_body(each) for each in queries[start : start + _QUERIES_AT_ONCE]]}
+            told = self._wire.ask("POST", "/search/batch", body, by=by)
+            answers += [[_hit(each) for each in answer["results"]] for answer in told["results"]]
+        return answers
+
+    def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
+        """Whether this says something that no memory of the scope says yet. Not a retrieval."""
+        checked = as_fact(fact, {})
+        body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(within)}
+        told = self._wire.ask("POST", "/memory/is-novel", _given(body))
+        match = Memory.from_dict(told["match"]) if told["match"] else None
+        return Novelty(novel=told["novel"], similarity=told["similarity"], match=match, reason=told["reason"])
+
+    def get(self, memory_id: int) -> Memory:
+        """The memory, archived or not."""
+        return Memory.from_dict(self._wire.ask("GET", _path("memory", memory_id)))
+
+    def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
+        """A page of the scope's memories, newest first."""
+        told = self._wire.ask("GET", "/memories", limit=limit, after=after, **_listable(_scope(within)))
+        return Page(tuple(Memory.from_dict(each) for each in told["memories"]), told["next"], told["total"])
+
+    def stats(self) -> dict[str, Any]:
+        """Counts of memories, changes and retrievals, the size on disk; and the service's version and uptime."""
+        return dict(self._wire.ask("GET", "/stats"))
+
+    def health(self) -> dict[str, Any]:
+        """Whether the service is well, its version, and what it makes of our key. WrongKey when that is wrong."""
+        return dict(self._wire.ask("GET", "/health"))
+
+    # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> builtins.list[Change]:
+        """Every change of a memory and of those it came from or went into, oldest first."""
+        told = self._wire.ask("GET", _path("memory", memory_id, "history"))
+        return [_change(each) for each in told["changes"]]
+
+    def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
+        """The newest changesets."""
+        return [_changeset(each) for each in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        """One changeset with all it changed."""
+        return _changeset(self._wire.ask("GET", _path("changes", changeset_id)))
+
+    def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
+        """Take back a whole changeset, by a changeset of its own that can be undone in turn."""
+        return _changeset(self._wire.ask("POST", _path("changes", changeset_id, "undo"), {"why": why}, by=by))
+
+    # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
+        """What would be merged into what, and why. Changes nothing."""
+        told = self._wire.ask("POST", "/memory/deduplicate", _duplicates_body(threshold, within, dry_run=True))
+        return [Delete(each["id"], each.get("reason", ""), each.get("into")) for each in told["decisions"]]
+
+    def merge_duplicates(
+        self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
+    ) -> Changeset | None:
+        """Merge the duplicates, in one changeset; None when there are none."""
+        body = {**_duplicates_body(threshold, within, dry_run=False), **_given({"why": why or None})}
+        told = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
+        return None if told["changeset"] is None else self.changeset(told["changeset"])
+
+    # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._wire.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _done(self, told: Mapping[str, Any]) -> tuple[Change, ...]:
+        return self.changeset(told["changeset"]).changes
+
+
+class _Wire:
+    """Requests and answers as JSON, over connections that are kept open, one a thread at a time."""
+
+    def __init__(self, url: str, key: str, timeout: float) -> None:
+        self._url = url.rstrip("/")
+        self._timeout = timeout
+        self._secure, self._host, self._port, self._base = _parts(self._url)
+        self._headers = {"Accept": "application/json", **({"X-API-Key": _header(key, "The key")} if key else {})}
+        self._idle: LifoQueue[http.client.HTTPConnection] = LifoQueue()
+
+    def ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
+    ) -> Any:
+        """What the service says, as JSON values; its errors come as ours."""
+        query = urlencode({name: _parameter(value) for name, value in params.items() if value is not None})
+        headers = dict(self._headers)
+        if by:
+            headers["X-Cofio-Client"] = _header(by, "by")
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        content = None if body is None else _encoded(body)
+        status, said = self._exchange(method, self._base + path + (f"?{query}" if query else ""), content, headers)
+        return self._understood(status, said)
+
+    def close(self) -> None:
+        while (connection := self._unused()) is not None:
+            connection.close()
+
+    def _exchange(
+        self, method: str, target: str, content: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes]:
+        connection = self._unused() or self._new()
+        reused = connection.sock is not None
+        try:
+            return self._once(connection, method, target, content, headers)
+        except (http.client.HTTPException, OSError) as error:
+            connection.close()
+            # The service may have let go of an idle connection just now. Only what changes nothing is asked twice.
+            if not reused or method != "GET" or isinstance(error, TimeoutError):
+                raise self._unreachable(error) from error
+        fresh = self._new()
+        try:
+            return self._once(fresh, method, target, content, headers)
+        except (http.client.HTTPException, OSError) as error:
+            fresh.close()
+            raise self._unreachable(error) from error
+
+    def _once(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        target: str,
+        content: bytes | None,
+        headers: Mapping[str, str],
+    ) -> tuple[int, bytes]:
+        connection.request(method, target, content, dict(headers))
+        answer = connection.getresponse()
+        status, said = answer.status, answer.read()
+        self._idle.put(connection)  # http.client has closed it where the answer said so, and opens it again
+        return status, said
+
+    def _unused(self) -> http.client.HTTPConnection | None:
+        try:
+            connection = self._idle.get_nowait()
+        except Empty:
+            return None
+        if connection.sock is not None and _has_news(connection):
+            connection.close()  # news on an idle connection is its end
+        return connection
+
+    def _new(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return kind(self._host, self._port, timeout=self._timeout)
+
+    def _understood(self, status: int, said: bytes) -> Any:
+        try:
+            told = json.loads(said)
+            if status < 300:
+                return told
+            error = told["error"]
+            raise by_code(error["code"])(error["message"], error.get("hint", ""))
+        except (ValueError, KeyError, TypeError) as error:
+            hint = "Something else may listen there; check the URL (--url, COFIO_URL)."
+            raise Unavailable(f"{self._url} answered {status}, but not as cofio does.", hint) from error
+
+    def _unreachable(self, error: Exception) -> Unavailable:
+        if isinstance(error, TimeoutError):
+            hint = "It may be busy: try again, and see `cofio status`."
+            return Unavailable(f"{self._url} did not answer within {self._timeout:g} s.", hint)
+        hint = "Start the service with `cofio up`, or check the URL (--url, COFIO_URL)."
+        if isinstance(error, ConnectionRefusedError):
+            return Unavailable(f"No service listens at {self._url}.", hint)
+        return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
+
+
+def _parts(url: str) -> tuple[bool, str, int | None, str]:
+    try:
+        split = urlsplit(url)
+        if split.scheme in ("http", "https") and split.hostname:
+            return split.scheme == "https", split.hostname, split.port, split.path
+    except ValueError:
+        pass
+    raise Misconfigured(f"{url!r} is not the URL of a service.", "Give it as http://HOST:PORT.")
+
+
+def _has_news(connection: http.client.HTTPConnection) -> bool:
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _header(value: str, name: str) -> str:
+    if not (value.isascii() and value.isprintable()):
+        raise InvalidInput(f"{name} holds a character that cannot be sent.", "Use printable ASCII.")
+    return value
+
+
+def _parameter(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("The text holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput("This cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(type(value).__name__)
+
+
+# ── values into bodies ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _given(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _fact_body(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
+    values = {each.name: getattr(fact, each.name) for each in fields(Fact)}
+    empty: tuple[Any, ...] = ("",) if whole else ("", (), {})
+    return {name: value for name, value in values.items() if value not in empty}
+
+
+def _scope(within: Mapping[str, Any]) -> dict[str, Any]:
+    return _scope_body(Scope(**within))
+
+
+def _scope_body(scope: Scope) -> dict[str, Any]:
+    return {each.name: value for each in fields(Scope) if (value := getattr(scope, each.name)) != each.default}
+
+
+def _listable(scope: dict[str, Any]) -> dict[str, Any]:
+    """The scope, once it is known to go into a query string, where an empty value is one that was not given."""
+    if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
+        hint = "Search, or open the store itself."
+        raise InvalidInput("The service cannot list what has no source, nor by a tag with a comma.", hint)
+    return scope
+
+
+def _query_body(query: Query) -> dict[str, Any]:
+    how = {name: getattr(query, name) for name in ("k", "hybrid", "threshold", "min_score", "explain")}
+    asked = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
+    return {"query": query.text, **asked, **_scope_body(query.scope)}
+
+
+def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    scope = _scope(within)
+    if scope.keys() - {"source_prefix"}:
+        raise InvalidInput("The service looks for duplicates by source_prefix alone.", "Leave the other fields out.")
+    return _given({**scope, "threshold": threshold, "dry_run": dry_run})
+
+
+# ── answers into values ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change(told: Mapping[str, Any]) -> Change:
+    known = {each.name: told[each.name] for each in fields(Change) if each.name in told}
+    for name in ("before", "after"):
+        known[name] = Memory.from_dict(told[name]) if told[name] else None
+    return Change(**known)
+
+
+def _changeset(told: Mapping[str, Any]) -> Changeset:
+    known = {each.name: told[each.name] for each in fields(Changeset) if each.name in told}
+    return Changeset(**{**known, "changes": tuple(_change(each) for each in told.get("changes", ()))})
+
+
+def _hit(told: Mapping[str, Any]) -> Hit:
+    why = told.get("why")
+    return Hit(
+        memory=Memory.from_dict(told),
+        score=told["score"],
+        similarity=told["similarity"],
+        keyword=told["keyword_score"],
+        match_type=told["match_type"],
+        why=Explanation(**{**why, "words": tuple(why["words"])}) if why else None,
+    )
+
+
+def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:
+    """The change that took each fact in: those of one memory come in the order of the facts."""
+    waiting: dict[int, deque[Change]] = defaultdict(deque)
+    for change in changes:
+        waiting[change.memory_id].append(change)
+    return [waiting[each["id"]].popleft() for each in results]
+
+
+def _path(*parts: Any) -> str:
+    return "/" + "/".join(quote(str(each), safe="") for each in parts)

@@ -1,0 +1,378 @@
+"""The service in the background: one instance a store, told by a lock and not by a pid.
+
+    STORE.service   held locked (flock) by the serving process for its whole life; says pid, url, version, started_at
+
+The kernel lets go of the lock however the process ends, so an unlocked file means that nothing runs, whatever it says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from cofio.client import Client
+from cofio.errors import CofioError, Conflict, Denied, MissingKey, StoreError, Unavailable, WrongKey
+from cofio.settings import Settings
+from cofio.version import __version__
+
+if TYPE_CHECKING:
+    from cofio.keeper import Keeper
+
+_log = logging.getLogger(__name__)
+
+_START_SECONDS = 20.0
+_STOP_SECONDS = 10.0
+_STEP = 0.05  # seconds between two looks
+_GLANCE = 0.3  # for so long a mere look at the lock may be in the way of taking it
+_LOG_BYTES = 5 * 1024 * 1024
+_TAIL_LINES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A service that runs now. `url` is empty while it is starting."""
+
+    pid: int
+    url: str = ""
+    version: str = ""
+    started_at: str = ""
+    host: str = ""
+
+    @property
+    def uptime(self) -> float:
+        """Seconds since it started."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds() if self.started_at else 0.0
+
+
+def lock_path(settings: Settings) -> Path:
+    """The file that says who serves the store. A store reached by another path is the same store."""
+    store = settings.store_path.resolve()
+    return store.with_name(store.name + ".service")
+
+
+def log_path(settings: Settings) -> Path:
+    """Where a detached service writes."""
+    return settings.home / "service.log"
+
+
+def find(settings: Settings) -> Instance | None:
+    """The instance that serves this store now, if any."""
+    try:
+        with lock_path(settings).open("rb") as file:
+            return None if _take(file, fcntl.LOCK_SH) else _told(file)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(lock_path(settings), error) from error
+
+
+# ── serving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announce: Callable[[Instance], None]) -> None:
+    """Serve the store in this process until it is told to stop. Conflict when another process does already."""
+    from cofio.api import serve as serving
+
+    serving.log_to_stderr(settings)
+    with _holding(settings) as hold:
+        keeper = open_keeper(settings)
+
+        def ready(url: str) -> None:
+            announce(hold(url))
+            threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True).start()
+
+        serving.run(keeper, settings, ready)  # closes the keeper
+
+
+def _warm(keeper: Keeper) -> None:
+    try:
+        keeper.warm()
+    except CofioError as error:  # the service says the same to whoever searches
+        _log.warning("the model is not warm: %s", error)
+
+
+@contextmanager
+def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
+    """The lock, with a function that writes down the URL; the file goes when the holder does."""
+    path = lock_path(settings)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = _locked(path)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    with file:
+        mine = Instance(pid=os.getpid(), version=__version__, started_at=_now(), host=platform.node())
+        _write(file, mine)
+
+        def listening(url: str) -> Instance:
+            _write(file, replace(mine, url=url))
+            return replace(mine, url=url)
+
+        try:
+            yield listening
+        finally:
+            if _is_at(file, path):
+                path.unlink()  # while it is still locked: nobody has taken it for theirs
+
+
+def _locked(path: Path) -> IO[bytes]:
+    deadline = time.monotonic() + _GLANCE
+    while True:
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+        if _take(file, fcntl.LOCK_EX):
+            if _is_at(file, path):
+                return file
+            file.close()  # its holder went and took it along just now
+            continue
+        holder = _told(file)
+        file.close()
+        if time.monotonic() > deadline:
+            where = f" at {holder.url}" if holder.url else ", still starting"
+            hint = "Use that one, or stop it with `cofio down`."
+            raise Conflict(f"This store is served already{where} (pid {holder.pid}).", hint)
+        time.sleep(_STEP)
+
+
+def _take(file: IO[bytes], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(file: IO[bytes], instance: Instance) -> None:
+    content = json.dumps(asdict(instance)).encode()
+    file.seek(0)
+    file.write(content)
+    file.truncate(len(content))
+
+
+def _told(file: IO[bytes]) -> Instance:
+    """What the holder has written; pid 0 for one that has not come to it."""
+    try:
+        file.seek(0)
+        told = json.loads(file.read())
+        return Instance(**{each.name: told[each.name] for each in fields(Instance) if each.name in told})
+    except (ValueError, TypeError):
+        return Instance(pid=0)
+
+
+# ── up ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def up(settings: Settings) -> tuple[Instance, bool]:
+    """The service of this store, answering; and whether it had to be started."""
+    if instance := find(settings):
+        return _answering(settings, instance, time.monotonic() + _START_SECONDS), False
+    log = log_path(settings)
+    since = _opened_log(log)
+    child = _spawned(settings, log)
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        instance = find(settings)
+        if instance and instance.url:
+            return _answering(settings, instance, deadline), instance.pid == child.pid
+        if instance is None and child.poll() is not None:
+            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"All that it said is in {log}.")
+        time.sleep(_STEP)
+    hint = f"A large store takes longer: see `cofio status` and {log}."
+    raise Unavailable(f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.", hint)
+
+
+def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:
+    """The instance, once /health answers there. One that was only starting may have gone since."""
+    while time.monotonic() < deadline:
+        if instance.url and _answers(instance.url):
+            return instance
+        time.sleep(_STEP)
+        found = find(settings)
+        if found is None:
+            raise Unavailable("The service stopped while it was starting.", f"See {log_path(settings)}.")
+        instance = found
+    hint = f"See {log_path(settings)}, or stop it with `cofio down`."
+    raise Unavailable(f"The service (pid {instance.pid}) does not answer.", hint)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with Client(url, timeout=2.0) as client:
+            client.health()
+    except Unavailable:
+        return False
+    return True
+
+
+def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "cofio", *_flags(settings), "serve"]
+    command += ["--host", settings.host, "--port", str(settings.port)]
+    reading, writing = os.pipe()  # a key on the command line could be read by everybody
+    try:
+        with log.open("ab") as output:
+            child = subprocess.Popen(  # noqa: S603
+                [*command, "--api-key-fd", str(reading)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=settings.home,
+                start_new_session=True,
+                pass_fds=[reading],
+            )
+        os.write(writing, settings.api_key.encode())
+    finally:
+        os.close(reading)
+        os.close(writing)
+    return child
+
+
+def _flags(settings: Settings) -> Sequence[str]:
+    # The child stands in another folder: what was meant from here is written out.
+    return ["--home", str(settings.home), "--store", f"sqlite://{settings.store_path}"]
+
+
+def _opened_log(log: Path) -> int:
+    """Where the next line of the log will stand. A full one is put aside."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if log.exists() and log.stat().st_size > _LOG_BYTES:
+            log.replace(log.with_name(log.name + ".1"))
+        log.touch(mode=0o600)
+        return log.stat().st_size
+    except OSError as error:
+        raise _unusable(log, error) from error
+
+
+def _tail(log: Path, since: int) -> str:
+    with log.open("rb") as file:
+        file.seek(since)
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return "\n".join(lines[-_TAIL_LINES:]) or "It said nothing."
+
+
+# ── down ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def down(settings: Settings, *, force: bool = False) -> Instance | None:
+    """The instance that ran and has stopped; None when there was none. It is killed only when forced."""
+    instance = _settled(settings)
+    if instance is None:
+        return None
+    _send(instance, signal.SIGTERM)
+    if _released(settings, instance):
+        return instance
+    if not force:
+        hint = "It may be finishing long work; `cofio down --force` ends it at once."
+        raise Unavailable(f"The service (pid {instance.pid}) has not stopped in {_STOP_SECONDS:g} s.", hint)
+    _send(instance, signal.SIGKILL)
+    if not _released(settings, instance):
+        raise Unavailable(f"The service (pid {instance.pid}) cannot be ended.", "The system holds it; try again later.")
+    return instance
+
+
+def _settled(settings: Settings) -> Instance | None:
+    """The instance, once it has had the time to write its own pid over that of one which died."""
+    seen = find(settings)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while seen:
+        time.sleep(2 * _STEP)
+        again = find(settings)
+        if again is None or (again.pid and again.pid == seen.pid):
+            return again
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{lock_path(settings)} is held, but does not say by whom.", "Try again in a moment.")
+        seen = again
+    return None
+
+
+def _send(instance: Instance, number: signal.Signals) -> None:
+    if instance.host != platform.node():
+        hint = "Stop it there."
+        raise Denied(f"The service runs on {instance.host or 'another machine'}, or in a container.", hint)
+    try:
+        os.kill(instance.pid, number)
+    except ProcessLookupError:
+        return  # gone by itself
+    except PermissionError as error:
+        raise Denied(f"The service (pid {instance.pid}) is another user's.", "Stop it as that user.") from error
+
+
+def _released(settings: Settings, instance: Instance) -> bool:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while time.monotonic() < deadline:
+        found = find(settings)
+        if found is None or (found.pid and found.pid != instance.pid):
+            return True
+        time.sleep(_STEP)
+    return False
+
+
+# ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def status(settings: Settings) -> dict[str, Any]:
+    """Whether the service runs and answers, where, and what it says about itself and our key."""
+    instance = None if settings.url else find(settings)
+    state: dict[str, Any] = {
+        "running": instance is not None,
+        "answering": False,
+        "url": settings.url or (instance.url if instance else settings.service_url),
+        "pid": instance.pid if instance else None,
+        "version": instance.version if instance else None,
+        "uptime_seconds": round(instance.uptime, 1) if instance else None,
+        "memories": None,
+        "store": settings.store,
+        "embedder": settings.embedder,
+        "key": None,
+    }
+    if settings.url or (instance and instance.url):
+        state.update(_asked(state["url"], settings.api_key))
+    if settings.url:
+        state.update(running=state["answering"], store=None)
+    return state
+
+
+def _asked(url: str, key: str) -> dict[str, Any]:
+    with Client(url, key, timeout=5.0) as client:
+        try:
+            health = client.health()
+            heard = {"answering": True, "version": health.get("version"), "memories": health.get("memories")}
+            if health.get("auth") == "missing":
+                return {**heard, "key": "missing"}
+            stats = client.stats()
+            told = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
+            return {**heard, **told, "key": "ok" if health.get("auth") == "ok" else "not needed"}
+        except WrongKey:
+            return {"answering": True, "key": "wrong"}
+        except MissingKey:
+            return {"answering": True, "key": "missing"}
+        except CofioError as error:
+            return {"answering": False, "problem": str(error)}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _unusable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be used: {error.strerror}.", "Check the path and its permissions.")

@@ -1,0 +1,288 @@
+"""One suite for a Keeper and for a Client that talks to a real service: each scenario gives the same with both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from typing import Any, Protocol
+
+import pytest
+
+from cofio.client import Client
+from cofio.errors import Conflict, InvalidInput, NotFound, TooLarge
+from cofio.keeper import Keeper
+from cofio.model import Delete, Fact, Page, Query
+from cofio.settings import Settings
+from tests.cli.conftest import served
+
+Memories = Keeper | Client
+
+
+class Scenario(Protocol):
+    __name__: str
+
+    def __call__(self, memories: Memories) -> Any: ...
+
+
+_SCENARIOS: list[Scenario] = []
+
+
+def scenario(function: Scenario) -> Scenario:
+    _SCENARIOS.append(function)
+    return function
+
+
+@pytest.fixture
+def client(new_keeper: Callable[[str], Keeper]) -> Iterator[Client]:
+    settings = Settings.load({"port": 0, "api_key": "the key"}, environ={})
+    with served(new_keeper("served"), settings) as url, Client(url, "the key") as client:
+        yield client
+
+
+@pytest.mark.parametrize("scenario", _SCENARIOS, ids=lambda each: each.__name__)
+def test_the_service_gives_what_the_keeper_gives(
+    scenario: Scenario, new_keeper: Callable[[str], Keeper], client: Client
+) -> None:
+    assert plain(scenario(client)) == plain(scenario(new_keeper("direct")))
+
+
+def plain(value: Any) -> Any:
+    """JSON values, in which scores are rounded as they are for everybody."""
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "as_dict"):
+        return {"a": type(value).__name__, **value.as_dict()}
+    if is_dataclass(value):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def refused(kind: type[Exception], act: Callable[[], Any]) -> tuple[str, str]:
+    with pytest.raises(kind) as caught:
+        act()
+    assert type(caught.value) is kind
+    return caught.value.message, caught.value.hint  # type: ignore[attr-defined]
+
+
+# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def a_fact_is_remembered_once(memories: Memories) -> Any:
+    first = memories.add("We deploy with Fly.io", source="acme/web", by="tester", why="said so")
+    again = memories.add("We deploy with Fly.io", source="acme/web")
+    kept = memories.add("We deploy with Fly.io", source="acme/web", dedup=False)
+    assert [first.action, again.action, kept.action] == ["add", "noop", "add"]
+    assert (first.by, first.why, again.by) == ("tester", "said so", "library")
+    return [first, again, kept, memories.get(first.memory_id)]
+
+
+@scenario
+def every_field_of_a_fact_is_kept(memories: Memories) -> Any:
+    fact = Fact(
+        text="Adä drinks tea 🍵\nat four",
+        source="acme/web",
+        kind="preference",
+        confidence=0.7,
+        method="import",
+        entities=("Ada", "tea"),
+        tags=("drinks", "a,b"),
+        session="s1",
+        agent="a1",
+        visibility="team",
+        metadata={"deep": {"list": [1, None, "x"]}},
+        speaker="Ada",
+        context="What do you drink?",
+        created_at="2026-02-20T06:44:28Z",
+    )
+    change = memories.add(fact)
+    assert change.after is not None
+    assert change.after.metadata == {"deep": {"list": [1, None, "x"]}}
+    return change
+
+
+@scenario
+def many_facts_are_one_changeset_with_one_change_each(memories: Memories) -> Any:
+    memories.add("Bob likes coffee")
+    texts = ["Ada likes tea", "Bob likes coffee", "Ada likes tea", "Eve likes water", "Bob likes coffee"]
+    changes = memories.add_all(texts, by="tester", why="many")
+    assert [change.action for change in changes] == ["add", "noop", "noop", "add", "noop"]
+    assert len({change.changeset for change in changes}) == 1
+    return [changes, memories.add_all([])]
+
+
+@scenario
+def a_memory_is_edited_in_place(memories: Memories) -> Any:
+    memory_id = memories.add("We deploy with Fly.io").memory_id
+    text = memories.update(memory_id, text="We deploy with Render", kind="technology", why="moved")
+    labels = memories.update(memory_id, pinned=True, tags=("infra",), entities=["Render"], metadata={"a": 1})
+    return [text, labels, memories.get(memory_id), memories.search("render")]
+
+
+@scenario
+def a_memory_is_superseded(memories: Memories) -> Any:
+    old = memories.add("We use JWT", source="acme/web", kind="technology", tags=["auth"]).memory_id
+    written, archived = memories.supersede(old, "We use Clerk", why="switched")
+    assert (archived.memory_id, written.memory.supersedes) == (old, old)
+    fact = Fact(text="We use Ory", source="acme/api", kind="technology")
+    return [written, archived, memories.supersede(written.memory_id, fact), memories.get(old)]
+
+
+@scenario
+def a_memory_is_archived_restored_and_purged(memories: Memories) -> Any:
+    memory_id = memories.add("We deploy with Fly.io").memory_id
+    gone = memories.delete(memory_id, by="tester", why="old")
+    back = memories.restore(memory_id, by="tester", why="not so old")
+    erased = memories.purge(memory_id, by="tester", why="secret")
+    assert [gone.why, back.why, erased.why] == ["old", "not so old", "secret"]
+    message = refused(NotFound, lambda: memories.get(memory_id))
+    return [gone, back, erased.memory_id, erased.action, erased.before, message]
+
+
+# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _some(memories: Memories) -> None:
+    memories.add("We deploy with Fly.io on Fridays", source="acme/web", kind="technology", tags=["infra", "ops"])
+    memories.add("We deploy the docs with Netlify", source="acme/docs", kind="technology", visibility="team")
+    memories.add("Ada prefers tabs over spaces", source="acme/web", kind="preference", agent="a1", session="s1")
+    memories.add("Bob prefers spaces", source="other", kind="preference", tags=["infra"])
+    memories.update(4, pinned=True)
+
+
+@scenario
+def a_search_is_answered_and_explained(memories: Memories) -> Any:
+    _some(memories)
+    hits = memories.search("where do we deploy?", explain=True, k=3)
+    assert hits[0].why is not None
+    assert "deploy" in hits[0].why.words
+    narrowed = memories.search("prefers", source_prefix="acme", kind="preference", hybrid=False, threshold=0.1)
+    query = Query(text="deploy", k=1, min_score=0.05)
+    return [hits, narrowed, memories.search(query), memories.search("deploy", visibility=["team"], tags=["none"])]
+
+
+@scenario
+def many_searches_come_back_in_order(memories: Memories) -> Any:
+    _some(memories)
+    queries = [Query(text=f"deploy {number}", k=1) for number in range(130)]
+    answers = memories.search_all(queries)
+    assert len(answers) == 130
+    return [answers[:3], memories.search_all([])]
+
+
+@scenario
+def a_search_is_counted_as_a_retrieval(memories: Memories) -> Any:
+    _some(memories)
+    memories.search("tabs over spaces", k=1)
+    memory = memories.get(3)
+    assert memory.retrieval_count == 1
+    return memory
+
+
+@scenario
+def novelty_is_told_with_the_match(memories: Memories) -> Any:
+    _some(memories)
+    known = memories.is_novel("ada prefers TABS over spaces")
+    strict = memories.is_novel(Fact(text="Ada prefers tabs", speaker="Ada"), threshold=0.2)
+    elsewhere = memories.is_novel("Ada prefers tabs over spaces", source="other")
+    assert (known.novel, elsewhere.novel) == (False, True)
+    return [known, strict, elsewhere]
+
+
+@scenario
+def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
+    _some(memories)
+    memories.delete(2)
+    first = memories.list(limit=2)
+    assert isinstance(first, Page)
+    scopes: list[dict[str, Any]] = [
+        {"source": "acme/web"},
+        {"source_prefix": "acme", "include_archived": True},
+        {"tags": ("infra", "ops")},
+        {"visibility": ["team", "global"], "include_archived": True},
+        {"pinned": True},
+        {"pinned": False, "kind": "preference", "category": "decision", "agent": "a1", "session": "s1"},
+        {"since": "2026-01-01T00:00:02Z", "until": "2026-01-01T00:00:03+00:00", "method": "manual"},
+    ]
+    return [first, memories.list(limit=2, after=first.next), [memories.list(**scope) for scope in scopes]]
+
+
+@scenario
+def stats_count_the_same(memories: Memories) -> Any:
+    _some(memories)
+    told = memories.stats()
+    return {name: value for name, value in told.items() if name not in ("bytes", "version", "uptime_seconds")}
+
+
+# ── history and upkeep ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def what_happened_can_be_read_and_undone(memories: Memories) -> Any:
+    added = memories.add("We use JWT")
+    written, _ = memories.supersede(added.memory_id, "We use Clerk")
+    memories.update(written.memory_id, pinned=True)
+    undone = memories.undo(written.changeset + 1, by="tester", why="not pinned")
+    assert undone.undoes == written.changeset + 1
+    conflict = refused(Conflict, lambda: memories.undo(written.changeset + 1))
+    return [
+        memories.history(written.memory_id),
+        memories.changes(limit=3),
+        memories.changes(),
+        memories.changeset(written.changeset),
+        undone,
+        memories.undo(undone.id),
+        conflict,
+    ]
+
+
+@scenario
+def duplicates_are_found_and_merged(memories: Memories) -> Any:
+    assert memories.merge_duplicates() is None
+    for text in ("We deploy with Fly.io", "we deploy with Fly.io", "Ada likes tea"):
+        memories.add(text, source="acme/web", dedup=False)
+    found = memories.find_duplicates(threshold=0.95)
+    assert found == [Delete(2, found[0].reason, into=1)]
+    assert memories.find_duplicates(source_prefix="other") == []
+    done = memories.merge_duplicates(threshold=0.95, source_prefix="acme", by="tester", why="tidy")
+    assert done is not None
+    assert (done.by, done.why) == ("tester", "tidy")
+    return [found, done, memories.get(1), memories.get(2)]
+
+
+# ── what cannot be done ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def errors_are_of_the_same_kind(memories: Memories) -> Any:
+    memories.add("We deploy with Fly.io")
+    same = [
+        refused(InvalidInput, lambda: memories.add("  ")),
+        refused(TooLarge, lambda: memories.add("x" * 70_000)),
+        refused(InvalidInput, lambda: memories.add("a\x00b")),
+        refused(InvalidInput, lambda: memories.add("a\ud800b")),
+        refused(InvalidInput, lambda: memories.add("x", kind="no kind")),
+        refused(InvalidInput, lambda: memories.add("x", unheard="of")),
+        refused(InvalidInput, lambda: memories.add_all(["good", ""])),
+        refused(InvalidInput, lambda: memories.search("")),
+        refused(InvalidInput, lambda: memories.search("x", k=0)),
+        refused(InvalidInput, lambda: memories.update(1, kind="no kind")),
+        refused(NotFound, lambda: memories.get(99)),
+        refused(NotFound, lambda: memories.history(99)),
+        refused(NotFound, lambda: memories.changeset(99)),
+        refused(NotFound, lambda: memories.undo(99)),
+        refused(NotFound, lambda: memories.delete(99)),
+        refused(NotFound, lambda: memories.supersede(99, "x")),
+        refused(Conflict, lambda: memories.restore(1)),
+    ]
+    for act in (  # refused by either, in words of their own
+        lambda: memories.list(limit=0),
+        lambda: memories.update(1, text="a\ud800b"),
+        lambda: memories.update(1, unheard="of"),
+        lambda: memories.update(1, metadata={"a": float("nan")}),
+        lambda: memories.update(1, metadata={"a": object()}),
+    ):
+        refused(InvalidInput, act)
+    refused(NotFound, lambda: memories.get(-1))
+    assert memories.stats()["memories"] == 1
+    return [same, memories.get(1)]

@@ -1,0 +1,64 @@
+"""Embedders by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cofio.embedders import make
+from cofio.embedders.local import LocalEmbedder
+from cofio.embedders.remote import OllamaEmbedder, OpenAIEmbedder
+from cofio.errors import Misconfigured
+
+from .wire import Wire
+
+
+def test_local_is_the_local_model(tmp_path: Path) -> None:
+    assert isinstance(make("local", home=tmp_path), LocalEmbedder)
+
+
+def test_openai_alone_means_its_small_model(tmp_path: Path, wire: Wire) -> None:
+    embedder = make("openai", home=tmp_path, url=wire.url, key="k", dimension=48)
+    assert isinstance(embedder, OpenAIEmbedder)
+    assert embedder.signature == "openai:text-embedding-3-small:48:q=:d="
+
+
+def test_openai_with_a_model_asks_for_that_model(tmp_path: Path, wire: Wire) -> None:
+    make("openai:text-embedding-3-large", home=tmp_path, url=wire.url, key="k").embed(["x"], "document")
+    assert wire.seen[0].body["model"] == "text-embedding-3-large"
+
+
+def test_a_model_of_ollama_keeps_its_tag(tmp_path: Path, wire: Wire) -> None:
+    embedder = make("ollama:nomic-embed-text:latest", home=tmp_path, url=wire.url)
+    assert isinstance(embedder, OllamaEmbedder)
+    assert embedder.model == "nomic-embed-text:latest"
+
+
+def test_ollama_needs_no_address(tmp_path: Path) -> None:
+    assert isinstance(make("ollama:nomic-embed-text", home=tmp_path), OllamaEmbedder)
+
+
+@pytest.mark.parametrize("spec", ["", "cohere", "Local", "hash", ":x"])
+def test_an_unknown_name_lists_what_there_is(tmp_path: Path, spec: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        make(spec, home=tmp_path)
+    assert all(name in caught.value.hint for name in ("local", "openai:MODEL", "ollama:MODEL"))
+
+
+def test_ollama_without_a_model_gives_an_example(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="needs a model"):
+        make("ollama", home=tmp_path)
+
+
+def test_openai_without_a_key_is_misconfigured(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="needs a key"):
+        make("openai", home=tmp_path)
+
+
+def test_the_local_model_has_no_other_name_and_no_other_dimension(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="one model"):
+        make("local:minilm", home=tmp_path)
+    with pytest.raises(Misconfigured, match="384"):
+        make("local", home=tmp_path, dimension=768)
+    assert make("local", home=tmp_path, dimension=384).dimension == 384

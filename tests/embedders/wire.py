@@ -1,0 +1,146 @@
+"""A loopback server that speaks the embedding formats of OpenAI and Ollama, and fails as told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
+
+
+def scattered(texts: Sequence[str], dimension: int = 48) -> list[list[float]]:
+    """A vector a text: the same each time, of no meaning, and not of unit length."""
+    return [_scattered(text, dimension) for text in texts]
+
+
+def _scattered(text: str, dimension: int) -> list[float]:
+    seed = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    values: list[float] = (3 * np.random.default_rng(seed).standard_normal(dimension)).tolist()
+    return values
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the server says next, in place of an embedding; `after` seconds are slept before."""
+
+    status: int = 200
+    body: Any = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after: float = 0.0
+    promised: int | None = None  # a Content-Length that is not true
+
+    def raw(self) -> bytes:
+        return self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
+
+
+def refusal(status: int, message: str = "no", *, code: str = "", **headers: str) -> Reply:
+    """An error as OpenAI writes it."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Reply(status, {"error": {"message": message, "code": code}}, named)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request that came."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+    @property
+    def texts(self) -> list[str]:
+        found: list[str] = self.body["input"]
+        return found
+
+
+class Wire:
+    """The server. `embed` makes its vectors, `say` puts replies before them, `seen` holds what was asked."""
+
+    def __init__(self, embed: Embed = scattered, files: Path | None = None) -> None:
+        self.embed = embed
+        self.files = files
+        self.seen: list[Seen] = []
+        self.shape: Callable[[Any], Any] = lambda reply: reply  # the last hand on a good reply
+        self._script: deque[Reply] = deque()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> Wire:
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def say(self, *replies: Reply) -> None:
+        self._script.extend(replies)
+
+    def answer(self, seen: Seen) -> Reply:
+        self.seen.append(seen)
+        if self._script:
+            return self._script.popleft()
+        if self.files is not None:
+            return self._file(seen.path)
+        if seen.path.endswith("/embeddings"):
+            return Reply(body=self.shape(self._openai(seen)))
+        if seen.path.endswith("/api/embed"):
+            return Reply(body=self.shape(self._ollama(seen)))
+        return refusal(404, "no such path")
+
+    def _openai(self, seen: Seen) -> dict[str, Any]:
+        rows = [list(map(float, row)) for row in self.embed(seen.texts)]
+        data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
+        data.reverse()  # the order of the list means nothing
+        return {"object": "list", "data": data, "model": seen.body["model"], "usage": {"total_tokens": 1}}
+
+    def _ollama(self, seen: Seen) -> dict[str, Any]:
+        rows = [list(map(float, row)) for row in self.embed(seen.texts)]
+        return {"model": seen.body["model"], "embeddings": rows, "total_duration": 1}
+
+    def _file(self, path: str) -> Reply:
+        assert self.files is not None
+        wanted = self.files / path.lstrip("/")
+        return Reply(body=wanted.read_bytes()) if wanted.is_file() else Reply(404, b"no such file")
+
+
+def _handler(wire: Wire) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            self._reply(wire.answer(Seen(self.path, dict(self.headers), json.loads(raw))))
+
+        def do_GET(self) -> None:
+            self._reply(wire.answer(Seen(self.path, dict(self.headers), None)))
+
+        def _reply(self, reply: Reply) -> None:
+            time.sleep(reply.after)
+            raw = reply.raw()
+            try:
+                self.send_response(reply.status)
+                for name, value in reply.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(raw) if reply.promised is None else reply.promised))
+                self.end_headers()
+                self.wfile.write(raw)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the client did not wait: that is what the test is about
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,511 @@
+"""What every Store must do. Any adapter, and the fake, passes all of it: subclass and give a `store` fixture."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, StoreError
+from cofio.model import (
+    Add,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Memory,
+    Noop,
+    Occurrence,
+    Purge,
+    Restore,
+    Retrieval,
+    Revert,
+    Scope,
+    Update,
+)
+from cofio.ports import Store, Vector
+from cofio.testing import HashEmbedder
+
+EMBEDDER = HashEmbedder(64)
+EVERYTHING = Scope(include_archived=True)
+
+
+def vector(text: str) -> Vector:
+    return EMBEDDER.embed([text], "document")[0]
+
+
+def apply(store: Store, *decisions: Decision, by: str = "test", why: str = "", **more: Any) -> Changeset:
+    """Apply, with the vectors that the decisions need."""
+    texts = {
+        place: decision.fact.text if isinstance(decision, Add | Update) else decision.fields["text"]
+        for place, decision in enumerate(decisions)
+        if isinstance(decision, Add | Update) or (isinstance(decision, Edit) and "text" in decision.fields)
+    }
+    return store.apply(decisions, {place: vector(text) for place, text in texts.items()}, by=by, why=why, **more)
+
+
+def add(store: Store, text: str, **about: Any) -> Memory:
+    return apply(store, Add(Fact(text=text, **about))).changes[0].memory
+
+
+def undo(store: Store, changeset: int) -> Changeset:
+    decisions = [Revert(change.id) for change in reversed(store.changeset(changeset).changes)]
+    return store.apply(decisions, {}, by="test", why="undo", undoes=changeset)
+
+
+def everything(store: Store) -> list[Memory]:
+    return store.page(EVERYTHING, limit=1_000)[0]
+
+
+class StoreContract:
+    """The suite."""
+
+    # ── adding and getting ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_a_new_store_is_empty(self, store: Store) -> None:
+        assert everything(store) == []
+        assert store.nearest(vector("anything"), 5, Scope()) == []
+        assert store.matching(["anything"], 5, Scope()).candidates == ()
+        assert store.stats()["memories"] == 0
+
+    def test_what_is_added_comes_back_with_every_field(self, store: Store) -> None:
+        fact = Fact(
+            text="Flag AAPL when volume exceeds 5M – «тест» 🌊",
+            source="codex/finwatch",
+            kind="threshold",
+            confidence=0.7,
+            method="llm",
+            entities=("AAPL", "C#"),
+            tags=("markets", "alerts"),
+            session="s-1",
+            agent="agent-1",
+            visibility="team",
+            metadata={"turn": 3, "nested": {"a": [1, None, True]}},
+            speaker="Ada",
+            context="What should we watch?",
+            created_at="2026-02-20T06:44:28Z",
+        )
+        memory = apply(store, Add(fact)).changes[0].memory
+        assert store.get([memory.id]) == [memory]
+        for field in fields(Fact):
+            assert getattr(memory, field.name) == getattr(fact, field.name), field.name
+        assert memory.category == "detail"
+        assert memory.timestamp == memory.created_at == memory.updated_at == "2026-02-20T06:44:28.000000+00:00"
+        assert (memory.occurrences, memory.retrieval_count, memory.pinned, memory.archived_at) == (1, 0, False, None)
+
+    def test_get_keeps_the_order_asked_and_passes_over_unknown_ids(self, store: Store) -> None:
+        one, two = add(store, "one"), add(store, "two")
+        assert [m.text for m in store.get([two.id, 999, one.id, -1, 1 << 70])] == ["two", "one"]
+
+    def test_an_id_is_never_given_twice_even_when_the_highest_is_gone(self, store: Store) -> None:
+        first = add(store, "first")
+        last = add(store, "last")
+        apply(store, Purge(last.id))
+        assert add(store, "next").id > last.id
+        changeset = apply(store, Add(Fact(text="undone")))
+        undo(store, changeset.id)
+        assert add(store, "after the undo").id > changeset.changes[0].memory_id > first.id
+
+    def test_all_decisions_of_one_call_stand_or_none(self, store: Store) -> None:
+        kept = add(store, "kept")
+        with pytest.raises(NotFound):
+            apply(store, Add(Fact(text="never")), Edit(kept.id, {"text": "never"}), Delete(999))
+        assert everything(store) == [kept]
+        assert store.matching(["never"], 5, Scope()).candidates == ()
+        assert len(store.changesets(10)) == 1
+
+    @pytest.mark.parametrize("unknown", [-1, 0, 999, 1 << 80])
+    def test_unknown_ids_are_not_found(self, store: Store, unknown: int) -> None:
+        add(store, "something")
+        decisions: list[Decision] = [
+            Edit(unknown, {"text": "x"}),
+            Delete(unknown),
+            Restore(unknown),
+            Purge(unknown),
+            Noop(unknown),
+            Update(unknown, Fact(text="x")),
+        ]
+        for decision in decisions:
+            with pytest.raises(NotFound, match="no memory"):
+                apply(store, decision)
+        with pytest.raises(NotFound):
+            store.history(unknown)
+        with pytest.raises(NotFound):
+            store.changeset(unknown)
+
+    def test_vectors_of_another_length_are_refused(self, store: Store) -> None:
+        add(store, "something")
+        with pytest.raises(InvalidInput, match="dimensions"):
+            store.apply([Add(Fact(text="short"))], {0: vector("short")[:32]}, by="test", why="")
+        assert len(everything(store)) == 1
+
+    def test_an_identical_text_becomes_a_sighting_when_asked(self, store: Store) -> None:
+        first = add(store, "We use  tabs", agent="a", session="s1")
+        again = Add(Fact(text="we use tabs", agent="a", session="s2"), unless_known=True)
+        change = apply(store, again).changes[0]
+        assert (change.action, change.memory_id) == ("noop", first.id)
+        assert store.get([first.id])[0].occurrences == 2
+
+    def test_an_identical_text_elsewhere_is_another_memory(self, store: Store) -> None:
+        add(store, "We use tabs", source="cc/one", agent="a")
+        elsewhere = [
+            {"source": "cc/two", "agent": "a"},
+            {"source": "cc/one", "agent": "b"},
+            {"source": "cc/one", "agent": "a", "visibility": "team"},
+        ]
+        for place in elsewhere:
+            change = apply(store, Add(Fact(text="We use tabs", **place), unless_known=True)).changes[0]
+            assert change.action == "add"
+
+    def test_sightings_of_the_same_batch_are_counted(self, store: Store) -> None:
+        again = (Occurrence("a", "s1"), Occurrence("b", "s2"))
+        changes = apply(store, Add(Fact(text="said three times"), again=again)).changes
+        assert [change.action for change in changes] == ["add", "noop", "noop"]
+        assert store.get([changes[0].memory_id])[0].occurrences == 3
+
+    # ── changing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_an_edit_changes_its_fields_and_updated_at_alone(self, store: Store) -> None:
+        memory = add(store, "port is 8080", source="cc/p", tags=("net",))
+        after = apply(store, Edit(memory.id, {"text": "port is 9090", "pinned": True})).changes[0].memory
+        assert after == replace(memory, text="port is 9090", pinned=True, updated_at=after.updated_at)
+        assert after.updated_at > memory.updated_at
+        assert store.get([memory.id]) == [after]
+
+    def test_an_edited_text_is_found_by_its_new_words_and_not_by_the_old(self, store: Store) -> None:
+        memory = add(store, "the queue is rabbitmq")
+        apply(store, Edit(memory.id, {"text": "the queue is kafka"}))
+        assert [c.id for c in store.matching(["kafka"], 5, Scope()).candidates] == [memory.id]
+        assert store.matching(["rabbitmq"], 5, Scope()).candidates == ()
+        assert store.nearest(vector("the queue is kafka"), 1, Scope())[0].score == pytest.approx(1.0, abs=1e-5)
+
+    def test_fields_that_are_not_a_persons_to_change_are_refused(self, store: Store) -> None:
+        memory = add(store, "something")
+        for field, value in (
+            ("id", 5),
+            ("created_at", "2020-01-01"),
+            ("text", ""),
+            ("kind", "nonsense"),
+            ("pinned", 1),
+        ):
+            with pytest.raises(InvalidInput):
+                store.apply([Edit(memory.id, {field: value})], {}, by="test", why="")
+        assert store.get([memory.id]) == [memory]
+
+    def test_a_superseded_memory_is_archived_and_linked_both_ways(self, store: Store) -> None:
+        old = add(store, "uses Prisma")
+        written, archived = apply(store, Update(old.id, Fact(text="uses Drizzle"), "switched")).changes
+        new = written.memory
+        assert (new.supersedes, new.previous_text) == (old.id, "uses Prisma")
+        assert store.get([old.id])[0].superseded_by == new.id
+        assert archived.memory.archived
+        assert store.stats()["memories"] == 1
+        with pytest.raises(Conflict, match="archived"):
+            apply(store, Update(old.id, Fact(text="uses Kysely")))
+
+    def test_a_deleted_memory_is_kept_but_not_found(self, store: Store) -> None:
+        memory = add(store, "secret handshake")
+        apply(store, Delete(memory.id, "asked to"))
+        assert store.get([memory.id])[0].archived
+        assert store.nearest(vector("secret handshake"), 5, Scope()) == []
+        assert store.matching(["handshake"], 5, Scope()).candidates == ()
+        assert [c.id for c in store.nearest(vector("secret handshake"), 5, EVERYTHING)] == [memory.id]
+        assert [c.id for c in store.matching(["handshake"], 5, EVERYTHING).candidates] == [memory.id]
+        with pytest.raises(Conflict, match="archived"):
+            apply(store, Delete(memory.id))
+
+    def test_a_restored_memory_is_found_again(self, store: Store) -> None:
+        memory = add(store, "secret handshake")
+        apply(store, Delete(memory.id))
+        apply(store, Restore(memory.id))
+        assert [c.id for c in store.nearest(vector("secret handshake"), 5, Scope())] == [memory.id]
+        with pytest.raises(Conflict, match="not archived"):
+            apply(store, Restore(memory.id))
+
+    def test_a_merged_memory_leaves_its_sightings_to_its_heir(self, store: Store) -> None:
+        one, two = add(store, "we use tabs"), add(store, "we do use tabs")
+        apply(store, Noop(two.id))
+        apply(store, Delete(two.id, into=one.id))
+        assert store.get([one.id])[0].occurrences == 3
+        assert store.get([two.id])[0].superseded_by == one.id
+        with pytest.raises(InvalidInput, match="itself"):
+            apply(store, Delete(one.id, into=one.id))
+
+    def test_a_sighting_moves_the_count_and_nothing_else(self, store: Store) -> None:
+        memory = add(store, "we use tabs")
+        apply(store, Noop(memory.id, Occurrence("agent-2", "s9", "2026-03-01T00:00:00Z")))
+        assert store.get([memory.id]) == [replace(memory, occurrences=2)]
+
+    def test_a_purged_memory_is_gone_from_everywhere(self, store: Store) -> None:
+        memory = add(store, "hunter2 is the password")
+        edited = apply(store, Edit(memory.id, {"text": "hunter3 is the password"}))
+        new = apply(store, Update(memory.id, Fact(text="the password is in the vault"))).changes[0].memory
+        apply(store, Edit(new.id, {"tags": ["vault"]}))
+        apply(store, Purge(memory.id, "a secret"))
+        assert store.get([memory.id]) == []
+        assert store.matching(["hunter2", "hunter3"], 5, EVERYTHING).candidates == ()
+        left = [*store.history(memory.id), *store.history(new.id), *store.changeset(edited.id).changes]
+        assert not any("hunter" in repr(change) for change in left)
+        assert "hunter" not in repr(everything(store))
+
+    def test_a_purge_cannot_be_undone(self, store: Store) -> None:
+        memory = add(store, "gone")
+        purged = apply(store, Purge(memory.id))
+        with pytest.raises(Conflict, match="purged"):
+            undo(store, purged.id)
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_a_changeset_says_who_why_what_was_and_what_is(self, store: Store) -> None:
+        memory = add(store, "port is 8080")
+        done = apply(store, Edit(memory.id, {"text": "port is 9090"}, "moved"), by="ada", why="new proxy")
+        for told in (done, store.changeset(done.id)):
+            assert (told.by, told.why, told.undoes) == ("ada", "new proxy", None)
+            (change,) = told.changes
+            assert change.before is not None
+            assert change.after is not None
+            assert (change.before.text, change.after.text) == ("port is 8080", "port is 9090")
+            assert (change.action, change.reason, change.by, change.at) == ("edit", "moved", "ada", done.at)
+
+    def test_history_follows_the_lineage_both_ways(self, store: Store) -> None:
+        first = add(store, "uses Prisma")
+        second = apply(store, Update(first.id, Fact(text="uses Drizzle"))).changes[0].memory
+        third = apply(store, Update(second.id, Fact(text="uses Kysely"))).changes[0].memory
+        add(store, "something else")
+        for memory in (first, second, third):
+            changes = store.history(memory.id)
+            assert [(c.action, c.memory_id) for c in changes] == [
+                ("add", first.id),
+                ("update", second.id),
+                ("delete", first.id),
+                ("update", third.id),
+                ("delete", second.id),
+            ]
+
+    def test_undo_brings_back_exactly_what_was(self, store: Store) -> None:
+        memory = add(store, "port is 8080", tags=("net",))
+        steps: list[Decision] = [
+            Edit(memory.id, {"text": "port is 9090", "pinned": True}),
+            Delete(memory.id),
+            Update(memory.id, Fact(text="port is 7070")),
+            Noop(memory.id),
+        ]
+        for decision in steps:
+            done = apply(store, decision)
+            undone = undo(store, done.id)
+            assert undone.undoes == done.id
+            assert everything(store) == [memory], decision
+            assert store.nearest(vector("port is 8080"), 1, Scope())[0].score == pytest.approx(1.0, abs=1e-5)
+            assert [c.id for c in store.matching(["8080"], 5, EVERYTHING).candidates] == [memory.id]
+            assert store.matching(["9090", "7070"], 5, EVERYTHING).candidates == ()
+            assert store.changeset(done.id).undone_by == undone.id
+
+    def test_an_undo_can_be_undone(self, store: Store) -> None:
+        done = apply(store, Add(Fact(text="we use tabs")), Add(Fact(text="and semicolons"), again=(Occurrence("b"),)))
+        before = everything(store)
+        undone = undo(store, done.id)
+        assert everything(store) == []
+        undo(store, undone.id)
+        assert everything(store) == before
+        assert store.nearest(vector("we use tabs"), 1, Scope())[0].score == pytest.approx(1.0, abs=1e-5)
+
+    def test_a_changeset_is_undone_once(self, store: Store) -> None:
+        done = apply(store, Add(Fact(text="we use tabs")))
+        undo(store, done.id)
+        with pytest.raises(Conflict, match="undone already"):
+            store.apply([Revert(done.changes[0].id)], {}, by="test", why="again", undoes=done.id)
+
+    def test_undo_refuses_what_has_changed_since_and_says_what_to_undo_first(self, store: Store) -> None:
+        memory = add(store, "port is 8080")
+        first = apply(store, Edit(memory.id, {"text": "port is 9090"}))
+        second = apply(store, Edit(memory.id, {"text": "port is 7070"}))
+        with pytest.raises(Conflict, match=rf"changeset {second.id} first"):
+            undo(store, first.id)
+        assert store.get([memory.id])[0].text == "port is 7070"
+        undo(store, second.id)
+        undo(store, first.id)
+        assert everything(store) == [memory]
+
+    def test_undoing_after_a_purge_passes_over_what_is_gone(self, store: Store) -> None:
+        done = apply(store, Add(Fact(text="to be purged")), Add(Fact(text="to be undone")))
+        apply(store, Purge(done.changes[0].memory_id))
+        undo(store, done.id)
+        assert everything(store) == []
+
+    def test_changesets_come_newest_first(self, store: Store) -> None:
+        for text in ("one", "two", "three"):
+            apply(store, Add(Fact(text=text)), why=text)
+        assert [done.why for done in store.changesets(2)] == ["three", "two"]
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_nearest_is_true_cosine_best_first(self, store: Store) -> None:
+        texts = ["red green blue", "red green", "red", "cat dog"]
+        ids = {text: add(store, text).id for text in texts}
+        query = vector("red green blue")
+        found = store.nearest(query, 4, Scope())
+        expected = sorted(((float(vector(t) @ query), ids[t]) for t in texts), reverse=True)
+        assert [c.id for c in found] == [number for _, number in expected]
+        assert [c.score for c in found] == pytest.approx([cosine for cosine, _ in expected], abs=1e-5)
+
+    def test_nearest_adds_the_cosines_of_those_asked_for_besides(self, store: Store) -> None:
+        near, far = add(store, "red green blue"), add(store, "cat dog")
+        found = store.nearest(vector("red green blue"), 1, Scope(), also=[far.id, near.id, 999])
+        assert [c.id for c in found] == [near.id, far.id]
+        assert found[1].score == pytest.approx(float(vector("cat dog") @ vector("red green blue")), abs=1e-5)
+
+    def test_words_match_by_their_stem_in_any_case_and_a_rarer_word_weighs_more(self, store: Store) -> None:
+        for place in range(8):
+            add(store, f"the service deploys number {place}")
+        rare = add(store, "the service deploys to Frankfurt")
+        found = store.matching(["deployed", "FRANKFURT"], 20, Scope())
+        assert found.candidates[0].id == rare.id
+        assert len(found.candidates) == 9
+        assert found.candidates[0].score > found.candidates[1].score
+        assert found.ideal > 0
+
+    def test_context_speaker_entities_tags_and_source_are_searched_too(self, store: Store) -> None:
+        memory = add(
+            store, "yes, let us do that", context="shall we adopt ruff?", speaker="Caroline",
+            entities=("Kubernetes",), tags=("tooling",), source="codex/finwatch",
+        )  # fmt: skip
+        add(store, "nothing to see")
+        for word in ("ruff", "caroline", "kubernetes", "tooling", "finwatch"):
+            assert [c.id for c in store.matching([word], 5, Scope()).candidates] == [memory.id], word
+        assert store.holding(["ruff", "caroline", "absent"], [memory.id]) == {memory.id: ["ruff", "caroline"]}
+
+    @pytest.mark.parametrize(
+        "word", ['"', "a AND b", "x*", "(", ")", "NEAR(a b)", "-", "a-b", "col:a", "^a", "'", "''", "%", "\\", "🌊", "ﬁ", "a\nb", "OR"]
+    )  # fmt: skip
+    def test_no_word_is_an_operator(self, store: Store, word: str) -> None:
+        add(store, "plain text")
+        store.matching([word], 5, Scope())
+
+    def test_known_finds_the_same_words_but_for_case_and_space(self, store: Store) -> None:
+        memory = add(store, "We  use\tTabs")
+        assert store.known("we use tabs", Scope()) == [memory.id]
+        assert store.known("we use spaces", Scope()) == []
+        apply(store, Delete(memory.id))
+        assert store.known("we use tabs", Scope()) == []
+
+    def test_pairs_are_those_at_or_above_the_threshold(self, store: Store) -> None:
+        one, two = add(store, "red green blue"), add(store, "blue green red")
+        add(store, "cat dog")
+        ((low, high, cosine),) = store.pairs(0.9, Scope())
+        assert (low, high) == (one.id, two.id)
+        assert cosine == pytest.approx(1.0, abs=1e-5)
+        assert list(store.pairs(0.9, Scope(tags=("none",)))) == []
+
+    def test_every_field_of_a_scope_narrows_every_way_of_finding(self, store: Store) -> None:
+        about: dict[str, Any] = {
+            "source": "cc/app/api", "kind": "policy", "method": "llm", "tags": ("a", "b"), "session": "s1",
+            "agent": "agent-1", "visibility": "team", "created_at": "2026-05-05T00:00:00Z",
+        }  # fmt: skip
+        inside = add(store, "red green blue", **about)
+        other = {
+            "source": "cc/application", "kind": "other", "method": "manual", "tags": ("a",), "session": "s2",
+            "agent": "agent-2", "visibility": "private", "created_at": "2025-01-01T00:00:00Z",
+        }  # fmt: skip
+        add(store, "red green blue", **other)
+        apply(store, Edit(inside.id, {"pinned": True}))
+        scopes = [
+            Scope(source="cc/app/api"), Scope(source_prefix="cc/app"), Scope(source_prefix="cc/app/"),
+            Scope(category="decision"), Scope(kind="policy"), Scope(method="llm"), Scope(tags=("a", "b")),
+            Scope(session="s1"), Scope(agent="agent-1"), Scope(visibility=("team", "global")),
+            Scope(since="2026-01-01"), Scope(since="2026-05-05", until="2026-05-06"), Scope(pinned=True),
+        ]  # fmt: skip
+        for scope in scopes:
+            assert [c.id for c in store.nearest(vector("red green"), 5, scope)] == [inside.id], scope
+            assert [c.id for c in store.matching(["red"], 5, scope).candidates] == [inside.id], scope
+            assert store.known("red green blue", scope) == [inside.id], scope
+            assert [m.id for m in store.page(scope, limit=5)[0]] == [inside.id], scope
+            assert store.page(scope, limit=5)[1] == 1, scope
+
+    def test_a_prefix_takes_whole_path_segments_so_namesakes_do_not_mix(self, store: Store) -> None:
+        for source in ("cc/app", "cc/app/web", "cc/application", "cc/app-2", "cc"):
+            add(store, f"in {source}", source=source)
+        found, total = store.page(Scope(source_prefix="cc/app"), limit=10)
+        assert {m.source for m in found} == {"cc/app", "cc/app/web"}
+        assert total == 2
+
+    def test_a_rare_scope_still_gets_its_k_in_a_crowd(self, store: Store) -> None:
+        for place in range(300):
+            add(store, f"red green blue {place}", source="crowd")
+        for place in range(3):
+            add(store, f"red yellow {place}", source="rare")
+        assert len(store.nearest(vector("red green blue"), 3, Scope(source="rare"))) == 3
+        assert len(store.matching(["red", "green"], 3, Scope(source="rare")).candidates) == 3
+
+    def test_pages_follow_each_other_without_gaps(self, store: Store) -> None:
+        ids = [add(store, f"memory {place}").id for place in range(7)]
+        seen: list[int] = []
+        after = None
+        while page := store.page(Scope(), limit=3, after=after)[0]:
+            seen += [memory.id for memory in page]
+            after = seen[-1]
+        assert seen == ids[::-1]
+
+    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_retrievals_move_the_counts_and_no_undo_minds_them(self, store: Store) -> None:
+        memory = add(store, "we use tabs")
+        done = apply(store, Edit(memory.id, {"pinned": True}))
+        store.note(
+            [
+                Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00"),
+                Retrieval(memory.id, "r", "", "2026-01-01T00:00:00"),
+            ]
+        )
+        counted = store.get([memory.id])[0]
+        assert (counted.retrieval_count, counted.last_retrieved_at) == (2, "2026-01-02T00:00:00")
+        assert store.stats()["retrievals"] == 2
+        undo(store, done.id)
+        assert store.get([memory.id])[0].pinned is False
+
+    def test_a_store_is_bound_to_its_embedder(self, store: Store) -> None:
+        store.sign("one:384")
+        add(store, "we use tabs")
+        store.sign("one:384")
+        with pytest.raises(EmbedderMismatch, match="cofio reembed"):
+            store.sign("two:256")
+        store.sign("two:256", anew=True)
+        assert store.nearest(vector("we use tabs"), 5, Scope()) == []
+        assert [m.text for m in store.unembedded(10)] == ["we use tabs"]
+
+    def test_missing_vectors_are_filled_in(self, store: Store) -> None:
+        memory = store.apply([Add(Fact(text="we use tabs"))], {}, by="test", why="").changes[0].memory
+        assert store.unembedded(10) == [memory]
+        assert [c.id for c in store.matching(["tabs"], 5, Scope()).candidates] == [memory.id]
+        store.put_vectors({memory.id: vector("we use tabs")})
+        assert store.unembedded(10) == []
+        assert [c.id for c in store.nearest(vector("we use tabs"), 5, Scope())] == [memory.id]
+
+    @pytest.mark.parametrize("dimension", [256, 1536, 3072])
+    def test_dimensions_from_256_to_3072_work(self, store: Store, dimension: int) -> None:
+        rng = np.random.default_rng(dimension)
+        rows = rng.standard_normal((20, dimension)).astype(np.float32)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        for place, row in enumerate(rows):
+            store.apply([Add(Fact(text=f"memory {place}"))], {0: row}, by="test", why="")
+        for place, row in enumerate(rows):
+            assert store.get([store.nearest(row, 1, Scope())[0].id])[0].text == f"memory {place}"
+
+    def test_stats_count_what_is_there(self, store: Store) -> None:
+        one = add(store, "one", source="cc/a", kind="policy")
+        add(store, "two", source="cc/b")
+        apply(store, Delete(one.id))
+        stats = store.stats()
+        assert (stats["memories"], stats["archived"], stats["vectors"], stats["changesets"]) == (1, 1, 2, 3)
+        assert stats["by_source"] == {"cc/b": 1}
+        assert stats["by_category"] == {"detail": 1}
+
+    def test_a_closed_store_says_so(self, store: Store) -> None:
+        add(store, "something")
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.get([1])
+        with pytest.raises(StoreError, match="closed"):
+            add(store, "too late")

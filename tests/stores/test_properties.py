@@ -1,0 +1,150 @@
+"""Properties that hold whatever is done in whatever order, over the real store and the fake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from cofio.errors import Conflict, NotFound
+from cofio.model import Add, Decision, Delete, Edit, Fact, Noop, Occurrence, Purge, Restore, Scope, Update
+from cofio.ports import Store
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, MemoryStore
+from tests.stores.contract import EVERYTHING, apply, everything, undo, vector
+from tests.stores.test_sqlite import assert_in_step
+
+WORDS = ("red", "green", "blue", "port 8080", "never", "C#", "Ünïcode 🌊", "'quoted'", 'a "b" c', "x\ny")
+TEXTS = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+
+
+class Journal(RuleBasedStateMachine):
+    """Any decisions, any undos; at the end everything is undone in reverse, and the store is empty again."""
+
+    make: Callable[[Path], Store]
+    ids: Bundle[int] = Bundle("ids")
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = TemporaryDirectory()
+        self.store = type(self).make(Path(self.folder.name) / "cofio.db")
+        self.open: list[int] = []  # changesets that stand, oldest first
+
+    def teardown(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        for changeset in reversed(self.open):
+            try:
+                undo(self.store, changeset)
+            except Conflict as error:
+                assert "purged" in str(error)  # the one thing that is for good
+        assert everything(self.store) == []
+        for text in WORDS:
+            assert self.store.nearest(vector(text), 3, EVERYTHING) == []
+            assert self.store.matching([text], 3, EVERYTHING).candidates == ()
+        self.store.close()
+        self.folder.cleanup()
+
+    def _do(self, *decisions: Decision) -> list[int]:
+        before = everything(self.store)
+        try:
+            done = apply(self.store, *decisions)
+        except (Conflict, NotFound):
+            assert everything(self.store) == before
+            return []
+        self.open.append(done.id)
+        return [change.memory_id for change in done.changes if change.action in ("add", "update")]
+
+    @rule(target=ids, texts=st.lists(TEXTS, min_size=1, max_size=3), known=st.booleans(), again=st.integers(0, 2))
+    def add(self, texts: list[str], known: bool, again: int) -> Any:
+        sightings = tuple(Occurrence("a", str(place)) for place in range(again))
+        return multiple(*self._do(*(Add(Fact(text=text), unless_known=known, again=sightings) for text in texts)))
+
+    @rule(target=ids, id=ids, text=TEXTS)
+    def supersede(self, id: int, text: str) -> Any:  # noqa: A002
+        return multiple(*self._do(Update(id, Fact(text=text))))
+
+    @rule(id=ids, text=TEXTS, pinned=st.booleans())
+    def edit(self, id: int, text: str, pinned: bool) -> None:  # noqa: A002
+        self._do(Edit(id, {"text": text, "pinned": pinned}))
+
+    @rule(id=ids, other=ids)
+    def merge(self, id: int, other: int) -> None:  # noqa: A002
+        if id != other:
+            self._do(Delete(id, into=other))
+
+    @rule(id=ids)
+    def delete(self, id: int) -> None:  # noqa: A002
+        self._do(Delete(id))
+
+    @rule(id=ids)
+    def restore(self, id: int) -> None:  # noqa: A002
+        self._do(Restore(id))
+
+    @rule(id=ids)
+    def see(self, id: int) -> None:  # noqa: A002
+        self._do(Noop(id, Occurrence("agent", "session")))
+
+    @rule(id=ids)
+    def purge(self, id: int) -> None:  # noqa: A002
+        self._do(Purge(id))
+
+    @rule(id=ids, other=ids, text=TEXTS)
+    def several_at_once(self, id: int, other: int, text: str) -> None:  # noqa: A002
+        self._do(Edit(id, {"text": text}), Noop(other), Edit(id, {"tags": ["again"]}), Delete(other))
+
+    @rule()
+    def undo_and_redo_the_last(self) -> None:
+        if not self.open:
+            return
+        before = everything(self.store)
+        try:
+            undone = undo(self.store, self.open[-1])
+        except Conflict:
+            assert everything(self.store) == before
+            return
+        redone = undo(self.store, undone.id)
+        assert everything(self.store) == before
+        self.open[-1] = redone.id  # stands for the original now
+
+    @invariant()
+    def what_is_found_is_what_is_there(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        memories = {memory.id: memory for memory in everything(self.store)}
+        live = {number for number, memory in memories.items() if not memory.archived}
+        found = self.store.nearest(vector("red"), 1_000, Scope())
+        assert {each.id for each in found} == live
+        for each in found:
+            expected = float(np.dot(vector(memories[each.id].text), vector("red")))
+            assert abs(each.score - expected) < 1e-4
+        holding = {each.id for each in self.store.matching(["green"], 1_000, Scope()).candidates}
+        assert holding == {number for number in live if "green" in memories[number].text.split()}
+
+
+class SqliteJournal(Journal):
+    make = staticmethod(lambda path: SqliteStore(path, FixedClock()))
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            assert_in_step(Path(self.folder.name) / "cofio.db")
+        super().teardown()
+
+
+class FakeJournal(Journal):
+    make = staticmethod(lambda _path: MemoryStore(FixedClock()))
+
+
+_SETTINGS = settings(
+    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+TestSqliteJournal = SqliteJournal.TestCase
+TestSqliteJournal.settings = _SETTINGS
+TestFakeJournal = FakeJournal.TestCase
+TestFakeJournal.settings = _SETTINGS

@@ -1,0 +1,119 @@
+"""The house rules, as tests: who imports whom, what is light, who reads the environment."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cofio
+
+SOURCE = Path(cofio.__file__).parent
+
+WORDS = {"model", "ports", "errors", "version", "wording"}
+STEPS = {"search", "reconcile", "retrievals", "upkeep"}
+#: Who may import what of ours, by the first part of the module's name. A package may always import itself.
+MAY_IMPORT = {
+    **{each: WORDS for each in WORDS},
+    **{each: WORDS for each in STEPS},
+    "settings": WORDS,
+    "stores": WORDS,
+    "embedders": WORDS,
+    "testing": WORDS | {"stores"},
+    "keeper": WORDS | STEPS,
+    "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders"},
+    "client": WORDS | {"keeper", "settings"},
+    "api": WORDS | {"keeper", "assemble", "settings", "client", "search"},
+    "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api"},
+    "cli": WORDS | {"keeper", "assemble", "settings", "client", "api", "daemon"},
+    "__main__": {"cli"},
+    "__init__": WORDS | {"keeper", "assemble", "settings"},
+}
+READERS = {"settings.py"}
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of ours that a module imports, lazy imports included."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("cofio.")}
+        elif isinstance(node, ast.ImportFrom) and node.module == "cofio":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cofio."):
+            found.add((node.module or "").split(".")[1])
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_go_one_way(path: Path) -> None:
+    part = part_of(path)
+    assert imported(path) - {part} <= MAY_IMPORT[part]
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    readers = {
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        if "os.environ" in path.read_text() or "getenv(" in path.read_text()
+    }
+    assert readers == READERS
+
+
+def test_a_blanket_except_stands_in_few_places_and_logs() -> None:
+    found = [
+        (path, node)
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or getattr(node.type, "id", "") in ("Exception", "BaseException"))
+    ]
+    swallowing = [
+        path.name
+        for path, node in found
+        if not any(isinstance(each, ast.Raise) for each in ast.walk(node)) and "log" not in ast.unparse(node)
+    ]
+    assert swallowing == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    assert cofio.__all__ == sorted(cofio.__all__)
+    assert all(hasattr(cofio, name) for name in cofio.__all__)
+
+
+def test_importing_cofio_loads_nothing_outside_the_standard_library() -> None:
+    script = (
+        "import sys; before = set(sys.modules); import cofio, cofio.client, cofio.settings;"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before};"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'cofio'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_nothing_names_a_registry_or_a_machine() -> None:
+    root = SOURCE.parents[1]
+    tracked = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    hosts = ("pypi" + ".org", "python" + "hosted", "registry." + "npmjs", "deb." + "debian")
+    for name in tracked.stdout.splitlines():
+        path = root / name
+        if path.suffix in (".py", ".toml", ".lock", ".md", ".sql", ".txt", ".in", "") and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            assert not any(host in text for host in hosts), name

@@ -1,0 +1,126 @@
+"""The words check themselves."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from cofio.errors import CofioError, InvalidInput, NotFound, TooLarge, WrongKey, by_code
+from cofio.model import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment
+
+
+@pytest.mark.parametrize(
+    ("kind", "category"),
+    [
+        ("preference", "decision"), ("policy", "decision"), ("technology", "decision"), ("decision", "decision"),
+        ("pattern", "learning"), ("correlation", "learning"), ("learning", "learning"), ("temporal", "detail"),
+        ("threshold", "detail"), ("observation", "detail"), ("other", "detail"), ("never heard of", "detail"),
+    ],
+)  # fmt: skip
+def test_the_kind_gives_the_category(kind: str, category: str) -> None:
+    assert category_of(kind) == category
+
+
+def test_a_fact_takes_its_category_from_its_kind_unless_it_has_one() -> None:
+    assert Fact(text="x", kind="policy").category == "decision"
+    assert Fact(text="x", kind="policy", category="learning").category == "learning"
+    assert Fact(text="x").category == "detail"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("2026-02-20T06:44:28Z", "2026-02-20T06:44:28.000000+00:00"),
+        ("2026-02-20T07:44:28+01:00", "2026-02-20T06:44:28.000000+00:00"),
+        ("2026-02-20", "2026-02-20T00:00:00.000000+00:00"),
+        (1771569868, "2026-02-20T06:44:28.000000+00:00"),
+        (1771569868123, "2026-02-20T06:44:28.123000+00:00"),
+        (datetime(2026, 2, 20, 7, 44, 28, tzinfo=timezone(timedelta(hours=1))), "2026-02-20T06:44:28.000000+00:00"),
+    ],
+)
+def test_a_moment_is_made_from_anything_that_means_one(given: Any, expected: str) -> None:
+    assert moment(given) == expected
+
+
+@pytest.mark.parametrize("given", ["", "yesterday", "2026-13-01", float("nan"), float("inf"), 1e300, True, None, []])
+def test_what_is_no_time_is_refused_with_what_to_give(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="ISO 8601"):
+        moment(given)
+
+
+@pytest.mark.parametrize(
+    ("about", "says"),
+    [
+        ({"text": ""}, "empty"),
+        ({"text": " \n\t "}, "empty"),
+        ({"text": "a\x00b"}, "NUL"),
+        ({"text": "\ud800"}, "surrogate"),
+        ({"text": 5}, "as text"),
+        ({"text": "x", "source": "a\x00"}, "NUL"),
+        ({"text": "x", "confidence": 1.5}, "0 to 1"),
+        ({"text": "x", "confidence": True}, "0 to 1"),
+        ({"text": "x", "confidence": float("nan")}, "0 to 1"),
+        ({"text": "x", "kind": "nonsense"}, "one of"),
+        ({"text": "x", "visibility": "public"}, "one of"),
+        ({"text": "x", "tags": "a,b"}, "list"),
+        ({"text": "x", "tags": [1]}, "as text"),
+        ({"text": "x", "metadata": []}, "object"),
+        ({"text": "x", "metadata": {"a": float("nan")}}, "JSON"),
+        ({"text": "x", "metadata": {"a": object()}}, "JSON"),
+        ({"text": "x", "metadata": {1: "a"}}, "text keys"),
+        ({"text": "x", "metadata": {"a": "\x00"}}, "NUL"),
+        ({"text": "x", "metadata": {"a": "\udfff"}}, "surrogate"),
+        ({"text": "x", "created_at": "soon"}, "ISO 8601"),
+    ],
+)
+def test_a_bad_fact_cannot_be_made_and_the_error_says_what_to_do(about: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        Fact(**about)
+
+
+def test_a_text_over_the_limit_is_too_large() -> None:
+    assert len(Fact(text="x" * MAX_TEXT).text) == MAX_TEXT
+    with pytest.raises(TooLarge, match="At most"):
+        Fact(text="x" * (MAX_TEXT + 1))
+
+
+def test_metadata_cannot_overwrite_the_named_fields() -> None:
+    fact = Fact(text="x", metadata={"id": 7, "text": "y", "timestamp": "z", "created_at": 1, "mine": 2})
+    assert fact.metadata == {"mine": 2}
+
+
+def test_labels_are_trimmed_and_each_kept_once() -> None:
+    assert Fact(text="x", tags=["b", " a ", "b", ""]).tags == ("b", "a")  # type: ignore[arg-type]
+
+
+def test_a_memory_survives_the_way_through_json() -> None:
+    memory = Memory(id=3, text="x", tags=("a",), metadata={"k": [1]}, created_at="c", updated_at="u", supersedes=2)
+    plain = memory.as_dict()
+    assert plain["timestamp"] == "c"
+    assert Memory.from_dict({**plain, "field_of_a_later_version": 1}) == memory
+
+
+@pytest.mark.parametrize("k", [0, -1, 1001, True, "5", 2.0])
+def test_a_query_asks_for_a_sensible_number_of_hits(k: Any) -> None:
+    with pytest.raises(InvalidInput):
+        Query(text="x", k=k)
+
+
+def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
+    for make in (
+        lambda: Query(text="  "),
+        lambda: Scope(category="x"),
+        lambda: Scope(since="x"),
+        lambda: Scope(visibility=("all",)),
+    ):
+        with pytest.raises(InvalidInput):
+            make()
+
+
+def test_errors_are_found_by_their_code_and_say_what_to_do() -> None:
+    assert by_code("not_found") is NotFound
+    assert by_code("wrong_key") is WrongKey
+    assert by_code("never heard of") is CofioError
+    assert str(NotFound("There is no memory 5.", "Look again.")) == "There is no memory 5. Look again."

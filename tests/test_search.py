@@ -1,0 +1,151 @@
+"""Hybrid search: fused, explained, safe, and no worse for either half."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cofio.errors import InvalidInput
+from cofio.keeper import Keeper
+from cofio.model import Candidate, Fact, Matching
+from cofio.search import judge, merge_hybrid_results
+
+
+def test_the_seeds_arithmetic_holds() -> None:
+    ((number, score, match_type),) = merge_hybrid_results([(1, 0.9)], [(1, 0.8)])
+    assert (number, match_type) == (1, "hybrid")
+    assert score == pytest.approx(0.87)
+    assert merge_hybrid_results([(1, 0.3)], []) == []
+    assert merge_hybrid_results([], []) == []
+    many = [(place, 0.9 - place * 0.01) for place in range(10)]
+    assert len(merge_hybrid_results(many, [], max_results=3)) == 3
+    merged = merge_hybrid_results([(1, 0.5), (2, 0.9)], [(1, 0.9), (3, 1.0)], min_score=0.1)
+    assert [row[1] for row in merged] == sorted((row[1] for row in merged), reverse=True)
+    assert {row[0]: row[2] for row in merged} == {1: "hybrid", 2: "vector", 3: "keyword"}
+
+
+def test_a_score_does_not_depend_on_what_else_was_found() -> None:
+    alone = judge([Candidate(1, 0.8)], Matching((Candidate(1, 3.0),), 3.0), 0.4, 0.55)
+    crowd = judge(
+        [Candidate(1, 0.8), Candidate(2, 0.99)], Matching((Candidate(1, 3.0), Candidate(2, 9.0)), 3.0), 0.4, 0.55
+    )
+    score = {each.id: each.fused for each in crowd}
+    assert score[1] == alone[0].fused == pytest.approx(0.55 * (0.4 / 0.6) + 0.45 * 0.5)
+    assert score[2] > score[1]
+
+
+def test_a_hit_carries_true_cosine_and_keyword_score_and_says_how_it_was_found(keeper: Keeper) -> None:
+    keeper.add("the deploy target is Frankfurt", speaker="Ada")
+    keeper.add("cats sleep all day")
+    first, second = keeper.search("where is the deploy target", k=2, explain=True)
+    assert first.match_type == "hybrid"
+    assert 0 < first.similarity < 1
+    assert 0 < first.keyword < 1
+    assert first.why is not None
+    assert first.why.words == ("deploy", "target")
+    assert (first.why.vector_rank, first.why.keyword_rank) == (1, 1)
+    assert first.why.vector_share + first.why.keyword_share == pytest.approx(first.score)
+    assert first.why.formula.startswith(f"{first.score:.3f} = ")
+    assert second.match_type == "vector"
+    assert second.keyword == 0
+
+
+def test_a_memory_that_only_the_words_find_has_its_true_cosine(keeper: Keeper) -> None:
+    keeper.add("yes, do that", context="shall we adopt zirconium?")
+    (hit,) = keeper.search("zirconium", k=1)
+    assert hit.keyword > 0
+    assert hit.similarity == pytest.approx(float(_cosine(keeper, "yes, do that", "zirconium")), abs=1e-5)
+
+
+def _cosine(keeper: Keeper, one: str, other: str) -> float:
+    vectors = keeper._embed([one, other])
+    return float(vectors[0] @ vectors[1])
+
+
+def test_thresholds_hold_for_every_hit_keyword_only_ones_included(keeper: Keeper) -> None:
+    keeper.add("yes, do that", context="shall we adopt zirconium?")
+    keeper.add("we did adopt zirconium")
+    hits = keeper.search("zirconium", threshold=0.3)
+    assert [hit.text for hit in hits] == ["we did adopt zirconium"]
+    assert all(hit.similarity >= 0.3 for hit in hits)
+    best = keeper.search("zirconium")[0].score
+    assert keeper.search("zirconium", min_score=min(1.0, best + 0.01)) == []
+
+
+def test_search_by_vectors_alone_leaves_the_words_out(keeper: Keeper) -> None:
+    keeper.add("yes, do that", context="shall we adopt zirconium?")
+    (hit,) = keeper.search("zirconium", hybrid=False)
+    assert (hit.match_type, hit.keyword) == ("vector", 0.0)
+
+
+def test_who_and_when_the_query_names_come_first(keeper: Keeper) -> None:
+    for speaker in ("Ada", "Grace"):
+        for month in ("03", "05"):
+            keeper.add(
+                Fact(
+                    text=f"went hiking in the hills, {speaker} {month}", speaker=speaker, created_at=f"2023-{month}-08"
+                )
+            )
+    first = keeper.search("when did Grace go hiking in May 2023?", k=4, explain=True)[0]
+    assert (first.memory.speaker, first.memory.created_at[:7]) == ("Grace", "2023-05")
+    assert first.why is not None
+    assert "Grace is named" in first.why.formula
+    assert "2023-05-08 is named" in first.why.formula
+
+
+@pytest.mark.parametrize("text", ["you may go hiking", "may I?"])
+def test_may_is_not_always_a_month(keeper: Keeper, text: str) -> None:
+    keeper.add(Fact(text="went hiking", created_at="2023-05-08"))
+    (hit,) = keeper.search(text, explain=True)
+    assert hit.why is not None
+    assert "named" not in hit.why.formula
+
+
+def test_of_equals_the_newer_comes_first(keeper: Keeper) -> None:
+    keeper.add_all([Fact(text="we use tabs", source="a"), Fact(text="we use tabs", source="b")])
+    assert [hit.memory.source for hit in keeper.search("tabs")] == ["b", "a"]
+
+
+def test_every_hit_is_counted_and_checks_are_not(keeper: Keeper) -> None:
+    change = keeper.add("we use tabs")
+    keeper.search("tabs", by="ada")
+    keeper.search_all([])
+    keeper.is_novel("we use tabs")
+    keeper.add("we use tabs")
+    memory = keeper.get(change.memory_id)
+    assert memory.retrieval_count == 1
+    assert memory.last_retrieved_at is not None
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.text(max_size=200))
+def test_no_query_text_breaks_the_search(keeper: Keeper, text: str) -> None:
+    if not keeper.stats()["memories"]:
+        keeper.add("the port is 8080")
+    try:
+        hits = keeper.search(text, explain=True)
+    except InvalidInput:
+        return  # empty, NUL, lone surrogate: refused with a reason
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '" OR 1=1 --',
+        "NEAR(a b, 2)",
+        "a* AND (b",
+        "text:port",
+        "^port",
+        "-port",
+        "port + is",
+        "'; DROP TABLE memories",
+        "{port}",
+        "port:8080",
+    ],
+)
+def test_operators_are_words_like_any_other(keeper: Keeper, text: str) -> None:
+    keeper.add("the port is 8080")
+    keeper.search(text)
+    assert keeper.stats()["memories"] == 1

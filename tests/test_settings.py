@@ -1,0 +1,116 @@
+"""Flags over variables over the file over the defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cofio.errors import Misconfigured
+from cofio.settings import Settings, settable, write
+
+
+def test_the_defaults_need_nothing() -> None:
+    settings = Settings.load({}, {"HOME": "/nobody"})
+    assert (settings.host, settings.port, settings.embedder) == ("127.0.0.1", 8900, "local")
+    assert settings.store_path == settings.home / "cofio.db"
+    assert settings.service_url == "http://127.0.0.1:8900"
+
+
+def test_a_flag_wins_over_a_variable_over_the_file(tmp_path: Path) -> None:
+    around = {"COFIO_HOME": str(tmp_path)}
+    assert Settings.load({}, around).origins["port"] == "default"
+    (tmp_path / "config.toml").write_text("port = 1\nhost = 'localhost'\n")
+    assert Settings.load({}, around).port == 1
+    around["COFIO_PORT"] = "2"
+    loaded = Settings.load({}, around)
+    assert (loaded.port, loaded.origins["port"], loaded.host) == (2, "COFIO_PORT", "localhost")
+    loaded = Settings.load({"port": 3, "host": None}, around)
+    assert (loaded.port, loaded.origins["port"], loaded.origins["host"]) == (3, "flag", str(tmp_path / "config.toml"))
+
+
+def test_the_old_names_of_variables_are_taken(tmp_path: Path) -> None:
+    loaded = Settings.load({"home": tmp_path}, {"FAISS_URL": "http://x:1/", "FAISS_API_KEY": "k"})
+    assert (loaded.service_url, loaded.api_key) == ("http://x:1", "k")
+    both = Settings.load({"home": tmp_path}, {"FAISS_API_KEY": "old", "COFIO_API_KEY": "new"})
+    assert both.api_key == "new"
+
+
+@pytest.mark.parametrize(
+    ("store", "path"),
+    [
+        ("sqlite:///data/x.db", "/data/x.db"),
+        ("sqlite:////data/x.db", "/data/x.db"),
+        ("/data/x.db", "/data/x.db"),
+    ],
+)
+def test_the_ways_to_name_a_file_mean_the_same(tmp_path: Path, store: str, path: str) -> None:
+    assert Settings.load({"home": tmp_path, "store": store}, {}).store_path == Path(path)
+
+
+def test_a_path_from_here_is_one_too(tmp_path: Path) -> None:
+    assert Settings.load({"home": tmp_path, "store": "x.db"}, {}).store_path == Path.cwd() / "x.db"
+
+
+@pytest.mark.parametrize(
+    ("around", "says"),
+    [
+        ({"COFIO_PORT": "many"}, "whole number"),
+        ({"COFIO_PORT": "70000"}, "65535"),
+        ({"COFIO_DEDUP_THRESHOLD": "2"}, "0 to 1"),
+        ({"COFIO_MODEL_DOWNLOAD": "perhaps"}, "true or false"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_with_what_to_give(
+    tmp_path: Path, around: dict[str, str], says: str
+) -> None:
+    with pytest.raises(Misconfigured, match=says):
+        Settings.load({"home": tmp_path}, around)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [("prot = 1", "prot"), ("port = ", "cannot be read"), ("port = 'x'", "whole number"), ("host = 5", "text")],
+)
+def test_a_bad_file_is_named(tmp_path: Path, written: str, says: str) -> None:
+    (tmp_path / "config.toml").write_text(written)
+    with pytest.raises(Misconfigured, match=says):
+        Settings.load({"home": tmp_path}, {})
+
+
+def test_a_setting_is_written_and_the_rest_of_the_file_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('# mine\nport = 1 # keep\nhost = "localhost"\n')
+    write(tmp_path, "port", "8901")
+    write(tmp_path, "api_key", 'a "quoted" \\ key')
+    write(tmp_path, "model_download", "no")
+    loaded = Settings.load({"home": tmp_path}, {})
+    assert (loaded.port, loaded.api_key, loaded.model_download, loaded.host) == (
+        8901,
+        'a "quoted" \\ key',
+        False,
+        "localhost",
+    )
+    assert path.read_text().startswith("# mine\n")
+    with pytest.raises(Misconfigured, match="no setting"):
+        write(tmp_path, "prot", "1")
+    with pytest.raises(Misconfigured, match="whole number"):
+        write(tmp_path, "port", "x")
+
+
+def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = write(tmp_path / "new", "api_key", "secret")
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_secrets_are_masked_when_shown(tmp_path: Path) -> None:
+    loaded = Settings.load({"home": tmp_path, "api_key": "secret"}, {})
+    assert "secret" not in loaded.shown("api_key")
+    assert loaded.shown("embedder_key") == ""
+    assert loaded.shown("port") == "8900"
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    for each in settable():
+        assert each.metadata["says"].endswith(".")
+        assert each.metadata["variables"][0].startswith("COFIO_")
