@@ -156,7 +156,9 @@ _SLOTS: Mapping[str, Callable[[random.Random], str]] = {
     "service": _zipf(_SERVICES),
     "other": _zipf(_SERVICES[::-1]),
     "project": _zipf(_PROJECTS),
-    "env": _words("production, staging, the test environment, development, the EU region, the demo cluster, CI, canary"),
+    "env": _words(
+        "production, staging, the test environment, development, the EU region, the demo cluster, CI, canary"
+    ),
     "tool": _words(_TOOLS),
     "rival": _zipf([each.strip() for each in _TOOLS.replace("\n", " ").split(",")][::-1]),
     "duty": _words(_DUTIES),

@@ -6,8 +6,10 @@ import json
 import os
 import platform
 import sqlite3
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ class Effort:
     @property
     def spare(self) -> int:
         """Facts beyond a store's size that are needed to measure adding to it."""
-        return 2 * self.adds + 2 * self.batch
+        return self.adds + self.batch
 
     def write(self, folder: Path) -> None:
         (folder / "effort.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -72,15 +74,16 @@ def p50_p95(name: str, seconds: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50_ms": 1e3 * percentile(seconds, 0.50), f"{name}_p95_ms": 1e3 * percentile(seconds, 0.95)}
 
 
-def resident_mb() -> float:
-    """The memory that this process has in RAM now, without what it has mapped from files."""
+def resident() -> dict[str, float]:
+    """The memory that this process has in RAM now, and the part of it that is not mapped from files."""
     status = Path("/proc/self/status")
     if status.exists():
         lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-        return float(lines["RssAnon"].split()[0]) / 1024
+        kept = {"resident_mb": "VmRSS", "resident_own_mb": "RssAnon"}
+        return {name: int(lines[line].split()[0]) / 1024 for name, line in kept.items()}
     import resource  # not Linux: the peak is the best there is, in bytes on a Mac
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+    return {"resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)}
 
 
 def machine() -> dict[str, Any]:
@@ -105,3 +108,19 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()
+
+
+def stage(stages: Mapping[str, Callable[[Path, int], dict[str, float]]], arguments: Sequence[str]) -> None:
+    """What a child process does: one stage on one size, its figures as JSON on stdout."""
+    name, folder, size = arguments
+    print(json.dumps(stages[name](Path(folder), int(size))))
+
+
+def alone(module: str, name: str, folder: Path, size: int) -> dict[str, float]:
+    """The figures of a stage, from a process of its own in which BLAS has one thread."""
+    command = [sys.executable, "-m", module, name, str(folder), str(size)]
+    one = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("COFIO_")}
+    done = subprocess.run(command, env={**plain, **one}, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures

@@ -35,12 +35,12 @@ class Asked:
 
 def main() -> int:
     """The table on stdout; 2 when the data is not there."""
-    parser = argparse.ArgumentParser(prog="evals.fusion", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
     parser.add_argument("--json", type=Path, help="write the table here too")
     options = parser.parse_args()
     if not options.file.exists():
-        print(f"There is no {options.file}. Give a file of conversations (evals/conversations.py says its shape).", file=sys.stderr)
+        print(f"There is no {options.file}. evals/conversations.py says what such a file holds.", file=sys.stderr)
         return 2
     asked = [each for conversation in read(options.file) for each in ask(conversation)]
     table = measured(asked)
@@ -89,7 +89,7 @@ def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
 
 def show(table: Sequence[dict[str, object]], questions: int) -> None:
     """The table as text."""
-    print(f"{questions} questions; share of the evidence found, in per cent; difference in R@10 to the service, 95 % interval")
+    print(f"{questions} questions; per cent of the evidence found; difference in R@10 to the service, 95 % interval")
     print(f"{'ranking':44} {'R@5':>5} {'R@10':>5} {'R@20':>5} {'nDCG':>5}  difference")
     for row in table:
         delta, low, high = row["to_service"]  # type: ignore[misc]

@@ -24,7 +24,7 @@ def mean(values: Sequence[float]) -> float:
 
 def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = 2_000) -> tuple[float, float, float]:
     """The mean difference and its 95 % interval, by paired bootstrap with a fixed seed."""
-    rng = random.Random(20261115)  # noqa: S311
+    rng = random.Random(20261115)
     deltas = [one - other for one, other in zip(ours, theirs, strict=True)]
     means = sorted(mean(rng.choices(deltas, k=len(deltas))) for _ in range(draws))
     return mean(deltas), means[int(0.025 * draws)], means[int(0.975 * draws)]

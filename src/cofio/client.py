@@ -244,16 +244,19 @@ class _Wire:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         return kind(self._host, self._port, timeout=self._timeout)
 
-    def _understood(self, status: int, said: bytes) -> Any:
+    def _understood(self, status: int, said: bytes) -> _Told:
+        strange = Unavailable(
+            f"{self._url} answered {status}, but not as cofio does.",
+            "Something else may listen there; check the URL (--url, COFIO_URL).",
+        )
         try:
-            told = json.loads(said)
+            told = _Told(json.loads(said), strange)
             if status < 300:
                 return told
             error = told["error"]
             raise by_code(error["code"])(error["message"], error.get("hint", ""))
         except (ValueError, KeyError, TypeError) as error:
-            hint = "Something else may listen there; check the URL (--url, COFIO_URL)."
-            raise Unavailable(f"{self._url} answered {status}, but not as cofio does.", hint) from error
+            raise strange from error
 
     def _unreachable(self, error: Exception) -> Unavailable:
         if isinstance(error, TimeoutError):
@@ -263,6 +266,17 @@ class _Wire:
         if isinstance(error, ConnectionRefusedError):
             return Unavailable(f"No service listens at {self._url}.", hint)
         return Unavailable(f"{self._url} cannot be reached: {error or type(error).__name__}.", hint)
+
+
+class _Told(dict[str, Any]):
+    """An answer; it was not cofio that gave it when something is missing."""
+
+    def __init__(self, told: Any, strange: Unavailable) -> None:
+        super().__init__(told)
+        self._strange = strange
+
+    def __missing__(self, _name: str) -> Any:
+        raise self._strange
 
 
 def _parts(url: str) -> tuple[bool, str, int | None, str]:

@@ -360,15 +360,15 @@ def test_a_snapshot_stays_as_it_is_whatever_is_written_after_it() -> None:
     vectors = loaded(clustered(300, 256), large=200)
     vectors.put(301, isotropic(1, 256)[0])  # from now on there is room in the arrays
     snapshot = vectors._snapshot
-    shown = [snapshot.ids, snapshot.matrix, snapshot.states, snapshot.heads]
-    before = [array.copy() for array in shown if array is not None]
+    assert snapshot.heads is not None
+    shown: list[NDArray[Any]] = [snapshot.ids, snapshot.matrix, snapshot.states, snapshot.heads]
+    before = [array.copy() for array in shown]
     vectors.put(302, isotropic(1, 256)[0])
     vectors.put(1, isotropic(1, 256)[0])
     vectors.mark(2, live=False)
     for memory_id in range(3, 200):
         vectors.drop(memory_id)
-    assert len(before) == 4
-    assert all(np.array_equal(now, was) for now, was in zip(shown, before, strict=True) if now is not None)
+    assert all(np.array_equal(now, was) for now, was in zip(shown, before, strict=True))
 
 
 def test_a_search_that_is_under_way_sees_the_index_as_it_was() -> None:

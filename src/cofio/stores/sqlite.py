@@ -466,7 +466,8 @@ def _rarest(counts: Mapping[str, int], total: int) -> list[str]:
 
 def _ideal(counts: Mapping[str, int], total: int) -> float:
     """What a text would about score that held every word once: the sum of their inverse document frequencies."""
-    return sum(max(1e-6, log((total - count + 0.5) / (count + 0.5))) for count in counts.values())
+    absent = {word: max(0, total - count) for word, count in counts.items()}  # a count may be older than the total
+    return sum(max(1e-6, log((absent[word] + 0.5) / (count + 0.5))) for word, count in counts.items())
 
 
 def _quoted(word: str) -> str:

@@ -346,8 +346,8 @@ def _calibrated_basis(matrix: Matrix, rows: Rows) -> Matrix | None:
     """As few directions as find the neighbours of made-up queries among these rows, a column each; None if none do.
 
     A query is the middle between two random vectors. It lies farther from all vectors than they do from each other, as
-    a question does: of real questions against real statements the first pass misses more than of the statements
-    themselves, about twice as much as of such middles. So the middles have to be content with half the candidates.
+    a question does. Of real questions the first pass misses two to three times as much still (measured with 495 of them
+    against 6,165 real sentences), so the middles have to be content with half the candidates that a search has.
     """
     rng = np.random.default_rng(0)
     rows = rng.permutation(rows)

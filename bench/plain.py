@@ -1,0 +1,170 @@
+"""The baseline: the same work as anybody would do it with plain SQLite FTS5 and NumPy.
+
+One FTS5 table with porter stemming, one table of vectors; a prompt's words joined by OR (as they are, or without the
+stop words), `X @ q` over a float32 matrix, the hundred best of either, min-max scaled and summed half and half. Writes
+are as durable as ours (WAL, synchronous FULL). What it leaves out: duplicates, a journal, undo, other fields, archived
+memories, another process's writes, names and dates in the prompt. Nor does an add put the vector into the matrix.
+
+    python -m bench.plain STAGE FOLDER SIZE     one stage in this process, figures as JSON
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench import measure
+
+if TYPE_CHECKING:
+    from bench.vectors import Material
+    from cofio.ports import Matrix, Vector
+
+_DEPTH = 100
+_WORD = re.compile(r"\w+")
+
+
+class Plain:
+    """A file with two tables and, once loaded, a matrix."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+            self._connection.execute(f"PRAGMA {pragma}")
+        self._connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5 (text, tokenize = 'porter')")
+        self._connection.execute("CREATE TABLE IF NOT EXISTS vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
+
+    def add(self, first: int, texts: Sequence[str], vectors: Matrix) -> None:
+        """Insert these under ids from `first` on, and commit."""
+        run = self._connection
+        run.execute("BEGIN")
+        run.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", enumerate(texts, start=first))
+        blobs = ((first + place, vector.tobytes()) for place, vector in enumerate(vectors))
+        run.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", blobs)
+        run.execute("COMMIT")
+
+    def load(self) -> None:
+        """Read the vectors back into a matrix."""
+        import numpy as np
+
+        rows = self._connection.execute("SELECT id, vector FROM vectors ORDER BY id").fetchall()
+        self._ids = np.array([row[0] for row in rows], np.int64)
+        self._matrix = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
+
+    def search(self, text: str, vector: Vector, k: int, stop: Collection[str] = ()) -> list[tuple[str, float]]:
+        """The k best texts with their fused scores."""
+        words = [word for word in _WORD.findall(text.lower()) if word not in stop]
+        fused: dict[int, float] = {}
+        for found in (self._matching(words) if words else {}, self._nearest(vector)):
+            low, high = min(found.values(), default=0.0), max(found.values(), default=1.0)
+            for each, score in found.items():
+                fused[each] = fused.get(each, 0.0) + 0.5 * (score - low) / ((high - low) or 1.0)
+        best = sorted(fused, key=lambda each: -fused[each])[:k]
+        marks = ", ".join("?" * len(best))
+        rows = dict(
+            self._connection.execute(f"SELECT rowid, text FROM words WHERE rowid IN ({marks})", best).fetchall()
+        )
+        return [(rows[each], fused[each]) for each in best]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _matching(self, words: Sequence[str]) -> dict[int, float]:
+        match = " OR ".join(f'"{word}"' for word in words)
+        query = "SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"
+        return dict(self._connection.execute(query, (match, _DEPTH)).fetchall())
+
+    def _nearest(self, vector: Vector) -> dict[int, float]:
+        import numpy as np
+
+        cosines = self._matrix @ vector
+        best = np.argpartition(-cosines, min(_DEPTH, len(cosines) - 1))[:_DEPTH]
+        return dict(zip(self._ids[best].tolist(), cosines[best].tolist(), strict=True))
+
+
+# ── stages, each in a process of its own ──────────────────────────────────────────────────────────────────────────────
+
+
+def written(folder: Path, size: int) -> dict[str, float]:
+    """An empty file filled with so many facts."""
+    material, effort = _material(folder), measure.Effort.read(folder)
+    path = _path(folder, size)
+    plain = Plain(path)
+    texts, vectors = [text for _, text in material.said(0, size)], material.vectors(0, size)
+    cuts = (slice(start, start + effort.batch) for start in range(0, size, effort.batch))
+    took = sum(measure.each(partial(plain.add, cut.start + 1, texts[cut], vectors[cut]) for cut in cuts))
+    plain.close()
+    return {"bulk_per_s": size / took, "file_mb": path.stat().st_size / (1 << 20)}
+
+
+def opened(folder: Path, size: int) -> dict[str, float]:
+    """A fresh process that opens the file and asks for something."""
+    imports = measure.once(lambda: importlib.import_module("numpy"))
+    asked, _, vectors = _material(folder).prompts()
+
+    def first() -> None:
+        plain = Plain(_path(folder, size))
+        plain.load()
+        plain.search(asked[0], vectors[0], 5)
+
+    return {"import_s": imports, "open_s": measure.once(first)}
+
+
+def searched(folder: Path, size: int) -> dict[str, float]:
+    """Every prompt asked several times of an open file, as it is and without stop words."""
+    from cofio.wording import STOP_WORDS
+
+    material, effort = _material(folder), measure.Effort.read(folder)
+    asked, warming, vectors = material.prompts()
+    plain = Plain(_path(folder, size))
+    plain.load()
+    figures: dict[str, float] = {}
+    for name, stop in (("search_stopped", STOP_WORDS), ("search", frozenset[str]())):
+        for text, vector in zip(warming[:20], vectors[len(asked) :], strict=False):
+            plain.search(text, vector, 5, stop)
+        work = _searches(plain, asked, vectors, stop, effort.rounds)
+        took = measure.each(work, least=effort.least, enough=effort.enough / 2)
+        figures |= measure.p50_p95(name, took) | {f"{name}_samples": len(took)}
+        figures |= measure.p50_p95(name.replace("search", "search_new"), took[: len(asked)])
+    return {**figures, **measure.resident(), "recall_at_10": 1.0}
+
+
+def grown(folder: Path, size: int) -> dict[str, float]:
+    """Single adds to a file of that size."""
+    material, effort = _material(folder), measure.Effort.read(folder)
+    texts = [text for _, text in material.said(size, size + effort.adds)]
+    vectors = material.vectors(size, size + effort.adds)
+    plain = Plain(_path(folder, size))
+    cuts = (slice(at, at + 1) for at in range(effort.adds))
+    took = measure.each(partial(plain.add, size + cut.start + 1, texts[cut], vectors[cut]) for cut in cuts)
+    plain.close()
+    return measure.p50_p95("add", took[len(took) // 10 :])
+
+
+def _searches(
+    plain: Plain, asked: Sequence[str], vectors: Matrix, stop: Collection[str], rounds: int
+) -> Iterator[Callable[[], object]]:
+    for at in itertools.chain.from_iterable(itertools.repeat(range(len(asked)), rounds)):
+        yield partial(plain.search, asked[at], vectors[at], 5, stop)
+
+
+def _material(folder: Path) -> Material:
+    from bench.vectors import Material
+
+    return Material(folder)
+
+
+def _path(folder: Path, size: int) -> Path:
+    return folder / f"plain-{size}.db"
+
+
+STAGES = {"written": written, "opened": opened, "searched": searched, "grown": grown}
+
+if __name__ == "__main__":
+    measure.stage(STAGES, sys.argv[1:])

@@ -1,0 +1,111 @@
+"""A small plot as SVG: lines over two logarithmic axes. Its colours can be read on white and on black."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+from xml.sax.saxutils import escape
+
+_WIDTH, _HEIGHT = 760, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 240, 46, 56  # the margins: labels on the left, the legend on the right
+_INK, _GRID = "#7d8590", "#8b949e"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve: its name in the legend, its colour, its points."""
+
+    name: str
+    colour: str
+    points: Sequence[tuple[float, float]]
+    dashed: bool = False
+
+
+def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
+    """The plot as an SVG document. Every coordinate of every point must be above 0."""
+    every = [point for line in lines for point in line.points]
+    x = _Axis.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
+    y = _Axis.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="12"'
+        f' font-family="system-ui, sans-serif" fill="{_INK}">',
+        f"<title>{escape(title)}</title>",
+        _text(_LEFT, 24, title, size=15, weight=600),
+        *_grid(x, y),
+        _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, across, anchor="middle"),
+        f'<g transform="rotate(-90 18 {_HEIGHT / 2})">{_text(18, _HEIGHT / 2, up, anchor="middle")}</g>',
+    ]
+    for place, line in enumerate(lines):
+        parts += _curve(line, x, y)
+        parts += _legend(line, _TOP + 14 + 24 * place)
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """Whole powers of ten from the lowest to the highest value, laid out between two places."""
+
+    low: int
+    high: int
+    start: float
+    end: float
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float) -> _Axis:
+        low, high = floor(log10(min(values))), ceil(log10(max(values)))
+        return cls(low, max(high, low + 1), start, end)
+
+    def place(self, value: float) -> float:
+        share = (log10(value) - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def powers(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+def _grid(x: _Axis, y: _Axis) -> list[str]:
+    parts = []
+    for value in x.powers():
+        at = x.place(value)
+        parts.append(_stroke(f"M{at} {y.start}V{y.end}", _GRID, 'stroke-opacity=".35"'))
+        parts.append(_text(at, y.start + 18, f"{value:,.0f}", anchor="middle"))
+    for value in y.powers():
+        at = y.place(value)
+        parts.append(_stroke(f"M{x.start} {at}H{x.end}", _GRID, 'stroke-opacity=".35"'))
+        parts.append(_text(x.start - 8, at + 4, f"{value:,g}", anchor="end"))
+    return parts
+
+
+def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
+    places = [(x.place(across), y.place(up)) for across, up in line.points]
+    path = "M" + "L".join(f"{across} {up}" for across, up in places)
+    dots = [f'<circle cx="{across}" cy="{up}" r="3.5" fill="{line.colour}"/>' for across, up in places]
+    labels = [
+        _text(place[0] + 7, place[1] - 6, f"{point[1]:.2g}", colour=line.colour, size=11)
+        for place, point in zip(places, line.points, strict=True)
+    ]
+    return [_stroke(path, line.colour, _dashes(line)), *dots, *labels]
+
+
+def _legend(line: Line, at: float) -> list[str]:
+    left = _WIDTH - _RIGHT + 34
+    return [
+        _stroke(f"M{left} {at}H{left + 28}", line.colour, _dashes(line)),
+        _text(left + 36, at + 4, line.name),
+    ]
+
+
+def _dashes(line: Line) -> str:
+    return 'stroke-width="2.5"' + (' stroke-dasharray="6 4"' if line.dashed else "")
+
+
+def _stroke(path: str, colour: str, more: str) -> str:
+    return f'<path d="{path}" fill="none" stroke="{colour}" {more}/>'
+
+
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: int = 400, colour: str = _INK
+) -> str:
+    style = f'font-size="{size}" font-weight="{weight}" fill="{colour}"'
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" {style}>{escape(text)}</text>'

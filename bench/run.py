@@ -1,0 +1,254 @@
+"""`make bench`: cofio beside plain SQLite FTS5 and NumPy, at several sizes, in one run.
+
+    python -m bench.run [--sizes 1000 10000 100000] [--json PATH] [--folder FOLDER]
+
+    corpus ─ real embedder, once ─▶ material ─ a process for each stage, side and size ─▶ table, JSON, SVG
+
+Figures depend on the machine and on what else it does; the ratios do so much less, because either side of a ratio is
+measured right after the other. Embedding is left out everywhere: vectors are looked up (bench/vectors.py says how they
+are made). Every stage has a process of its own with one BLAS thread; files are in the page cache, as they are right
+after they were written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench import measure, plot
+from bench.vectors import Material
+from cofio import embedders
+from cofio.errors import CofioError
+from cofio.ports import Embedder
+from cofio.settings import Settings
+
+_RESULTS = Path(__file__).parent / "results"
+_SIDES = ("ours", "plain")
+_STAGES = ("written", "opened", "searched", "grown")
+_NOTES = (
+    "Embedding is excluded: vectors are looked up in a table.",
+    "Memories' vectors are mixtures of 1,500 truly embedded facts plus noise with their covariance, so their spectrum is"
+    " the model's; prompts have their own true vectors.",
+    "One BLAS thread; every stage in a process of its own; files in the page cache; commits are durable (WAL, FULL).",
+    "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for no"
+    " duplicates, and its add does not reach its matrix.",
+    "A ratio is ours divided by plain: less is better for times and sizes, more for what is per second.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A row of the table: a figure of ours, and the figure of plain that it is divided by."""
+
+    label: str
+    ours: str
+    unit: str
+    plain: str = ""  # the same as ours
+
+    def ratio(self, figures: Mapping[str, Mapping[str, float]]) -> float:
+        return figures["ours"][self.ours] / figures["plain"][self.plain or self.ours]
+
+
+MEASURES = (
+    Measure("search p50", "search_p50_ms", "ms"),
+    Measure("  plain with stop list", "search_p50_ms", "ms", "search_stopped_p50_ms"),
+    Measure("search p95", "search_p95_ms", "ms"),
+    Measure("  plain with stop list", "search_p95_ms", "ms", "search_stopped_p95_ms"),
+    Measure("search p50, new prompt", "search_new_p50_ms", "ms"),
+    Measure("search p95, new prompt", "search_new_p95_ms", "ms"),
+    Measure("recall@10 of vectors", "recall_at_10", ""),
+    Measure("add p50, dedup", "add_p50_ms", "ms"),
+    Measure("bulk add", "bulk_per_s", "/s"),
+    Measure("bulk add, dedup", "bulk_dedup_per_s", "/s", "bulk_per_s"),
+    Measure("open + first search", "open_s", "s"),
+    Measure("imports", "import_s", "s"),
+    Measure("resident memory", "resident_mb", "MB"),
+    Measure("database", "file_mb", "MB"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What the issue asks of a figure at a size."""
+
+    says: str
+    size: int
+    figure: str
+    most: float | None = None
+    least: float | None = None
+
+    def told(self, results: Mapping[str, Any]) -> str:
+        figures = results["sizes"].get(str(self.size))
+        if figures is None:
+            return f"not measured: {self.says}"
+        value = figures["ours"][self.figure]
+        met = (self.most is None or value < self.most) and (self.least is None or value >= self.least)
+        return f"{'met' if met else 'not met'}: {self.says} ({_short(value)})"
+
+
+BARS = (
+    Bar("search at 100k, p50 < 5 ms", 100_000, "search_p50_ms", most=5),
+    Bar("search at 100k, p95 < 15 ms", 100_000, "search_p95_ms", most=15),
+    Bar("recall@10 at 100k >= 0.99", 100_000, "recall_at_10", least=0.99),
+    Bar("search at 10k, p50 < 2 ms", 10_000, "search_p50_ms", most=2),
+    Bar("open + first search at 100k < 3 s", 100_000, "open_s", most=3),
+    Bar("open + first search at 10k < 0.7 s", 10_000, "open_s", most=0.7),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Table, JSON and plot; 2 when there is no model to begin with."""
+    options = _options(arguments)
+    settings = Settings.load()
+    embedder = embedders.make("local", home=settings.home, download=settings.model_download)
+    try:
+        results = measured(options.sizes, embedder, measure.Effort(), folder=options.folder)
+    except CofioError as error:
+        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        return 2
+    save(results, options.json)
+    show(results)
+    print(f"\nsaved: {options.json} and {options.json.with_suffix('.svg')}")
+    return 0
+
+
+def measured(
+    sizes: Sequence[int],
+    embedder: Embedder,
+    effort: measure.Effort,
+    *,
+    anchors: int = 1_500,
+    folder: Path | None = None,
+) -> dict[str, Any]:
+    """Everything there is to know about a run, as plain values."""
+    started = time.perf_counter()
+    about = {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": measure.machine(), "notes": list(_NOTES)}
+    with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
+        place = Path(name)
+        _tell(f"embedding {anchors:,} facts and {effort.prompts + effort.warming} prompts with {embedder.signature}")
+        count = max(sizes) + effort.spare
+        Material.make(place, embedder, count=count, asked=effort.prompts, warming=effort.warming, anchors=anchors)
+        effort.write(place)
+        figures = {str(size): _beside(place, size, effort) for size in sorted(sizes)}
+    return {**about, "seconds": round(time.perf_counter() - started, 1), "sizes": figures}
+
+
+def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[str, float]]:
+    """The figures of both sides at a size, and their ratios."""
+    figures: dict[str, dict[str, float]] = {side: {} for side in _SIDES}
+    for stage in _STAGES:
+        for side in _SIDES:
+            _tell(f"{size:,}: {side} {stage}")
+            times = effort.openings if stage == "opened" else 1
+            runs = [measure.alone(f"bench.{side}", stage, folder, size) for _ in range(times)]
+            figures[side] |= {name: statistics.median(run[name] for run in runs) for name in runs[0]}
+    for store in folder.glob(f"*-{size}.db*"):
+        store.unlink()
+    ratios = {f"{each.ours} / {each.plain or each.ours}": each.ratio(figures) for each in MEASURES}
+    return {**figures, "ratio": ratios}
+
+
+# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def save(results: Mapping[str, Any], path: Path) -> None:
+    """The results as JSON, and the plot beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {**results, "bars": [each.told(results) for each in BARS]}
+    path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    path.with_suffix(".svg").write_text(drawn(results), encoding="utf-8")
+
+
+def drawn(results: Mapping[str, Any]) -> str:
+    """The plot of search time over size."""
+    curves = (
+        ("cofio, p50", "ours", "search_p50_ms", "#2f81f7", False),
+        ("cofio, p95", "ours", "search_p95_ms", "#2f81f7", True),
+        ("plain, p50", "plain", "search_p50_ms", "#e5534b", False),
+        ("plain, p95", "plain", "search_p95_ms", "#e5534b", True),
+        ("plain with stop list, p50", "plain", "search_stopped_p50_ms", "#c69026", False),
+        ("plain with stop list, p95", "plain", "search_stopped_p95_ms", "#c69026", True),
+    )
+    sizes = results["sizes"].items()
+    lines = [
+        plot.Line(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
+        for name, side, key, colour, dashed in curves
+    ]
+    return plot.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", lines)
+
+
+def show(results: Mapping[str, Any]) -> None:
+    """The table, with what it was measured on and what was asked for."""
+    about = results["machine"]
+    print(f"{about['cpu']}, {about['cores']} cores, {about['system']}")
+    print(f"Python {about['python']}, SQLite {about['sqlite']}, NumPy {about['numpy']}; {results['seconds']:.0f} s")
+    print(f"load average at the start: {about['load']:.2f}")
+    if about["load"] > measure.BUSY:
+        print("The machine is busy: figures are noisy; trust the ratios.")
+    print()
+    for line in table(results):
+        print(line)
+    print()
+    for note in results["notes"]:
+        print(f"- {note}")
+    print()
+    for each in BARS:
+        print(f"bar: {each.told(results)}")
+
+
+def table(results: Mapping[str, Any]) -> list[str]:
+    """One row a measure; ours, plain and their ratio for each size."""
+    sizes = results["sizes"]
+    heads = "".join(f"  {'│':1} {int(size):>28,}" for size in sizes)
+    names = "".join(f"  │ {'cofio':>10} {'plain':>10} {'ratio':>6}" for _ in sizes)
+    lines = [f"{'memories':26}{heads}", f"{'':26}{names}", "─" * (26 + 32 * len(sizes))]
+    for each in MEASURES:
+        cells = []
+        for figures in sizes.values():
+            ours, beside = figures["ours"][each.ours], figures["plain"][each.plain or each.ours]
+            cells.append(f"  │ {_with(ours, each.unit):>10} {_with(beside, each.unit):>10} {_ratio(ours / beside):>6}")
+        lines.append(f"{each.label:26}{''.join(cells)}")
+    return lines
+
+
+def _with(value: float, unit: str) -> str:
+    return f"{_short(value)} {unit}".strip()
+
+
+def _short(value: float) -> str:
+    """Three digits that count, and no more than that."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.0f}×" if value >= 10 else f"{value:.2f}×" if value >= 0.1 else f"{value:.3f}×"
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="bench.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="how many memories")
+    parser.add_argument("--json", type=Path, default=_RESULTS / "latest.json", help="the plot is saved beside it")
+    parser.add_argument("--folder", type=Path, help="where the stores are written while it runs")
+    options = parser.parse_args(arguments)
+    if min(options.sizes) < 1:
+        parser.error("a size is at least 1")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

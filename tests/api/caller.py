@@ -1,0 +1,119 @@
+"""A plain HTTP client for the tests: it holds every reply against its documented shape and its headers."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from cofio.api import replies
+from cofio.api.routes import ROUTES
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, str]:
+        return self.json["error"]
+
+
+class Caller:
+    """Calls the service at a URL; `headers` go with every request."""
+
+    def __init__(self, url: str, headers: Mapping[str, Any] | None = None) -> None:
+        parts = urlsplit(url)
+        self.host, self.port = parts.hostname or "", parts.port or 80
+        self._headers = dict(headers or {})
+
+    def get(self, path: str, headers: Mapping[str, Any] | None = None, **query: Any) -> Answer:
+        return self.send("GET", path + _query(query), headers=headers)
+
+    def post(self, path: str, given: Any = None, headers: Mapping[str, Any] | None = None) -> Answer:
+        return self.send("POST", path, None if given is None else json.dumps(given).encode(), headers)
+
+    def patch(self, path: str, given: Any) -> Answer:
+        return self.send("PATCH", path, json.dumps(given).encode())
+
+    def delete(self, path: str, **query: Any) -> Answer:
+        return self.send("DELETE", path + _query(query))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, Any] | None = None,
+        connection: HTTPConnection | None = None,
+    ) -> Answer:
+        using = connection or HTTPConnection(self.host, self.port, timeout=60)
+        chunked = body is not None and not isinstance(body, bytes)
+        try:
+            using.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)
+            return checked(method, path, read(using.getresponse()))
+        finally:
+            if connection is None:
+                using.close()
+
+    def raw(self, sent: bytes) -> Answer:
+        """Send bytes as they are, and read one reply."""
+        with socket.create_connection((self.host, self.port), timeout=60) as wire:
+            wire.sendall(sent)
+            response = HTTPResponse(wire)
+            response.begin()
+            try:
+                return read(response)
+            finally:
+                response.close()
+
+
+def read(response: HTTPResponse) -> Answer:
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    return Answer(response.status, headers, response.read())
+
+
+def checked(method: str, path: str, answer: Answer) -> Answer:
+    """The answer, once its shape and its headers are known to be what we promise."""
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "server" not in answer.headers
+    assert not any(name.startswith("access-control") for name in answer.headers)
+    if method == "HEAD":
+        return answer
+    if answer.status >= 400:
+        fault = msgspec.convert(answer.json, replies.Error).error
+        assert fault.code
+        assert fault.message
+        assert fault.hint
+        return answer
+    [route] = [each for each in ROUTES if each.method == method and _matches(each.path, path)][:1]
+    assert answer.status in route.statuses
+    if isinstance(route.gives, str):
+        assert answer.headers["content-type"].startswith(route.gives.partition(";")[0])
+    else:
+        msgspec.convert(answer.json, route.gives)
+    return answer
+
+
+def _matches(template: str, path: str) -> bool:
+    return bool(re.fullmatch(template.replace("{id}", "[0-9]+"), path.partition("?")[0]))
+
+
+def _query(query: Mapping[str, Any]) -> str:
+    return f"?{urlencode(query)}" if query else ""

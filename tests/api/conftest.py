@@ -1,0 +1,65 @@
+"""The real service on a loopback port, with a real store and the hashing embedder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.api.serve import Serving
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+from tests.api.caller import Caller
+
+Serve = Callable[..., Caller]
+
+
+@contextmanager
+def serving(keeper: Keeper, **settings: Any) -> Iterator[str]:
+    """The service in a thread; its URL."""
+    running = Serving(keeper, Settings(port=0, **settings))
+    ready = threading.Event()
+    thread = threading.Thread(target=running.run, args=(lambda _url: ready.set(),))
+    thread.start()
+    try:
+        assert ready.wait(30)
+        yield running.url
+    finally:
+        running.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """One service for a whole module, for tests that do not mind what others left there."""
+    clock = FixedClock()
+    path = tmp_path_factory.mktemp("served") / "cofio.db"
+    with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper, serving(keeper) as url:
+        yield Caller(url)
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Makes a service of one's own: `serve()`, `serve(api_key="…")`, `serve(embedder=…)`."""
+    with ExitStack() as stack:
+
+        def start(embedder: HashEmbedder | None = None, **settings: Any) -> Caller:
+            clock = FixedClock()
+            store = SqliteStore(tmp_path / "cofio.db", clock)
+            keeper = stack.enter_context(Keeper(store, embedder or HashEmbedder(), clock))
+            return Caller(stack.enter_context(serving(keeper, **settings)))
+
+        yield start
+
+
+@pytest.fixture
+def service(serve: Serve) -> Caller:
+    """A fresh and open service."""
+    return serve()

@@ -1,0 +1,84 @@
+"""Whatever is sent, the service answers in its one shape and never fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cofio.api.routes import ROUTES, Route
+from tests.api.caller import Caller
+
+TAKING_BODIES = [route for route in ROUTES if route.has_body]
+TAKING_QUERIES = [route for route in ROUTES if route.takes and not route.has_body]
+SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+
+TEXTS = st.text() | st.sampled_from(["", "We deploy on Fridays.", "policy", "team", "2026-01-01", "\x00", "'\"*", "/"])
+NUMBERS = st.integers() | st.floats() | st.sampled_from([0, 1, -1, 2**31, 2**63, 2**64, 10**30, 0.5, 1e308])
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def near(route: Route) -> st.SearchStrategy[Any]:
+    """Objects with the route's own field names, so that what is behind the reading is reached as well."""
+    assert route.takes
+    fields = msgspec.structs.fields(route.takes)
+    required = {each.name: plausible(each.name) for each in fields if each.required}
+    optional = {each.name: plausible(each.name) for each in fields if not each.required}
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def plausible(name: str) -> st.SearchStrategy[Any]:
+    if name in ("memories", "queries"):
+        key = {"memories": "text", "queries": "query"}[name]
+        return st.lists(st.dictionaries(st.just(key), TEXTS, min_size=1) | VALUES, max_size=3)
+    if name in ("tags", "entities", "visibility"):
+        return st.lists(TEXTS, max_size=3) | st.sampled_from(["team", ["team"]])
+    if name == "metadata":
+        return st.dictionaries(TEXTS, VALUES, max_size=3)
+    return TEXTS | NUMBERS | st.booleans()
+
+
+@pytest.mark.parametrize("route", TAKING_BODIES, ids=lambda route: f"{route.method} {route.path}")
+@SETTINGS
+@given(data=st.data())
+def test_any_json_as_a_body_is_answered(served: Caller, route: Route, data: st.DataObject) -> None:
+    body = data.draw(VALUES | near(route))
+    answer = served.send(route.method, route.path.replace("{id}", "1"), json.dumps(body).encode())
+    assert answer.status < 500, answer.json
+
+
+@pytest.mark.parametrize("route", TAKING_BODIES, ids=lambda route: f"{route.method} {route.path}")
+@settings(SETTINGS, max_examples=20)
+@given(body=st.binary())
+def test_any_bytes_as_a_body_are_answered(served: Caller, route: Route, body: bytes) -> None:
+    answer = served.send(route.method, route.path.replace("{id}", "1"), body)
+    assert answer.status < 500, answer.json
+
+
+@pytest.mark.parametrize("route", TAKING_QUERIES, ids=lambda route: f"{route.method} {route.path}")
+@SETTINGS
+@given(data=st.data())
+def test_any_query_string_is_answered(served: Caller, route: Route, data: st.DataObject) -> None:
+    assert route.takes
+    names = st.sampled_from(route.takes.__struct_fields__)
+    values = st.text(st.characters(exclude_categories=["Cs"])) | st.integers().map(str) | st.just("true")
+    pairs = data.draw(st.lists(st.tuples(names | st.text(st.characters(exclude_categories=["Cs"])), values)))
+    query = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
+    answer = served.send(route.method, f"{route.path.replace('{id}', '1')}?{query}")
+    assert answer.status < 500, answer.json
+
+
+@SETTINGS
+@given(said=st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.integers().map(str))
+def test_any_id_is_answered(served: Caller, said: str) -> None:
+    for path in ("/memory", "/changes"):
+        assert served.get(f"{path}/{quote(said, safe='')}").status in (200, 404)

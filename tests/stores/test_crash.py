@@ -1,0 +1,101 @@
+"""Nothing acknowledged is lost when a writer is killed, and two writers do not hurt each other."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cofio.model import Scope
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock
+from tests.stores.contract import add, everything, vector
+from tests.stores.crash import missing
+from tests.stores.test_sqlite import assert_in_step
+
+KILLS = 200
+
+
+@pytest.mark.timeout(600)
+def test_nothing_acknowledged_is_lost_in_200_kills(tmp_path: Path) -> None:
+    seed = str(random.randrange(1 << 20))
+    command = [sys.executable, "-m", "tests.stores.crash", str(tmp_path / "cofio.db"), str(KILLS), seed]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
+    result = json.loads(done.stdout)
+    assert result["wrong"] == []
+    assert result["kills"] == KILLS
+    assert result["acknowledged"] > KILLS  # it did write between the kills
+
+
+def test_the_crash_test_itself_notices_what_is_missing(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    memory = add(store, "here")
+    assert missing(store, [{"done": {str(memory.id): "here"}}]) == []
+    assert missing(store, [{"done": {str(memory.id): "here"}}, {"trying": {str(memory.id): "there"}}]) == []
+    assert missing(store, [{"done": {str(memory.id): "there"}}])
+    assert missing(store, [{"done": {"999": "anything"}}])
+    store.close()
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from cofio.model import Add, Fact
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock
+from tests.stores.contract import apply
+store = SqliteStore(Path(sys.argv[1]), FixedClock())
+for place in range(int(sys.argv[3])):
+    apply(store, Add(Fact(text=f"writer {sys.argv[2]} wrote number {place}")))
+    apply(store, Add(Fact(text="every writer writes this"), unless_known=True))
+store.close()
+"""
+
+
+def test_several_processes_write_the_same_file_at_once(tmp_path: Path) -> None:
+    path, writers, each = tmp_path / "cofio.db", 4, 40
+    watching = SqliteStore(path, FixedClock())
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path), str(writer), str(each)], stderr=subprocess.PIPE, text=True
+        )
+        for writer in range(writers)
+    ]
+    while any(process.poll() is None for process in started):
+        watching.nearest(vector("writer wrote number"), 5, Scope())
+    for process in started:
+        assert process.wait() == 0, process.communicate()[1]
+        process.communicate()
+    texts = [memory.text for memory in everything(watching)]
+    assert len(texts) == len(set(texts)) == writers * each + 1
+    found = watching.nearest(vector("writer wrote number"), 1_000, Scope())
+    assert len(found) == writers * each + 1
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT occurrences FROM memories WHERE text LIKE 'every%'").fetchone() == (
+        writers * each,
+    )
+    connection.close()
+    watching.close()
+    assert_in_step(path)
+
+
+def test_processes_that_make_the_store_at_the_same_moment_make_one(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "cofio.db"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path), str(writer), "2"], stderr=subprocess.PIPE, text=True
+        )
+        for writer in range(6)
+    ]
+    for process in started:
+        assert process.wait() == 0, process.communicate()[1]
+        process.communicate()
+    store = SqliteStore(path, FixedClock())
+    assert len(everything(store)) == 6 * 2 + 1
+    store.close()
