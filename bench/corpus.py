@@ -137,17 +137,19 @@ log shipping, feature flags, secrets, image resizing, end-to-end tests, load tes
 blue-green deploys, queueing, metrics, alerts, nightly backups, PDF rendering, geocoding, event sourcing, packaging,
 dependency updates, service discovery, static assets, retries, scheduling, data quality checks, access control"""
 _SYMPTOMS = """times out after a deploy, drops connections under load, returns stale data, leaks file handles, fails on
-the first run, runs out of memory, deadlocks with the migration, loses messages on restart, retries forever, ignores the
-locale, rejects valid tokens, double-charges on retry, breaks on empty input, spikes the CPU at midnight, hangs on
-shutdown, skips the last page, rounds amounts the wrong way, cannot resolve its own host name, logs the password, returns
-a 502 from the proxy, sorts dates as text, fails with a certificate error, blocks the event loop"""
-_CAUSES = """connection pool was too small, cache was never invalidated, clock of the host had drifted, index was missing,
-retry had no upper bound, base image had changed, health check pointed at the wrong path, default timeout was too low,
-lock was taken in the wrong order, token had expired, quota of the provider was used up, file handle was never closed,
-time zone was assumed to be local, encoding was not UTF-8, thread pool was starved, header was stripped by the proxy"""
-_THINGS = _words("""a haiku about autumn, a birthday card, the best route to Lisbon, a vegan lasagne, the rules of curling,
-the capital of Mongolia, a bedtime story, a marathon plan, the life of otters, a crossword, jazz chords, houseplants,
-the Roman calendar, a sourdough starter, mountain huts, chess openings, watercolour paper, tide tables""")  # fmt: skip
+the first run, runs out of memory, deadlocks with the migration, loses messages on restart, retries forever, ignores
+the locale, rejects valid tokens, double-charges on retry, breaks on empty input, spikes the CPU at midnight, hangs on
+shutdown, skips the last page, rounds amounts the wrong way, cannot resolve its own host name, logs the password,
+returns a 502 from the proxy, sorts dates as text, fails with a certificate error, blocks the event loop"""
+_CAUSES = """connection pool was too small, cache was never invalidated, clock of the host had drifted, index was
+missing, retry had no upper bound, base image had changed, health check pointed at the wrong path, default timeout was
+too low, lock was taken in the wrong order, token had expired, quota of the provider was used up, file handle was
+never closed, time zone was assumed to be local, encoding was not UTF-8, thread pool was starved, header was stripped
+by the proxy"""
+_THINGS = _words("""a haiku about autumn, a birthday card, the best route to Lisbon, a vegan lasagne, the
+rules of curling, the capital of Mongolia, a bedtime story, a marathon plan, the life of otters, a
+crossword, jazz chords, houseplants, the Roman calendar, a sourdough starter, mountain huts, chess
+openings, watercolour paper, tide tables""")  # fmt: skip
 
 _BOARDS = _zipf(("OPS", "PAY", "WEB", "DATA", "SEC", "APP"))
 _UNITS = "URL TIMEOUT TOKEN LIMIT REGION RETRIES BUCKET DSN LEVEL WORKERS".split()

@@ -79,7 +79,7 @@ def _recall(material: Material, folder: Path, size: int, k: int) -> float:
 
     asked, _, vectors = material.prompts()
     store = SqliteStore(_path(folder, size), now)
-    last = material.exact(size, k) - 1e-6  # of two at the same distance either will do
+    last: list[float] = (material.exact(size, k) - 1e-6).tolist()  # of two at the same distance either will do
     found = [
         sum(candidate.score >= least for candidate in store.nearest(vector, k, Scope())) / min(k, size)
         for vector, least in zip(vectors[: len(asked)], last, strict=True)

@@ -36,11 +36,11 @@ _SIDES = ("ours", "plain")
 _STAGES = ("written", "opened", "searched", "grown")
 _NOTES = (
     "Embedding is excluded: vectors are looked up in a table.",
-    "Memories' vectors are mixtures of 1,500 truly embedded facts plus noise with their covariance, so their spectrum is"
-    " the model's; prompts have their own true vectors.",
+    "Memories' vectors are mixtures of 1,500 truly embedded facts plus noise with their covariance, so their spectrum"
+    " is the model's; prompts have their own true vectors.",
     "One BLAS thread; every stage in a process of its own; files in the page cache; commits are durable (WAL, FULL).",
-    "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for no"
-    " duplicates, and its add does not reach its matrix.",
+    "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for"
+    " no duplicates, and its add does not reach its matrix.",
     "A ratio is ours divided by plain: less is better for times and sizes, more for what is per second.",
 )
 

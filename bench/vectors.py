@@ -3,13 +3,12 @@
     1,500 texts and the prompts ─ real embedder ─▶ anchors ─ mixed, with noise ─▶ one vector a fact
                                                    prompts keep their own vectors
 
-To embed every text would take minutes and measure the model. To draw vectors at random would be easy on no index and
-like no model. So each fact's vector is a normalised mixture of three real ones (two of its own topic, chosen and weighed
-by the hash of the text, the first with 0.60 to 0.85) around their mean, plus Gaussian noise with the real vectors'
-covariance, as much as the mixing takes away. So the spectrum is the real one, and it is the spectrum that decides how
-well an index can compress. Measured against 6,000 facts that were truly embedded: the mean cosine of a pair is 0.51
-(truly 0.52), that of the nearest neighbour 0.82 (0.82), the first 64 directions hold 0.87 of the length (0.86), and a
-prompt has its best cosine at 0.74 (0.78).
+To embed every text would take minutes and measure the model; vectors drawn at random would be like no model's. So each
+fact's vector is a normalised mixture of three real ones (two of its own topic, chosen and weighed by the hash of the
+text, the first with 0.60 to 0.85) around their mean, plus Gaussian noise with the real vectors' covariance, as much as
+the mixing takes away. So the spectrum is the real one, and it decides how well an index can compress. Measured against
+6,000 facts that were truly embedded: the mean cosine of a pair is 0.51 (truly 0.52), that of the nearest neighbour 0.82
+(0.82), the first 64 directions hold 0.87 of the length (0.86), and a prompt has its best cosine at 0.74 (0.78).
 
 `Material` is what the processes of a run share: a folder with texts and vectors.
 """

@@ -17,8 +17,8 @@ WORDS = {"model", "ports", "errors", "version", "wording"}
 STEPS = {"search", "reconcile", "retrievals", "upkeep"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
-    **{each: WORDS for each in WORDS},
-    **{each: WORDS for each in STEPS},
+    **dict.fromkeys(WORDS, WORDS),
+    **dict.fromkeys(STEPS, WORDS),
     "settings": WORDS,
     "stores": WORDS,
     "embedders": WORDS,

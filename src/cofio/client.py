@@ -272,6 +272,8 @@ class _Told(dict[str, Any]):
     """An answer; it was not cofio that gave it when something is missing."""
 
     def __init__(self, told: Any, strange: Unavailable) -> None:
+        if not isinstance(told, dict):
+            raise TypeError(type(told).__name__)
         super().__init__(told)
         self._strange = strange
 

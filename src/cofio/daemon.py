@@ -36,8 +36,9 @@ _log = logging.getLogger(__name__)
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 10.0
+_WARM_SECONDS = 3.0
 _STEP = 0.05  # seconds between two looks
-_GLANCE = 0.3  # for so long a mere look at the lock may be in the way of taking it
+_GLANCE = 1.0  # for so long a mere look at the lock may be in the way of taking it
 _LOG_BYTES = 5 * 1024 * 1024
 _TAIL_LINES = 12
 
@@ -90,12 +91,17 @@ def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announc
     serving.log_to_stderr(settings)
     with _holding(settings) as hold:
         keeper = open_keeper(settings)
+        warming = threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True)
 
         def ready(url: str) -> None:
             announce(hold(url))
-            threading.Thread(target=_warm, args=(keeper,), name="cofio-warming", daemon=True).start()
+            warming.start()
 
-        serving.run(keeper, settings, ready)  # closes the keeper
+        try:
+            serving.run(keeper, settings, ready)  # closes the keeper
+        finally:
+            if warming.is_alive():
+                warming.join(_WARM_SECONDS)  # an interpreter that ends while a model is being loaded aborts
 
 
 def _warm(keeper: Keeper) -> None:
@@ -132,7 +138,7 @@ def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
 def _locked(path: Path) -> IO[bytes]:
     deadline = time.monotonic() + _GLANCE
     while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
         if _take(file, fcntl.LOCK_EX):
             if _is_at(file, path):
                 return file
@@ -197,8 +203,8 @@ def up(settings: Settings) -> tuple[Instance, bool]:
         if instance is None and child.poll() is not None:
             raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"All that it said is in {log}.")
         time.sleep(_STEP)
-    hint = f"A large store takes longer: see `cofio status` and {log}."
-    raise Unavailable(f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.", hint)
+    message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
+    raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
 
 
 def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:
@@ -225,7 +231,7 @@ def _answers(url: str) -> bool:
 
 
 def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "cofio", *_flags(settings), "serve"]
+    command = [sys.executable, "-P", "-m", "cofio", *_flags(settings), "serve"]  # -P: no module comes from the home
     command += ["--host", settings.host, "--port", str(settings.port)]
     reading, writing = os.pipe()  # a key on the command line could be read by everybody
     try:

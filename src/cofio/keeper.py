@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from cofio import reconcile, search
-from cofio.errors import Conflict, CofioError, InvalidInput, NotFound
+from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.model import (
     Add,
     Change,
@@ -155,6 +155,10 @@ class Keeper:
         memories, total = self._store.page(Scope(**within), limit=limit, after=after)
         more = len(memories) == limit and bool(self._store.page(Scope(**within), limit=1, after=memories[-1].id)[0])
         return Page(tuple(memories), memories[-1].id if more else None, total)
+
+    def count(self) -> int:
+        """How many live memories there are."""
+        return self._store.page(Scope(), limit=1)[1]
 
     def stats(self) -> dict[str, Any]:
         """Counts of memories, changes and retrievals, and the size on disk."""
@@ -307,6 +311,8 @@ def _known(given: Mapping[str, Any], kind: type[Fact] | type[Query], name: str) 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     """What the old memory said, with a new text: its place and labels carry over, its time does not."""
     given = {name: value for name, value in about.items() if value not in (None, "")}
+    if "kind" in given:
+        given = {"category": "", **given}  # a new kind brings its own category
     return replace(fact_of(old), **{"text": text, "created_at": "", "context": "", **given})
 
 

@@ -35,6 +35,7 @@ MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
 MAX_HITS = 1_000
 MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
 MAX_METADATA = 65_536  # characters of the metadata as JSON
+MAX_DEPTH = 64  # objects and lists inside each other in the metadata
 
 _CATEGORY_OF: Mapping[str, Category] = {
     "preference": "decision",
@@ -100,6 +101,8 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
     kept = {key: each for key, each in value.items() if key not in _RESERVED}
+    if _deeper_than(MAX_DEPTH, kept):
+        raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
     try:
         written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -110,6 +113,11 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
     if any(not isinstance(key, str) for key in kept):
         raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
     return kept
+
+
+def _deeper_than(levels: int, value: Any) -> bool:
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return bool(inner) and (levels == 0 or any(_deeper_than(levels - 1, each) for each in inner))
 
 
 def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
@@ -166,7 +174,7 @@ class Fact:
         _one_of(self.visibility, VISIBILITIES, "visibility")
         _fill(self, "confidence", _share(self.confidence, "confidence"))
         _fill(self, "metadata", _checked_metadata(self.metadata))
-        if self.created_at:
+        if self.created_at != "":
             _fill(self, "created_at", moment(self.created_at))
 
 
@@ -252,7 +260,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The new fact takes the old memory's place: it is written first, then the old one is archived, linked both ways."""
+    """The new fact takes the old memory's place: written first, then the old one is archived, linked both ways."""
 
     id: int
     fact: Fact
@@ -323,8 +331,8 @@ def plain(decision: Decision) -> dict[str, Any]:
 
 #: The fields that an Edit may change.
 EDITABLE = (
-    "text", "source", "category", "kind", "confidence", "entities", "tags", "session", "agent", "visibility", "metadata",
-    "speaker", "context", "pinned",
+    "text", "source", "category", "kind", "confidence", "entities", "tags", "session", "agent", "visibility",
+    "metadata", "speaker", "context", "pinned",
 )  # fmt: skip
 
 
@@ -451,7 +459,7 @@ class Scope:
         for each in self.visibility:
             _one_of(each, VISIBILITIES, "visibility")
         for name in ("since", "until"):
-            if getattr(self, name):
+            if getattr(self, name) != "":
                 _fill(self, name, moment(getattr(self, name)))
 
     @property
@@ -491,7 +499,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a store finds by words: the candidates, and how much a text would score that held every word (its idf sum)."""
+    """What a store finds by words: the candidates, and about what a text would score that held every word."""
 
     candidates: tuple[Candidate, ...]
     ideal: float

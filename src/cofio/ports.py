@@ -1,4 +1,4 @@
-"""What the core asks of the outside: a Store, an Embedder, a Clock. An adapter knows these words and nothing else of ours.
+"""What the core asks of the outside: a Store, an Embedder, a Clock. An adapter knows these words, nothing else of ours.
 
 The store finds and keeps; it does not judge. Scores come back raw, thresholds and fusion live above, once.
 """
@@ -110,7 +110,7 @@ class Store(Protocol):
         """Give memories their vectors, where they had none."""
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
-        """Bind the store to an embedder. Another one than before is an EmbedderMismatch; `anew` drops the old vectors."""
+        """Bind the store to an embedder. Another than before is an EmbedderMismatch; `anew` drops the old vectors."""
 
     def stats(self) -> dict[str, Any]:
         """Counts: memories by state, category, kind and source, changesets, vectors, size on disk."""

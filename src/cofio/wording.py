@@ -91,9 +91,9 @@ def conflict(one: str, other: str) -> str:
             return f"they differ in a {what}: {_listed(first)} and {_listed(second)}"
     if _negated(one) != _negated(other):
         return "one of them negates"
-    first, second = _plain(one), _plain(other)
+    only_one, only_other = set(words(one)) - set(words(other)), set(words(other)) - set(words(one))
     for left, right in _OPPOSITES:
-        if (left in first - second and right in second - first) or (right in first - second and left in second - first):
+        if (left in only_one and right in only_other) or (right in only_one and left in only_other):
             return f"{left} and {right} are opposites"
     return ""
 
@@ -141,10 +141,6 @@ def _negated(text: str) -> bool:
     # Which negation it is does not matter, only whether there is one: "never" and "does not" say the same.
     plain = text.lower().replace("’", "'")
     return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
-
-
-def _plain(text: str) -> set[str]:
-    return set(words(text))
 
 
 def _listed(found: Iterable[str]) -> str:

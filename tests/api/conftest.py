@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,18 +46,29 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
         yield Caller(url)
 
 
+@pytest.fixture(scope="session")
+def afterwards() -> Iterator[Callable[[Callable[[], None]], None]]:
+    """Runs what it is given beside the next tests: an orderly stop takes a while, and there are many."""
+    with ThreadPoolExecutor(8) as threads:
+        running: list[Future[None]] = []
+        yield lambda task: running.append(threads.submit(task))
+        for each in running:
+            each.result(60)
+
+
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
+def serve(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Serve]:
     """Makes a service of one's own: `serve()`, `serve(api_key="…")`, `serve(embedder=…)`."""
-    with ExitStack() as stack:
+    stack = ExitStack()
 
-        def start(embedder: HashEmbedder | None = None, **settings: Any) -> Caller:
-            clock = FixedClock()
-            store = SqliteStore(tmp_path / "cofio.db", clock)
-            keeper = stack.enter_context(Keeper(store, embedder or HashEmbedder(), clock))
-            return Caller(stack.enter_context(serving(keeper, **settings)))
+    def start(embedder: HashEmbedder | None = None, **settings: Any) -> Caller:
+        clock = FixedClock()
+        store = SqliteStore(tmp_path / "cofio.db", clock)
+        keeper = stack.enter_context(Keeper(store, embedder or HashEmbedder(), clock))
+        return Caller(stack.enter_context(serving(keeper, **settings)))
 
-        yield start
+    yield start
+    afterwards(stack.close)
 
 
 @pytest.fixture

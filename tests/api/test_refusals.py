@@ -124,7 +124,7 @@ def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
         (b'{"query": "x", "k": 0}', "`k`"),
         (b'{"query": "x", "k": 1001}', "`k`"),
         (b'{"query": "x", "k": 99999999999999999999999999}', "`k`"),
-        (b'{"query": "x", "threshold": -0.1}', "`threshold`"),
+        (b'{"query": "x", "threshold": -1.1}', "`threshold`"),
         (b'{"query": "x", "since": true}', "`since`"),
         (b'{"query": "x", "since": 99999999999999999999999999}', "since"),
         (b'{"query": "x", "pinned": null}', "`pinned`"),

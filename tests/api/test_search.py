@@ -103,3 +103,11 @@ def test_in_an_empty_store_everything_is_novel_and_nothing_is_found(service: Cal
 )
 def test_any_text_can_be_searched_for(served: Caller, query: str) -> None:
     assert served.post("/search", {"query": query}).status == 200
+
+
+def test_a_word_that_stood_in_every_memory_can_be_searched_for_after_a_purge(service: Caller) -> None:
+    facts = [{"text": f"Service {each} is deployed on port {9000 + each}."} for each in range(60)]
+    ids = [each["id"] for each in service.post("/memory/add-batch", {"memories": facts}).json["results"]]
+    assert service.post("/search", {"query": "deployed", "k": 100}).json["count"] == 60
+    service.delete(f"/memory/{ids[-1]}", purge="true")
+    assert service.post("/search", {"query": "deployed", "k": 100}).json["count"] == 59

@@ -21,7 +21,7 @@ import pytest
 from cofio.api import serve as serving_module
 from cofio.api.app import WORKERS
 from cofio.api.serve import Serving
-from cofio.errors import Misconfigured, StoreError, Unavailable
+from cofio.errors import Misconfigured, StoreBusy, StoreError, Unavailable
 from cofio.keeper import Keeper
 from cofio.ports import Matrix
 from cofio.settings import Settings
@@ -144,6 +144,7 @@ def test_an_unexpected_error_is_logged_and_leaks_nothing(serve: Serve, caplog: p
     [
         (Unavailable("The provider is away.", "Wait."), 503, "unavailable"),
         (StoreError("The disk is gone.", "Look."), 503, "store_error"),
+        (StoreBusy("Another process writes.", "Wait."), 503, "store_busy"),
         (Misconfigured("There is no model.", "Get one."), 500, "misconfigured"),
     ],
 )
@@ -153,7 +154,7 @@ def test_errors_of_ours_keep_their_words(serve: Serve, error: Exception, status:
     embedder.error = error
     answer = service.post("/memory/add", {"text": "x"})
     assert (answer.status, answer.error["code"]) == (status, code)
-    assert "error" not in answer.headers.get("retry-after", "")
+    assert answer.headers.get("retry-after") == ("1" if code == "store_busy" else None)
 
 
 def test_another_embedder_is_a_conflict(serve: Serve) -> None:

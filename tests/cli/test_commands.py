@@ -76,7 +76,7 @@ def test_each_line_of_the_standard_input_is_a_fact(cofio: Cofio, argument: list[
 
 
 def test_a_file_of_json_lines_is_added_in_batches(cofio: Cofio, tmp_path: Path) -> None:
-    facts = [{"text": f"Fact number {number}", "tags": [f"t{number}"]} for number in range(300)]
+    facts: list[dict[str, object]] = [{"text": f"Fact {number}", "tags": [f"t{number}"]} for number in range(300)]
     facts[0] |= {"source": "mine", "timestamp": 1_771_570_000_000}
     path = tmp_path / "facts.jsonl"
     path.write_text("\n".join(json.dumps(fact) for fact in facts) + "\n", encoding="utf-8")
@@ -269,17 +269,16 @@ def test_undo_goes_back_step_by_step_and_can_be_taken_back(filled: Cofio) -> Non
     assert filled.json("show", "3")["text"] == "Bob prefers spaces"
     assert filled.json("undo", "--yes")["undoes"] == 3
     assert filled("show", "3").exit_code == 1
-    assert filled.json("undo", "5", "--yes")["undoes"] == 5  # the undo of the edit
+    assert filled.json("undo", "6", "--yes")["undoes"] == 6  # an undo is undone by its number
+    assert filled.json("show", "3")["text"] == "Bob prefers spaces"
     told = filled.json("history")["changesets"]
-    assert [(each["id"], each["undoes"], each["undone_by"]) for each in told[:3]] == [
-        (7, 5, None),
-        (6, 3, None),
-        (5, 4, 7),
-    ]
+    lineage = [(each["id"], each["undoes"], each["undone_by"]) for each in told[:3]]
+    assert lineage == [(7, 6, None), (6, 3, 7), (5, 4, None)]
 
 
 def test_a_refused_undo_changes_nothing(filled: Cofio) -> None:
     assert filled("undo", says="n\n").exit_code == 0
+    assert filled.json("undo", says="no\n") is None
     assert filled.json("list")["total"] == 3
     filled.lines("undo", "3", "--yes")
     again = filled("undo", "3", "--yes")
@@ -313,9 +312,9 @@ def test_stats_count(filled: Cofio) -> None:
 
 
 def test_dedup_is_dry_until_it_is_to_be_applied(cofio: Cofio) -> None:
-    cofio.lines("add", "Ada likes tea", "ada likes  tea", "--no-dedup")
+    cofio.lines("add", "Ada likes tea!", "ada likes tea", "--no-dedup")
     dry = cofio("dedup")
-    assert dry.stdout.startswith("2\tada likes  tea\t1\tAda likes tea\t")
+    assert dry.stdout.startswith("2\tada likes tea\t1\tAda likes tea!\t")
     assert "--apply" in dry.stderr
     assert cofio.json("list")["total"] == 2
     told = cofio.json("dedup", "--apply")
@@ -452,9 +451,8 @@ def test_the_script_completes_commands(cofio: Cofio) -> None:
 
 
 def test_a_service_that_was_named_is_the_one_that_is_asked(cofio: Cofio) -> None:
-    for how in ({"env": {"COFIO_URL": "http://127.0.0.1:1"}}, {}):
-        arguments = ["list"] if how else ["--url", "http://127.0.0.1:1", "list"]
-        done = cofio(*arguments, **how)
+    by_variable = cofio("list", env={"COFIO_URL": "http://127.0.0.1:1"})
+    for done in (by_variable, cofio("--url", "http://127.0.0.1:1", "list")):
         assert (done.exit_code, "http://127.0.0.1:1" in done.stderr) == (1, True)
 
 

@@ -378,7 +378,8 @@ class StoreContract:
         assert store.holding(["ruff", "caroline", "absent"], [memory.id]) == {memory.id: ["ruff", "caroline"]}
 
     @pytest.mark.parametrize(
-        "word", ['"', "a AND b", "x*", "(", ")", "NEAR(a b)", "-", "a-b", "col:a", "^a", "'", "''", "%", "\\", "🌊", "ﬁ", "a\nb", "OR"]
+        "word",
+        ['"', "a AND b", "x*", "(", ")", "NEAR(a b)", "-", "a-b", "c:a", "^a", "'", "''", "%", "\\", "🌊", "ﬁ", "a\nb", "OR"],
     )  # fmt: skip
     def test_no_word_is_an_operator(self, store: Store, word: str) -> None:
         add(store, "plain text")

@@ -40,10 +40,9 @@ class Journal(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         for changeset in reversed(self.open):
-            try:
-                undo(self.store, changeset)
-            except Conflict as error:
-                assert "purged" in str(error)  # the one thing that is for good
+            if any(change.action == "purge" for change in self.store.changeset(changeset).changes):
+                continue  # the one thing that is for good
+            undo(self.store, changeset)
         assert everything(self.store) == []
         for text in WORDS:
             assert self.store.nearest(vector(text), 3, EVERYTHING) == []

@@ -51,7 +51,7 @@ class Census:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _count(self) -> int:
-        self._known = self._keeper.list(limit=1).total
+        self._known = self._keeper.count()
         return self._known
 
 

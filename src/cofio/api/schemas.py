@@ -5,7 +5,7 @@ Types and ranges of numbers are checked while reading; what a text may hold is f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
@@ -30,7 +30,6 @@ from cofio.model import (
 
 MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
-MAX_DEPTH = 64  # of metadata: what is nested deeper cannot be read back everywhere
 
 
 def _text(says: str, known: Iterable[str] = ()) -> Any:
@@ -93,7 +92,7 @@ class Search(Within, kw_only=True):
     query: Annotated[str, _text("What to look for, in words.")]
     k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="How many hits at most.")] = 5
     hybrid: Annotated[bool, _text("Words too, not only vectors.")] = True
-    threshold: Annotated[Share, _text("The least cosine similarity of any hit.")] = 0.0
+    threshold: Annotated[float, Meta(ge=-1, le=1, description="The least cosine similarity of any hit.")] = -1.0
     min_score: Annotated[Share, _text("The least score of any hit.")] = 0.0
     explain: Annotated[bool, _text("Tell why each hit is where it is.")] = False
 
@@ -140,7 +139,7 @@ class About(Given):
         sent = _timed(self.given((*_FACT, "timestamp")), "created_at", "timestamp")
         if "timestamp" in sent:
             sent["created_at"] = sent.pop("timestamp")
-        return _shallow(sent)
+        return sent
 
 
 class Item(About, kw_only=True):
@@ -189,7 +188,7 @@ class Edit(Given):
     why: Why = ""
 
     def changes(self) -> dict[str, Any]:
-        sent = _shallow(self.given(EDITABLE))
+        sent = self.given(EDITABLE)
         if not sent:
             raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
@@ -259,18 +258,3 @@ def _timed(sent: dict[str, Any], *names: str) -> dict[str, Any]:
             with told_at(name):
                 sent[name] = moment(sent[name])
     return sent
-
-
-def _shallow(sent: dict[str, Any]) -> dict[str, Any]:
-    level: list[Any] = [sent.get("metadata")]
-    for _ in range(MAX_DEPTH + 1):
-        level = [inner for each in level for inner in _inside(each)]
-    if level:
-        raise InvalidInput("metadata is nested too deeply.", f"At most {MAX_DEPTH} levels are taken.")
-    return sent
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list) else ()

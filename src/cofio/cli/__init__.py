@@ -5,6 +5,7 @@ Nothing heavy is loaded before a command needs it: `cofio --help` costs click an
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -67,19 +68,18 @@ class Cofio(click.Group):
             _tell("--json" in given, "error", error.format_message(), "")
             sys.exit(1)
         except click.Abort:
+            click.echo("Stopped.", err=True)
             sys.exit(_INTERRUPTED)
         sys.exit(0)
 
 
 def _tell(as_json: bool, code: str, message: str, hint: str) -> None:
-    import json
-
     if as_json:
         click.echo(json.dumps({"error": {"code": code, "message": message, "hint": hint}}), err=True)
         return
-    click.echo(click.style("Error: ", fg="red") + output.safe(message), err=True)
+    output.say(f"Error: {message}")
     if hint:
-        click.echo(output.safe(hint), err=True)
+        output.say(hint)
 
 
 def _tell_usage(as_json: bool, error: click.UsageError) -> None:
@@ -91,6 +91,7 @@ def _tell_usage(as_json: bool, error: click.UsageError) -> None:
 
 
 @click.group(
+    "cofio",
     cls=Cofio,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=examples(

@@ -120,6 +120,8 @@ def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> Non
             _tell_what_goes(found)
         if not found.undone_by and not agreed(f"Undo changeset {found.id}?", yes=yes):
             output.say("Nothing was changed.")
+            if session.as_json:
+                output.document(None)
             return
         done = memories.undo(found.id, by=BY, why=why)
     if session.as_json:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from cofio.cli import output
-from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
 from cofio.cli.session import BY, Memories, Session, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
 from cofio.model import Change, Fact, Hit, Memory
@@ -192,20 +192,19 @@ def search(
     if session.as_json:
         output.document({"query": query, "count": len(hits), "results": [hit.as_dict() for hit in hits]})
     elif hits:
-        _tell_hits(hits, explain)
+        _tell_hits(hits)
     else:
         output.say("No memory answers that.")
 
 
-def _tell_hits(hits: Sequence[Hit], explain: bool) -> None:
-    columns = [ID, Column("score", "green", "right"), TEXT, Column("source", "dim"), WHEN]
-    rows: list[list[Any]] = [
-        [hit.id, f"{hit.score:.3f}", hit.text, hit.memory.source, output.when(hit.memory.created_at)] for hit in hits
-    ]
-    if explain:
-        columns += [Column("why", "dim", wraps=True), Column("words", "dim", wraps=True)]
-        for row, hit in zip(rows, hits, strict=True):
-            row += [hit.why.formula, hit.why.words] if hit.why else ["", ""]
+def _tell_hits(hits: Sequence[Hit]) -> None:
+    columns = (ID, Column("score", "green", "right"), TEXT, SOURCE, WHEN)
+    rows = []
+    for hit in hits:
+        text, why = hit.text, [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
+        if output.on_terminal():
+            text, why = "\n".join([text, *(f"  {line}" for line in why if line)]), []
+        rows.append([hit.id, f"{hit.score:.3f}", text, hit.memory.source, output.when(hit.memory.created_at), *why])
     output.table(columns, rows)
 
 
@@ -243,7 +242,7 @@ def list_(session: Session, limit: int, after: int | None, within: dict[str, Any
         shown = [memory.as_dict() for memory in page.memories]
         output.document({"memories": shown, "next": page.next, "total": page.total})
         return
-    columns = (ID, TEXT, Column("kind", "dim"), Column("source", "dim"), WHEN)
+    columns = (ID, TEXT, Column("kind", "dim"), SOURCE, WHEN)
     rows = ((each.id, each.text, _state(each), each.source, output.when(each.created_at)) for each in page.memories)
     output.table(columns, rows)
     if not page.memories:

@@ -32,6 +32,7 @@ class Column:
 
 ID = Column("id", "cyan", "right")
 TEXT = Column("memory", wraps=True)
+SOURCE = Column("source", "dim", wraps=True)
 WHEN = Column("when", "dim")
 
 
@@ -63,7 +64,6 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
             no_wrap=not column.wraps,
             overflow="fold",
             header_style="bold",
-            ratio=1 if column.wraps else None,
         )
     for row in rows:
         grid.add_row(*(_cell(each) for each in row))

@@ -24,6 +24,7 @@ else:  # neither is loaded before a command needs it
     Memories = Any
 
 BY = "cli"  # who did it, in the journal
+_PATIENCE = 600.0  # seconds; a person can stop it, and merging duplicates takes a while
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -51,11 +52,10 @@ class Session:
         from cofio.client import Client
 
         settings = self.settings
-        if settings.url:
-            return Client(settings.url, settings.api_key)
-        instance = daemon.find(settings)
-        if instance and instance.url:
-            return Client(instance.url, settings.api_key)
+        instance = None if settings.url else daemon.find(settings)
+        url = settings.url or (instance.url if instance else "")
+        if url:
+            return Client(url, settings.api_key, timeout=_PATIENCE)
         return self.open_keeper(settings)
 
 
@@ -201,9 +201,8 @@ def agreed(question: str, *, yes: bool) -> bool:
     """Whether the person says yes, or has said so before."""
     if yes:
         return True
-    try:
-        return click.confirm(question, err=True)
-    except click.Abort:
-        if sys.stdin.isatty():
-            raise
-        raise InvalidInput("There is nobody to ask.", "Give --yes to go ahead.") from None
+    click.echo(f"{question} [y/N] ", err=True, nl=False)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise InvalidInput("There was no answer.", "Give --yes to go ahead without being asked.")
+    return answer.strip().lower() in ("y", "yes")

