@@ -5,9 +5,10 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
-DATA ?= ../shared/data
+DATA ?= data
+UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
-.PHONY: help setup run test demo bench bench-1m evals check format docs lock crash clean
+.PHONY: help setup run test demo bench bench-1m evals check format docs lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,8 +39,9 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy; writes bench
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000
 
-evals: setup ## retrieval quality on the development data, the table that chose the defaults (DATA=folder)
+evals: setup ## the tables that chose the defaults, on data of your own: make evals DATA=folder
 	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
+	@$(BIN)/python -m evals.dedup $(DATA)/pairs/sick-train.jsonl
 
 docs: setup ## the generated pages of docs/reference
 	@$(BIN)/python scripts/reference.py
@@ -50,9 +52,8 @@ format: setup ## what ruff can mend by itself
 
 lock: setup ## new pins in requirements.lock
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml requirements.in --group dev --universal --generate-hashes --no-emit-index-url \
-		--no-header --no-annotate --python-version 3.11 --no-emit-package typer --no-emit-package usearch \
-		--output-file requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --group dev --output-file requirements.lock --quiet $(UV)
+	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements.lock
 
 clean: ## everything that setup made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "testing": WORDS | {"stores"},
     "keeper": WORDS | STEPS,
     "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders"},
-    "client": WORDS | {"keeper", "settings"},
+    "client": WORDS | {"settings"},
     "api": WORDS | {"keeper", "assemble", "settings", "client", "search"},
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api"},
     "cli": WORDS | {"keeper", "assemble", "settings", "client", "api", "daemon"},

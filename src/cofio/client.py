@@ -19,8 +19,21 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
-from cofio.keeper import as_fact, as_query
-from cofio.model import Change, Changeset, Delete, Explanation, Fact, Hit, Memory, Novelty, Page, Query, Scope
+from cofio.model import (
+    Change,
+    Changeset,
+    Delete,
+    Explanation,
+    Fact,
+    Hit,
+    Memory,
+    Novelty,
+    Page,
+    Query,
+    Scope,
+    as_fact,
+    as_query,
+)
 
 _QUERIES_AT_ONCE = 100  # the most that /search/batch takes
 

@@ -199,6 +199,9 @@ def up(settings: Settings) -> tuple[Instance, bool]:
     while time.monotonic() < deadline:
         instance = find(settings)
         if instance and instance.url:
+            if instance.pid != child.pid:  # another `up` was faster; ours must not wait for its turn
+                child.terminate()
+                child.wait()
             return _answering(settings, instance, deadline), instance.pid == child.pid
         if instance is None and child.poll() is not None:
             raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"All that it said is in {log}.")

@@ -33,6 +33,8 @@ from cofio.model import (
     Revert,
     Scope,
     Update,
+    as_fact,
+    as_query,
     edited,
     fact_of,
 )
@@ -279,33 +281,6 @@ class Keeper:
                 memory = edited(self.get(decision.id), decision.fields)
                 texts[place] = passage(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
-
-
-def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
-    """A fact from a text and its fields, or as it is."""
-    if isinstance(fact, Fact):
-        return replace(fact, **about) if about else fact
-    return Fact(text=fact, **_known(about, Fact, "fact"))
-
-
-_SCOPE = frozenset(Scope.__dataclass_fields__)
-
-
-def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
-    """A query from a text and the fields of Query and Scope, or as it is."""
-    if isinstance(query, Query):
-        return query
-    within = {name: value for name, value in how.items() if name in _SCOPE}
-    rest = {name: value for name, value in how.items() if name not in _SCOPE}
-    scope = rest.pop("scope", None) or Scope(**within)
-    return Query(text=query, scope=scope, **_known(rest, Query, "query"))
-
-
-def _known(given: Mapping[str, Any], kind: type[Fact] | type[Query], name: str) -> Mapping[str, Any]:
-    unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
-    if unknown:
-        raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")
-    return given
 
 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:

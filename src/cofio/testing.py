@@ -135,7 +135,7 @@ class MemoryStore:
         total = len(texts)
         stems = [_stem(word) for word in words]
         counts = {stem: sum(stem in text for text in texts.values()) for stem in stems}
-        weights = {stem: max(1e-6, log((total - n + 0.5) / (n + 0.5))) for stem, n in counts.items()}
+        weights = {stem: log(1 + (total - n + 0.5) / (n + 0.5)) for stem, n in counts.items()}
         scored = []
         for memory in self._inside(scope):
             text = texts[memory.id]

@@ -75,6 +75,9 @@ def test_two_ups_at_once_end_with_one_instance(shell: Shell) -> None:
         told.append(json.loads(output))
     assert len({each["pid"] for each in told}) == 1
     assert sum(each["started"] for each in told) == 1
+    shell.json("down")
+    time.sleep(1.5)  # longer than a late one would wait for the lock
+    assert shell.json("status")["running"] is False
 
 
 def test_two_stores_have_two_services(shell: Shell, tmp_path: Path) -> None:

@@ -367,6 +367,14 @@ class StoreContract:
         assert found.candidates[0].score > found.candidates[1].score
         assert found.ideal > 0
 
+    def test_words_weigh_something_in_a_store_of_one_or_two(self, store: Store) -> None:
+        only = add(store, "we deploy on friday")
+        for _ in range(2):
+            found = store.matching(["friday"], 5, Scope())
+            assert found.candidates[0].id == only.id
+            assert found.candidates[0].score > 0.3 * found.ideal > 0.03
+            add(store, "cats sleep all day")
+
     def test_context_speaker_entities_tags_and_source_are_searched_too(self, store: Store) -> None:
         memory = add(
             store, "yes, let us do that", context="shall we adopt ruff?", speaker="Caroline",
@@ -379,8 +387,8 @@ class StoreContract:
 
     @pytest.mark.parametrize(
         "word",
-        ['"', "a AND b", "x*", "(", ")", "NEAR(a b)", "-", "a-b", "c:a", "^a", "'", "''", "%", "\\", "🌊", "ﬁ", "a\nb", "OR"],
-    )  # fmt: skip
+        ['"', "a AND b", "x*", "(", ")", "NEAR(a b)", "-", "a-b", "c:a", "^a", "'", "''", "%", "\\", "🌊", "ﬁ", "a\nb"],
+    )
     def test_no_word_is_an_operator(self, store: Store, word: str) -> None:
         add(store, "plain text")
         store.matching([word], 5, Scope())

@@ -32,6 +32,7 @@ _INSERT = _SQL["insert_memory"].format(
     columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
 _AT_ONCE = 4_096  # vectors read at a time
+_TINY = 100  # memories: below this, a word's weight is reckoned here
 _FEW = 5_000  # memories: below this, every word of a query is searched for
 _POSTINGS = 6_000  # rows that a keyword search may have to rank in a large store
 
@@ -140,10 +141,31 @@ class SqliteStore:
             return Matching((), 0.0)
         with self._file.reading() as connection:
             total = connection.execute(_SQL["newest"]).fetchone()[0] or 0
+            if total <= _TINY:
+                return self._match_in_few(connection, words, k, scope)
             counts = self._frequencies.of(words, connection, total)
             match = " OR ".join(_quoted(word) for word in _rarest(counts, total))
             rows = self._match(connection, match, k, scope) if match else []
         return Matching(tuple(Candidate(each, score) for each, score in rows), _ideal(counts, total))
+
+    def _match_in_few(self, connection: sqlite3.Connection, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        """The same in a store of few memories, where FTS5 takes a word that half of them hold for worth nothing.
+
+        A word's score is FTS5's without its idf, times an idf that is never zero.
+        """
+        total = connection.execute(_SQL["count"].format(where="1")).fetchone()[0]
+        scores: dict[int, float] = {}
+        ideal = 0.0
+        for word in words:
+            rows = connection.execute(_SQL["matching"], {"match": _quoted(word), "k": -1}).fetchall()
+            theirs = max(1e-6, log((total - len(rows) + 0.5) / (len(rows) + 0.5)))
+            ours = log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
+            ideal += ours
+            for memory_id, score in rows:
+                scores[memory_id] = scores.get(memory_id, 0.0) + score / theirs * ours
+        kept = self._among(list(scores), scope)
+        best = sorted(((each, scores[each]) for each in kept), key=lambda row: (-row[1], row[0]))
+        return Matching(tuple(Candidate(*row) for row in best[:k]), ideal)
 
     def _match(self, connection: sqlite3.Connection, match: str, k: int, scope: Scope) -> list[tuple[int, float]]:
         # As with the vectors: rank first, narrow afterwards, and join only where that starves.

@@ -1,0 +1,157 @@
+"""Writes docs/reference/ from the code: the command line, HTTP, settings, Python. `--check` only compares.
+
+python scripts/reference.py [--check]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cofio import model
+from cofio.api import openapi
+from cofio.api.routes import ROUTES
+from cofio.cli import cli
+from cofio.keeper import Keeper
+from cofio.settings import settable
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MADE = "<!-- Made by scripts/reference.py (make docs); edit the code instead. -->\n\n"
+WIDTH = 100
+
+
+def main() -> int:
+    """Write the pages; with --check, 1 and the names of those that are out of date."""
+    pages = {"cli.md": command_line(), "http.md": http(), "settings.md": settings(), "python.md": python()}
+    stale = [name for name, text in pages.items() if not _same(FOLDER / name, text)]
+    if "--check" in sys.argv[1:]:
+        sys.stdout.write("".join(f"docs/reference/{name} is out of date: run make docs\n" for name in stale))
+        return bool(stale)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+def command_line() -> str:
+    """Every command's help, as the command prints it."""
+    parts = [f"# Command line\n\n{MADE}"]
+    for words, command in _commands(cli, ("cofio",)):
+        if command.hidden:
+            continue
+        context = click.Context(command, info_name=" ".join(words), max_content_width=WIDTH, terminal_width=WIDTH)
+        text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+        parts.append(f"## {' '.join(words)}\n\n```text\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+def _commands(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from _commands(command.commands[name], (*words, name))
+
+
+def http() -> str:
+    """Every route with what it takes; the running service has the same at /docs and /openapi.json."""
+    document = openapi.document(ROUTES)
+    parts = [
+        f"# HTTP\n\n{MADE}JSON in, JSON out. A key, where one is set, goes as `X-API-Key` or `Authorization: Bearer`; "
+        "`X-Cofio-Client` names the caller in the journal. Every error has one shape: "
+        '`{"error": {"code", "message", "hint"}}`. The service describes itself at `/docs` and `/openapi.json`.\n'
+    ]
+    for route in ROUTES:
+        parts.append(f"## {route.method} {route.path}\n\n{route.says}\n")
+        fields = list(_fields(document, route.method, route.path))
+        if fields:
+            parts.append("| field | type | default | what |\n|---|---|---|---|\n" + "\n".join(fields) + "\n")
+        if route.example:
+            parts.append(f"```json\n{json.dumps(route.example, ensure_ascii=False)}\n```\n")
+    return "\n".join(parts)
+
+
+def _fields(document: dict[str, Any], method: str, path: str) -> Iterator[str]:
+    about = document["paths"][path][method.lower()]
+    for each in about.get("parameters", ()):
+        if each["in"] == "query":
+            yield _row(each["name"], each["schema"], each.get("required", False))
+    body = about.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    schema = document["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], body)
+    for name, each in schema.get("properties", {}).items():
+        yield _row(name, each, name in schema.get("required", ()))
+
+
+def _row(name: str, schema: dict[str, Any], required: bool) -> str:
+    default = "required" if required else json.dumps(schema["default"]) if schema.get("default") is not None else ""
+    says = schema.get("description", "")
+    if schema.get("enum"):
+        says += " One of: " + ", ".join(str(each) for each in schema["enum"]) + "."
+    return f"| `{name}` | {_type(schema)} | {default} | {says.strip()} |"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(each) for each in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {_type(schema.get('items', {}))}"
+    return str(schema.get("type") or schema.get("$ref", "any").rpartition("/")[2])
+
+
+def settings() -> str:
+    """Every setting: its name in config.toml, its variable, its default, what it is for."""
+    rows = [
+        f"| `{each.name}` | {', '.join(f'`{name}`' for name in each.metadata['variables'])} "
+        f"| {f'`{each.default}`' if each.default != '' else ''} | {each.metadata['says']} |"
+        for each in settable()
+    ]
+    head = "| in `config.toml` | variable | default | what |\n|---|---|---|---|\n"
+    return (
+        f"# Settings\n\n{MADE}Flags win over variables, variables over `config.toml` in the home, and that over the "
+        f"defaults. `cofio config` shows what is in force and where it comes from.\n\n{head}" + "\n".join(rows) + "\n"
+    )
+
+
+def python() -> str:
+    """The keeper's methods and the words of the model."""
+    parts = [
+        f"# Python\n\n{MADE}`cofio.open(store=None, *, embedder=None, **settings)` gives a `Keeper`.\n\n## Keeper\n"
+    ]
+    for name, method in inspect.getmembers(Keeper, inspect.isfunction):
+        if not name.startswith("_"):
+            signature = (
+                str(inspect.signature(method))
+                .replace("builtins.", "")
+                .replace("'", "")
+                .replace("(self, ", "(")
+                .replace("(self)", "()")
+            )
+            parts.append(f"### {name}\n\n```python\n{name}{signature}\n```\n\n{inspect.getdoc(method)}\n")
+    parts.append("## The words\n")
+    for kind in (
+        model.Fact,
+        model.Memory,
+        model.Query,
+        model.Scope,
+        model.Hit,
+        model.Change,
+        model.Changeset,
+        model.Novelty,
+    ):
+        names = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind))
+        parts.append(f"### {kind.__name__}\n\n{inspect.getdoc(kind)}\n\n{names}\n")
+    return "\n".join(parts)
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.exists() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    sys.exit(main())
