@@ -118,9 +118,11 @@ def stage(stages: Mapping[str, Callable[[Path, int], dict[str, float]]], argumen
 
 def alone(module: str, name: str, folder: Path, size: int) -> dict[str, float]:
     """The figures of a stage, from a process of its own in which BLAS has one thread."""
-    command = [sys.executable, "-m", module, name, str(folder), str(size)]
+    command = [sys.executable, "-m", module, name, str(folder.absolute()), str(size)]
     one = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COFIO_")}
-    done = subprocess.run(command, env={**plain, **one}, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], env={**plain, **one}, stdout=subprocess.PIPE, text=True, check=True
+    )
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

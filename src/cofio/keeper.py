@@ -218,17 +218,18 @@ class Keeper:
             after = memories[-1].id
         return found
 
-    def embed_missing(self, progress: Callable[[int], None] = lambda _done: None) -> int:
+    def embed_missing(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed the memories that have no vector yet; how many."""
         total = 0
         while memories := self._store.unembedded(_BATCH):
             vectors = self._embed([passage(memory.text, memory.speaker) for memory in memories])
             self._store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
             total += len(memories)
-            progress(total)
+            if progress:
+                progress(total)
         return total
 
-    def reembed(self, progress: Callable[[int], None] = lambda _done: None) -> int:
+    def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed every memory again, with the embedder of now; how many."""
         self._embedder.embed(["a first text, so that nothing is dropped for a model that cannot be had"], "document")
         self._store.sign(self._embedder.signature, anew=True)

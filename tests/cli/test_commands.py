@@ -242,6 +242,14 @@ def test_what_is_forgotten_is_archived_and_can_be_restored(filled: Cofio) -> Non
     assert filled.json("list")["total"] == 2
 
 
+def test_a_superseded_memory_is_archived_and_named(filled: Cofio) -> None:
+    told = filled.json("supersede", "1", "We deploy with Render", "--why", "cheaper")
+    assert (told["old_id"], told["previous_text"]) == (1, "We deploy with Fly.io")
+    assert told["memory"]["supersedes"] == 1
+    assert filled.json("show", "1")["superseded_by"] == told["new_id"]
+    assert filled.lines("supersede", "2", "We deploy docs with Pages")[0].endswith("We deploy docs with Pages")
+
+
 def test_one_unknown_id_keeps_all_from_being_forgotten(filled: Cofio) -> None:
     assert filled("forget", "1", "99").exit_code == 1
     assert filled.json("list")["total"] == 3

@@ -30,6 +30,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
             memories.show,
             memories.list_,
             memories.edit,
+            memories.supersede,
             memories.forget,
             memories.restore,
         ),

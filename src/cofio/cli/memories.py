@@ -323,6 +323,23 @@ def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool
     _tell_done(session, done)
 
 
+@command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
+@click.argument("memory_id", metavar="ID", type=int)
+@click.argument("text")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
+    """Put a new memory in an old one's place; the old one is archived and stays in the history."""
+    with session.memories() as memories:
+        written, archived = memories.supersede(memory_id, text, by=BY, why=why)
+    new = written.memory
+    if session.as_json:
+        told = {"old_id": archived.memory_id, "new_id": new.id, "changeset": written.changeset}
+        output.document({**told, "previous_text": new.previous_text, "memory": new.as_dict()})
+        return
+    output.table((ID, TEXT), [(new.id, new.text)])
+    output.say(f"Memory {new.id} stands in place of {memory_id} (changeset {written.changeset}).")
+
+
 @command("restore", "cofio restore 12", "cofio list --archived           # shows what can be restored")
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
 @click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")

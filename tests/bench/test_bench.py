@@ -1,0 +1,130 @@
+"""The bench at a size that takes seconds: every figure is there, and nothing is said about how fast."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from bench import corpus, measure, plot, run, vectors
+from cofio.testing import HashEmbedder
+
+SIZE = 300
+EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, openings=1)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("bench")
+    yield run.measured([SIZE], HashEmbedder(64), EFFORT, anchors=150, folder=folder)
+    assert not list(folder.iterdir())  # a run leaves nothing behind
+
+
+def test_every_figure_is_there_for_both_sides_with_its_ratio(results: dict[str, Any]) -> None:
+    figures = results["sizes"][str(SIZE)]
+    for each in run.MEASURES:
+        ours, plain = figures["ours"][each.ours], figures["plain"][each.plain or each.ours]
+        assert ours > 0
+        assert plain > 0
+        assert figures["ratio"][f"{each.ours} / {each.plain or each.ours}"] == pytest.approx(ours / plain)
+    assert figures["ours"]["search_samples"] == EFFORT.prompts * EFFORT.rounds
+    assert figures["ours"]["recall_at_10"] == 1.0  # a small index is searched exactly
+
+
+def test_the_results_are_saved_as_json_with_the_bars_and_as_a_plot_that_is_xml(
+    results: dict[str, Any], tmp_path: Path
+) -> None:
+    run.save(results, tmp_path / "new" / "latest.json")
+    saved = json.loads((tmp_path / "new" / "latest.json").read_text(encoding="utf-8"))
+    assert {"at", "machine", "notes", "seconds", "sizes", "bars"} <= saved.keys()
+    assert all(each.startswith("not measured") for each in saved["bars"])
+    root = ElementTree.fromstring((tmp_path / "new" / "latest.svg").read_text(encoding="utf-8"))
+    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"cofio, p50", "plain, p95", "memories", "milliseconds"} <= set(texts)
+
+
+def test_the_table_has_a_row_a_measure_and_warns_of_a_busy_machine(
+    results: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(run.table(results)) == 3 + len(run.MEASURES)
+    for load, warned in ((0.1, False), (3.0, True)):
+        run.show({**results, "machine": {**results["machine"], "load": load}})
+        assert ("trust the ratios" in capsys.readouterr().out) is warned
+
+
+def test_a_bar_is_met_or_not_by_the_figure_at_its_size() -> None:
+    results = {"sizes": {"10": {"ours": {"open_s": 0.5, "recall_at_10": 0.99}}}}
+    assert run.Bar("opens fast", 10, "open_s", most=1).told(results) == "met: opens fast (0.5)"
+    assert run.Bar("opens fast", 10, "open_s", most=0.5).told(results).startswith("not met")
+    assert run.Bar("finds", 10, "recall_at_10", least=0.99).told(results).startswith("met")
+    assert run.Bar("finds", 20, "recall_at_10", least=0.99).told(results).startswith("not measured")
+
+
+def test_facts_are_distinct_and_the_same_every_time_and_a_longer_corpus_begins_with_the_shorter() -> None:
+    said = corpus.facts(3_000)
+    texts = [each.text for each in said]
+    assert len(set(texts)) == 3_000
+    assert texts[:500] == [each.text for each in corpus.facts(500)]
+    assert all(corpus.SHORTEST <= len(text.split()) <= corpus.LONGEST for text in texts)
+    assert not any("\t" in text or "\n" in text or "{" in text for text in texts)
+
+
+def test_prompts_are_distinct_and_the_same_every_time() -> None:
+    asked = corpus.prompts(360)
+    assert len(set(asked)) == 360
+    assert asked == corpus.prompts(360)
+    assert all(corpus.SHORTEST_PROMPT <= len(text.split()) <= corpus.LONGEST_PROMPT for text in asked)
+    assert not any("{" in text for text in asked)
+
+
+def test_mixtures_keep_the_mean_and_the_spread_of_the_real_vectors() -> None:
+    said = corpus.facts(2_000)
+    real = HashEmbedder(32).embed([each.text for each in said[:400]], "document")
+    made = np.empty((2_000, 32), np.float32)
+    vectors.mixed(said, real, [each.topic for each in said[:400]], made)
+    again = np.empty((2_000, 32), np.float32)
+    vectors.mixed(said, real, [each.topic for each in said[:400]], again)
+    assert np.array_equal(made, again)
+    assert np.allclose(np.linalg.norm(made, axis=1), 1, atol=1e-5)
+    assert (made @ made.T).mean() == pytest.approx(float((real @ real.T).mean()), abs=0.05)
+    assert made.std(axis=0).mean() == pytest.approx(float(real.std(axis=0).mean()), rel=0.1)
+
+
+def test_exact_search_gives_the_cosine_of_the_last_of_the_nearest(tmp_path: Path) -> None:
+    material = vectors.Material.make(tmp_path, HashEmbedder(32), count=200, asked=5, warming=2, anchors=50)
+    asked, warming, known = material.prompts()
+    assert (len(asked), len(warming)) == (5, 2)
+    cosines = np.sort(known[:5] @ material.vectors(0, 200).T, axis=1)
+    assert np.allclose(material.exact(200, 10), cosines[:, -10])
+    table = material.embedder(0, 200)
+    assert np.array_equal(table.embed([material.said(7, 8)[0][1]], "document")[0], material.vectors(7, 8)[0])
+
+
+def test_percentiles_lie_between_neighbours() -> None:
+    assert measure.percentile([3, 1, 2], 0.5) == 2
+    assert measure.percentile([1, 2], 0.5) == 1.5
+    assert measure.percentile([7], 0.95) == 7
+
+
+def test_slow_work_is_cut_short_after_enough_of_it() -> None:
+    assert len(measure.each([lambda: None] * 50, least=5, enough=0)) in (5, 6)
+    assert len(measure.each([lambda: None] * 50)) == 50
+
+
+def test_a_plot_of_a_single_point_has_axes_too() -> None:
+    drawn = plot.log_log("a < b", "x", "y", [plot.Line("one & only", "#888", [(100.0, 1.0)])])
+    root = ElementTree.fromstring(drawn)
+    numbers = [
+        float(each)
+        for dot in root.iter("{http://www.w3.org/2000/svg}circle")
+        for each in (dot.get("cx"), dot.get("cy"))
+        if each
+    ]
+    assert numbers
+    assert all(math.isfinite(each) for each in numbers)
