@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
-_WIDTH, _HEIGHT = 760, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 240, 46, 56  # the margins: labels on the left, the legend on the right
+_WIDTH, _HEIGHT = 780, 440
+_LEFT, _RIGHT, _TOP, _BOTTOM = 74, 260, 46, 56  # the margins: labels on the left, the legend on the right
 _INK, _GRID = "#7d8590", "#8b949e"
 
 
@@ -39,7 +39,7 @@ def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
     for place, line in enumerate(lines):
         parts += _curve(line, x, y)
         parts += _legend(line, _TOP + 14 + 24 * place)
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*parts, *_values(lines, x, y), "</svg>"]) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +81,22 @@ def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
     places = [(x.place(across), y.place(up)) for across, up in line.points]
     path = "M" + "L".join(f"{across} {up}" for across, up in places)
     dots = [f'<circle cx="{across}" cy="{up}" r="3.5" fill="{line.colour}"/>' for across, up in places]
-    labels = [
-        _text(place[0] + 7, place[1] - 6, f"{point[1]:.2g}", colour=line.colour, size=11)
-        for place, point in zip(places, line.points, strict=True)
-    ]
-    return [_stroke(path, line.colour, _dashes(line)), *dots, *labels]
+    return [_stroke(path, line.colour, _dashes(line)), *dots]
+
+
+def _values(lines: Sequence[Line], x: _Axis, y: _Axis) -> list[str]:
+    """The last value of each line, beside its end; those that would overlap are moved apart, downwards."""
+    parts, free = [], 0.0
+    for line in sorted(lines, key=lambda line: -line.points[-1][1]):
+        across, up = line.points[-1]
+        at = max(y.place(up) + 4, free)
+        parts.append(_text(x.place(across) + 8, at, f"{up:,.3g}", colour=line.colour, size=11))
+        free = at + 12
+    return parts
 
 
 def _legend(line: Line, at: float) -> list[str]:
-    left = _WIDTH - _RIGHT + 34
+    left = _WIDTH - _RIGHT + 48
     return [
         _stroke(f"M{left} {at}H{left + 28}", line.colour, _dashes(line)),
         _text(left + 36, at + 4, line.name),

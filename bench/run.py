@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import measure, plot
-from bench.vectors import Material
+from bench.vectors import ANCHORS, Material
 from cofio import embedders
 from cofio.errors import CofioError
 from cofio.ports import Embedder
@@ -126,7 +126,7 @@ def measured(
     embedder: Embedder,
     effort: measure.Effort,
     *,
-    anchors: int = 1_500,
+    anchors: int = ANCHORS,
     folder: Path | None = None,
 ) -> dict[str, Any]:
     """Everything there is to know about a run, as plain values."""
@@ -138,7 +138,7 @@ def measured(
         count = max(sizes) + effort.spare
         Material.make(place, embedder, count=count, asked=effort.prompts, warming=effort.warming, anchors=anchors)
         effort.write(place)
-        figures = {str(size): _beside(place, size, effort) for size in sorted(sizes)}
+        figures = {str(size): _beside(place, size, effort) for size in sorted(set(sizes))}
     return {**about, "seconds": round(time.perf_counter() - started, 1), "sizes": figures}
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from bench import corpus, measure, plot, run, vectors
+from cofio.errors import Misconfigured
 from cofio.testing import HashEmbedder
 
 SIZE = 300
@@ -128,3 +129,17 @@ def test_a_plot_of_a_single_point_has_axes_too() -> None:
     ]
     assert numbers
     assert all(math.isfinite(each) for each in numbers)
+
+
+class _NoModel(HashEmbedder):
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Any:
+        raise Misconfigured("The model is not here.", "Run `make setup`.")
+
+
+def test_without_the_model_it_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run.embedders, "make", lambda *_, **__: _NoModel())
+    assert run.main(["--sizes", "10", "--json", str(tmp_path / "latest.json"), "--folder", str(tmp_path)]) == 2
+    assert "needs the local model, once: The model is not here. Run `make setup`." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import log
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, 
 from cofio.ports import Clock, Matrix, Vector
 from cofio.stores.applying import Applying, Entry, as_change
 from cofio.stores.file import StoreFile
+from cofio.stores.postings import Lengths, Postings, best, quoted
 from cofio.stores.rows import COLUMNS, from_json, occurrence_from, occurrence_json, to_json, to_memory, to_row
 from cofio.stores.sources import queries
 from cofio.stores.vectors import Vectors
@@ -32,9 +33,6 @@ _INSERT = _SQL["insert_memory"].format(
     columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
 _AT_ONCE = 4_096  # vectors read at a time
-_TINY = 100  # memories: below this, a word's weight is reckoned here
-_FEW = 5_000  # memories: below this, every word of a query is searched for
-_POSTINGS = 6_000  # rows that a keyword search may have to rank in a large store
 
 
 class SqliteStore:
@@ -44,7 +42,7 @@ class SqliteStore:
         self._file = StoreFile(path)
         self._clock = clock
         self._index = _Index(self._file)
-        self._frequencies = _Frequencies()
+        self._postings = Postings()
 
     # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -76,7 +74,7 @@ class SqliteStore:
             raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.") from error
 
     def _refuse_other_dimensions(self, vectors: Mapping[int, Vector]) -> None:
-        index = self._index.current() if vectors else None
+        index = self._index.current().vectors if vectors else None
         lengths = {len(vector) for vector in vectors.values()} | ({index.dimension} if index else set())
         if len(lengths) > 1:
             raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
@@ -112,7 +110,7 @@ class SqliteStore:
         return [to_memory(row) for row in rows], int(total)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        index = self._index.current()
+        index = self._index.current().vectors
         if index is None:
             return []
         ids, cosines = self._nearest_in_scope(index, vector, k, scope)
@@ -131,61 +129,36 @@ class SqliteStore:
         inside = np.array([each in kept for each in ids.tolist()], dtype=bool)
         if inside.sum() >= k or len(ids) < 8 * k + 64:
             return ids[inside][:k], cosines[inside][:k]
-        where, values = _where(scope)
-        with self._file.reading() as connection:
-            rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
-        return index.nearest(vector, k, archived=archived, within=np.array([row[0] for row in rows], dtype=np.int64))
+        return index.nearest(vector, k, archived=archived, within=self._ids_of(scope))
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        if not words:
-            return Matching((), 0.0)
+        held = self._index.current()
         with self._file.reading() as connection:
-            total = connection.execute(_SQL["newest"]).fetchone()[0] or 0
-            if total <= _TINY:
-                return self._match_in_few(connection, words, k, scope)
-            counts = self._frequencies.of(words, connection, total)
-            match = " OR ".join(_quoted(word) for word in _rarest(counts, total))
-            rows = self._match(connection, match, k, scope) if match else []
-        return Matching(tuple(Candidate(each, score) for each, score in rows), _ideal(counts, total))
+            scores, ideal = self._postings.scores(connection, words, held.lengths, held.changeset)
+        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
+        ids, best_scores = self._best_in_scope(scores, k, scope, allowed)
+        found = zip(ids.tolist(), best_scores.tolist(), strict=True)
+        return Matching(tuple(Candidate(each, score) for each, score in found), ideal)
 
-    def _match_in_few(self, connection: sqlite3.Connection, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        """The same in a store of few memories, where FTS5 takes a word that half of them hold for worth nothing.
-
-        A word's score is FTS5's without its idf, times an idf that is never zero.
-        """
-        total = connection.execute(_SQL["count"].format(where="1")).fetchone()[0]
-        scores: dict[int, float] = {}
-        ideal = 0.0
-        for word in words:
-            rows = connection.execute(_SQL["matching"], {"match": _quoted(word), "k": -1}).fetchall()
-            theirs = max(1e-6, log((total - len(rows) + 0.5) / (len(rows) + 0.5)))
-            ours = log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
-            ideal += ours
-            for memory_id, score in rows:
-                scores[memory_id] = scores.get(memory_id, 0.0) + score / theirs * ours
-        kept = self._among(list(scores), scope)
-        best = sorted(((each, scores[each]) for each in kept), key=lambda row: (-row[1], row[0]))
-        return Matching(tuple(Candidate(*row) for row in best[:k]), ideal)
-
-    def _match(self, connection: sqlite3.Connection, match: str, k: int, scope: Scope) -> list[tuple[int, float]]:
-        # As with the vectors: rank first, narrow afterwards, and join only where that starves.
-        wide = 2 * k + 32
-        rows = connection.execute(_SQL["matching"], {"match": match, "k": wide}).fetchall()
-        if not scope.narrows and (scope.include_archived or not connection.execute(_SQL["any_archived"]).fetchone()[0]):
-            return rows[:k]
-        kept = self._among([row[0] for row in rows], scope)
-        inside = [row for row in rows if row[0] in kept]
-        if len(inside) >= k or len(rows) < wide:
-            return inside[:k]
-        where, values = _where(scope)
-        query = _SQL["matching_within"].format(where=where)
-        return connection.execute(query, {**values, "match": match, "k": k}).fetchall()
+    def _best_in_scope(self, scores: Any, k: int, scope: Scope, allowed: Any) -> tuple[Any, Any]:
+        if not scope.narrows:
+            return best(scores, k, allowed)
+        # As with the vectors: rank first, narrow afterwards, and read the whole scope only where that starves.
+        ids, found = best(scores, 2 * k + 32, allowed)
+        kept = self._among(ids.tolist(), scope)
+        inside = np.array([each in kept for each in ids.tolist()], dtype=bool)
+        if inside.sum() >= k or len(ids) < 2 * k + 32:
+            return ids[inside][:k], found[inside][:k]
+        within = np.zeros_like(allowed)
+        ids = self._ids_of(scope)
+        within[ids[ids < len(within)]] = True
+        return best(scores, k, allowed & within)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         held: dict[int, list[str]] = {each: [] for each in ids}
         with self._file.reading() as connection:
             for word in words:
-                for (memory_id,) in connection.execute(_SQL["holding"], (_quoted(word), _listed(ids))):
+                for (memory_id,) in connection.execute(_SQL["holding"], (quoted(word), _listed(ids))):
                     held[memory_id].append(word)
         return held
 
@@ -196,14 +169,14 @@ class SqliteStore:
             return [row[0] for row in connection.execute(_SQL["known"].format(where=where), values)]
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        within = None
-        if scope.narrows:
-            where, values = _where(scope)
-            with self._file.reading() as connection:
-                rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
-            within = np.array([row[0] for row in rows], dtype=np.int64)
-        index = self._index.current()
-        return index.pairs(threshold, within=within) if index else iter(())
+        index = self._index.current().vectors
+        return index.pairs(threshold, within=self._ids_of(scope) if scope.narrows else None) if index else iter(())
+
+    def _ids_of(self, scope: Scope) -> Any:
+        where, values = _where(scope)
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
+        return np.array([row[0] for row in rows], dtype=np.int64)
 
     def _among(self, ids: Sequence[int], scope: Scope) -> set[int]:
         where, values = _where(scope)
@@ -307,71 +280,70 @@ class SqliteStore:
         self._file.close()
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is held in memory of the file, as of one changeset. Without a vector in the store there is no index."""
+
+    changeset: int
+    generation: str
+    vectors: Vectors | None
+    lengths: Lengths
+
+
 class _Index:
-    """The vectors in memory, kept level with the file: own writes at once, those of other processes before a search."""
+    """The memory beside the file, kept level with it: own writes at once, those of other processes before a search."""
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._vectors: Vectors | None = None
-        self._changeset = -1
-        self._generation = ""
+        self._held: _Held | None = None
 
-    def current(self) -> Vectors | None:
-        """The index, level with the newest commit of any process; None while the store has no vector."""
+    def current(self) -> _Held:
+        """What is held, level with the newest commit of any process."""
         with self._file.reading() as connection:
             changeset, generation = connection.execute(_SQL["state"]).fetchone()
-        if changeset != self._changeset or generation != self._generation:
-            self.catch_up()
-        return self._vectors
+        held = self._held
+        if held is None or (held.changeset, held.generation) != (changeset, generation):
+            held = self.catch_up()
+        return held
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> _Held:
         """Read what has changed since the last time; everything, the first time."""
         with self._lock, self._file.reading() as connection:
-            connection.execute("BEGIN")  # the state and the vectors of one moment
+            connection.execute("BEGIN")  # the state and what belongs to it, of one moment
             try:
                 changeset, generation = connection.execute(_SQL["state"]).fetchone()
-                if generation != self._generation or self._changeset < 0:
-                    self._vectors = _loaded(connection)
-                elif changeset != self._changeset:
-                    self._follow(connection.execute(_SQL["changed_vectors"], (self._changeset,)))
+                self._held = self._level(connection, changeset, generation)
             finally:
                 connection.execute("COMMIT")
-            self._changeset, self._generation = changeset, generation
+            return self._held
 
-    def _follow(self, rows: Iterable[tuple[int, bytes | None, int | None]]) -> None:
-        new: list[tuple[int, bytes, bool]] = []
-        for memory_id, blob, live in rows:
-            if blob is not None:
-                new.append((memory_id, blob, bool(live)))
-            elif self._vectors:
-                self._vectors.drop(memory_id)
-        if not new:
-            return
-        if self._vectors is None:
-            self._vectors = Vectors(len(new[0][1]) // 4)
-        ids = np.array([each for each, _, _ in new], dtype=np.int64)
-        live_flags = np.array([live for _, _, live in new], dtype=bool)
-        self._vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
+    def _level(self, connection: sqlite3.Connection, changeset: int, generation: str) -> _Held:
+        held = self._held
+        if held is None or held.generation != generation:
+            return _Held(changeset, generation, _loaded(connection), Lengths.read(connection))
+        rows = connection.execute(_SQL["changed_vectors"], (held.changeset,)).fetchall()
+        if not rows:
+            return replace(held, changeset=changeset)
+        lengths = held.lengths.with_changes(connection, [row[0] for row in rows])
+        return _Held(changeset, generation, _followed(held.vectors, rows), lengths)
 
 
-class _Frequencies:
-    """In how many memories a word stands: counted once, then remembered until the store has grown by a fiftieth."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, tuple[int, int]] = {}
-
-    def of(self, words: Sequence[str], connection: sqlite3.Connection, total: int) -> dict[str, int]:
-        return {word: self._count(word, connection, total) for word in words}
-
-    def _count(self, word: str, connection: sqlite3.Connection, total: int) -> int:
-        count, when = self._counts.get(word, (0, -1))
-        if when < 0 or abs(total - when) > when // 50:
-            count = int(connection.execute(_SQL["frequency"], (_quoted(word),)).fetchone()[0])
-            if len(self._counts) > 50_000:
-                self._counts.clear()
-            self._counts[word] = (count, total)
-        return count
+def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> Vectors | None:
+    """The index with these memories as they are now: its vector and whether it is live, None where it has none."""
+    new: list[tuple[int, bytes, bool]] = []
+    for memory_id, blob, live in rows:
+        if blob is not None:
+            new.append((memory_id, blob, bool(live)))
+        elif vectors:
+            vectors.drop(memory_id)
+    if not new:
+        return vectors
+    vectors = vectors or Vectors(len(new[0][1]) // 4)
+    ids = np.array([each for each, _, _ in new], dtype=np.int64)
+    live_flags = np.array([live for _, _, live in new], dtype=bool)
+    vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
+    return vectors
 
 
 class _Tables:
@@ -469,31 +441,6 @@ def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
         parts.append("pinned = :pinned")
     values.update(since=scope.since, until=scope.until, pinned=int(bool(scope.pinned)))
     return " AND ".join(parts) or "1", values
-
-
-def _rarest(counts: Mapping[str, int], total: int) -> list[str]:
-    """The words to search for: all of them in a small store, the rarest few in a large one."""
-    if total <= _FEW:
-        return list(counts)
-    found = sorted((count, word) for word, count in counts.items())
-    chosen: list[str] = []
-    postings = 0
-    for count, word in found:
-        if chosen and postings + count > _POSTINGS:
-            break
-        chosen.append(word)
-        postings += count
-    return chosen
-
-
-def _ideal(counts: Mapping[str, int], total: int) -> float:
-    """What a text would about score that held every word once: the sum of their inverse document frequencies."""
-    absent = {word: max(0, total - count) for word, count in counts.items()}  # a count may be older than the total
-    return sum(max(1e-6, log((absent[word] + 0.5) / (count + 0.5))) for word, count in counts.items())
-
-
-def _quoted(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"'  # a quoted string has no operators
 
 
 def _fits(number: int) -> bool:

@@ -31,9 +31,6 @@ SELECT count(*) FROM memories WHERE {where};
 -- name: among
 SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
 
--- name: any_archived
-SELECT EXISTS (SELECT 1 FROM memories WHERE archived_at IS NOT NULL);
-
 -- name: ids_of
 SELECT id FROM memories WHERE {where};
 
@@ -84,7 +81,7 @@ SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories
 
 -- name: changed_vectors
 SELECT c.memory_id, v.vector, m.archived_at IS NULL
-FROM (SELECT DISTINCT memory_id FROM changes WHERE changeset_id > ?) c
+FROM (SELECT DISTINCT +memory_id AS memory_id FROM changes WHERE changeset_id > ?) c -- +: by changeset, not by memory
 LEFT JOIN memories m ON m.id = c.memory_id
 LEFT JOIN vectors v ON v.memory_id = c.memory_id;
 
@@ -94,12 +91,18 @@ SELECT {columns} FROM memories WHERE id NOT IN (SELECT memory_id FROM vectors) O
 -- name: frequency
 SELECT count(*) FROM words WHERE words MATCH ?;
 
--- name: matching
-SELECT rowid, -bm25(words, 1.0, 0.5, 1.0) AS score FROM words WHERE words MATCH :match ORDER BY score DESC, rowid LIMIT :k;
+-- name: holders
+SELECT group_concat(rowid) FROM words WHERE words MATCH ?;
 
--- name: matching_within
-SELECT words.rowid, -bm25(words, 1.0, 0.5, 1.0) AS score FROM words JOIN memories ON memories.id = words.rowid
-WHERE words MATCH :match AND {where} ORDER BY score DESC, words.rowid LIMIT :k;
+-- name: lengths
+SELECT id, sz FROM words_docsize;
+
+-- name: lengths_of
+SELECT d.id, d.sz, m.archived_at IS NULL FROM words_docsize d JOIN memories m ON m.id = d.id
+WHERE d.id IN (SELECT value FROM json_each(?));
+
+-- name: archived
+SELECT id FROM memories WHERE archived_at IS NOT NULL;
 
 -- name: holding
 SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?));
