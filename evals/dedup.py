@@ -15,8 +15,8 @@ from collections import Counter
 from pathlib import Path
 
 from cofio import embedders
+from cofio.sameness import apart
 from cofio.settings import Settings
-from cofio.wording import conflict
 
 THRESHOLDS = (0.85, 0.88, 0.90, 0.95)
 
@@ -48,9 +48,9 @@ def show(pairs: list[dict[str, str]], near: list[float]) -> None:
     print(f"{len(pairs)} pairs; per cent taken for duplicates: by the cosine alone → with the guard")
     print("cosine  " + "  ".join(f"{label:>18}" for label in labels))
     for threshold in THRESHOLDS:
-        close = [pair for pair, cosine in zip(pairs, near, strict=True) if cosine >= threshold]
-        alone = Counter(pair["label"] for pair in close)
-        guarded = Counter(pair["label"] for pair in close if not conflict(pair["a"], pair["b"]))
+        close = [(pair, cosine) for pair, cosine in zip(pairs, near, strict=True) if cosine >= threshold]
+        alone = Counter(pair["label"] for pair, _ in close)
+        guarded = Counter(pair["label"] for pair, cosine in close if not apart(pair["b"], pair["a"], cosine))
         shares = (f"{100 * alone[label] / n:.1f} → {100 * guarded[label] / n:.1f}" for label, n in labels.items())
         print(f"{threshold:.2f}    " + "  ".join(f"{share:>18}" for share in shares))
 

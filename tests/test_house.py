@@ -13,7 +13,7 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-WORDS = {"model", "ports", "errors", "version", "wording"}
+WORDS = {"model", "ports", "errors", "version", "wording", "sameness"}
 STEPS = {"search", "reconcile", "retrievals", "upkeep"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {

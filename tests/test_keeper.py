@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
 from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.model import Fact, Query, Revert, Scope
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
@@ -147,7 +149,12 @@ def test_is_novel_tells_what_it_matched(keeper: Keeper) -> None:
 
 
 def test_duplicates_are_found_shown_and_merged(keeper: Keeper) -> None:
-    texts = ["we deploy with Fly.io", "with Fly.io we deploy", "we deploy with Render", "we never deploy with Fly.io"]
+    texts = [
+        "we deploy with Fly.io",
+        "We deploy with Fly.io",
+        "we deploy with Render",
+        "we never deploy with Fly.io",
+    ]
     ids = [keeper.add(text, dedup=False).memory_id for text in texts]
     (decision,) = keeper.find_duplicates()
     assert (decision.id, decision.into) == (ids[1], ids[0])
@@ -221,3 +228,73 @@ def test_many_threads_add_and_search_at_once(keeper: Keeper) -> None:
 def test_a_fact_object_is_taken_as_it_is_or_with_changes(keeper: Keeper) -> None:
     fact = Fact(text="we use tabs", source="cc/app")
     assert keeper.add(fact, source="cc/other").memory.source == "cc/other"
+
+
+def test_a_log_that_fails_loses_nothing_and_stops_no_reader(tmp_path: Path) -> None:
+    clock = FixedClock()
+    store = SqliteStore(tmp_path / "cofio.db", clock)
+    with Keeper(store, HashEmbedder(), clock) as keeper:
+        number = keeper.add("we use tabs").memory_id
+        holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        assert keeper.search("tabs")
+        assert keeper.get(number).retrieval_count == 0  # it could not be written yet
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert keeper.get(number).retrieval_count == 1
+
+
+def test_who_said_it_is_kept_with_every_sighting(keeper: Keeper) -> None:
+    number = keeper.add("we use tabs", agent="a", session="s1", visibility="team").memory_id
+    keeper.add("We use tabs", agent="b", session="s2", visibility="team")
+    assert [(seen.agent, seen.session) for seen in keeper.sightings(number)] == [("a", "s1"), ("b", "s2")]
+
+
+def test_a_query_object_can_be_changed_and_a_scope_is_given_once(keeper: Keeper) -> None:
+    keeper.add_all([Fact(text="we use tabs", source="a"), Fact(text="we use tabs", source="b")])
+    query = Query(text="tabs", scope=Scope(source="a"))
+    assert len(keeper.search(query, k=1, source="b")) == 1
+    assert keeper.search(query, source="b")[0].memory.source == "b"
+    with pytest.raises(InvalidInput, match="twice"):
+        keeper.search("tabs", scope=Scope(), source="nowhere")
+
+
+BAD: dict[str, Callable[[Keeper], object]] = {
+    "an id that is none": lambda k: k.get(True),
+    "an id in a list": lambda k: k.get([1]),  # type: ignore[arg-type]
+    "a huge id": lambda k: k.get(1 << 70),
+    "a field that a scope lacks": lambda k: k.list(foo=1),
+    "a field that a scope lacks, for novelty": lambda k: k.is_novel("x", foo=1),
+    "a field that a scope lacks, for duplicates": lambda k: k.find_duplicates(foo=1),
+    "a field that a fact lacks": lambda k: k.add(Fact(text="x"), sorce=1),
+    "a field that a fact lacks, for supersede": lambda k: k.supersede(1, "x", foo=1),
+    "a limit in text": lambda k: k.list(limit="5"),  # type: ignore[arg-type]
+    "a cursor in text": lambda k: k.list(after="x"),  # type: ignore[arg-type]
+    "a huge cursor": lambda k: k.list(after=1 << 70),
+    "no changes to list": lambda k: k.changes(limit=-1),
+    "a time in bytes": lambda k: k.add("x", created_at=b"2026"),
+    "a scope's time in bytes": lambda k: k.list(since=b"2026"),
+    "a truth in text": lambda k: k.list(include_archived="false"),
+    "a threshold in text": lambda k: k.is_novel("x", threshold="x"),  # type: ignore[arg-type]
+    "a threshold that is no number": lambda k: k.is_novel("x", threshold=float("nan")),
+    "a threshold that would pair everything": lambda k: k.find_duplicates(threshold=0.1),
+    "a scope that is none": lambda k: k.search("x", scope={}),
+    "a text for a list of facts": lambda k: k.add_all("abc"),
+    "decisions that are none": lambda k: k.apply([object()], by="x", why=""),  # type: ignore[list-item]
+    "nobody did it": lambda k: k.add("x", by=None),  # type: ignore[arg-type]
+    "half a character did it": lambda k: k.search("x", by="\ud800"),
+    "a reason with half a character": lambda k: k.add("x", why="\ud800"),
+    "too many tags": lambda k: k.add("x", tags=[str(place) for place in range(1000)]),
+    "a change that is too far out": lambda k: k.apply([Revert(1 << 70)], by="x", why=""),
+    "an undo of nothing": lambda k: k.undo("1"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_gets_a_clear_error_and_changes_nothing(keeper: Keeper, what: str) -> None:
+    kept = keeper.add("kept").memory
+    with pytest.raises((InvalidInput, NotFound)) as caught:
+        BAD[what](keeper)
+    assert caught.value.message
+    assert list(keeper) == [kept]
+    assert len(keeper.changes()) == 1

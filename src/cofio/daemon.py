@@ -107,6 +107,7 @@ def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announc
 def _warm(keeper: Keeper) -> None:
     try:
         keeper.warm()
+        keeper.embed_missing()  # what an interrupted reembed or undo left behind
     except CofioError as error:  # the service says the same to whoever searches
         _log.warning("the model is not warm: %s", error)
 

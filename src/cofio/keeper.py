@@ -16,6 +16,8 @@ from typing import Any, Literal
 from cofio import reconcile, search
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.model import (
+    MAX_LABEL,
+    MAX_TEXT,
     Add,
     Change,
     Changeset,
@@ -26,6 +28,7 @@ from cofio.model import (
     Hit,
     Memory,
     Novelty,
+    Occurrence,
     Page,
     Purge,
     Query,
@@ -35,8 +38,13 @@ from cofio.model import (
     Update,
     as_fact,
     as_query,
+    as_scope,
+    checked_text,
     edited,
     fact_of,
+    known_fields,
+    share,
+    whole,
 )
 from cofio.ports import Clock, Embedder, Matrix, Store, Vector
 from cofio.retrievals import RetrievalLog
@@ -71,9 +79,12 @@ class Keeper:
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
     ) -> builtins.list[Change]:
         """Remember many facts in one changeset; one change a fact, in order."""
+        if isinstance(facts, str):
+            raise InvalidInput("facts is a text.", "Give a list of facts; `add` takes one.")
         checked = [as_fact(each, {}) for each in facts]
         if not checked:
             return []
+        _check_who(by, why)
         vectors = self._embed([passage(each.text, each.speaker) for each in checked])
         with self._deciding:
             if not dedup:
@@ -92,7 +103,7 @@ class Keeper:
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
     ) -> tuple[Change, Change]:
         """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old."""
-        fact = new if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
+        fact = as_fact(new, about) if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
         written, archived = self.apply([Update(old_id, fact, why)], by=by, why=why or "supersede").changes
         return written, archived
 
@@ -112,8 +123,13 @@ class Keeper:
         """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this."""
         if not decisions:
             raise InvalidInput("There is nothing to do.", "Give at least one decision.")
+        if not all(isinstance(each, Decision) for each in decisions):
+            raise InvalidInput(
+                "That is no list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge."
+            )
+        _check_who(by, why)
+        vectors = self._vectors_for(decisions)
         with self._deciding:
-            vectors = self._vectors_for(decisions)
             return self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,11 +138,13 @@ class Keeper:
         """The memories that answer, best first. `how` takes the fields of Query and of Scope."""
         return self.search_all([as_query(query, how)], by=by)[0]
 
-    def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
+    def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
         """One list of hits a query, in order."""
-        vectors = self._embed([query.text for query in queries], "query")
+        _check_who(by, "")
+        asked = [as_query(query, {}) for query in queries]
+        vectors = self._embed([query.text for query in asked], "query")
         answers = []
-        for query, vector in zip(queries, vectors, strict=True):
+        for query, vector in zip(asked, vectors, strict=True):
             hits = search.hits(query, vector, self._store, self._embedder.floor)
             self._log.note(hits, query.text, by)
             answers.append(hits)
@@ -134,15 +152,15 @@ class Keeper:
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""
-        checked = as_fact(fact, {})
+        checked, scope = as_fact(fact, {}), as_scope(within)
+        at = self._novel_below if threshold is None else share(threshold, "threshold")
         vector = self._embed([passage(checked.text, checked.speaker)])[0]
-        at = self._novel_below if threshold is None else threshold
-        return reconcile.novelty(checked, vector, self._store, Scope(**within), at)
+        return reconcile.novelty(checked, vector, self._store, scope, at)
 
     def get(self, memory_id: int) -> Memory:
         """The memory, archived or not."""
-        self._flush()
-        found = self._store.get([memory_id])
+        self._log.flush_or_tell()
+        found = self._store.get([whole(memory_id, "id")])
         if not found:
             raise NotFound(
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
@@ -151,12 +169,13 @@ class Keeper:
 
     def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
         """A page of the scope's memories, newest first."""
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidInput(f"limit is {limit}.", f"Ask for 1 to {MAX_PAGE} at a time.")
-        self._flush()
-        memories, total = self._store.page(Scope(**within), limit=limit, after=after)
-        more = len(memories) == limit and bool(self._store.page(Scope(**within), limit=1, after=memories[-1].id)[0])
-        return Page(tuple(memories), memories[-1].id if more else None, total)
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        below = after if after is None else whole(after, "after")
+        scope = as_scope(within)
+        self._log.flush_or_tell()
+        memories, total = self._store.page(scope, limit=limit + 1, after=below)
+        shown = memories[:limit]
+        return Page(tuple(shown), shown[-1].id if len(memories) > limit else None, total)
 
     def count(self) -> int:
         """How many live memories there are."""
@@ -164,26 +183,30 @@ class Keeper:
 
     def stats(self) -> dict[str, Any]:
         """Counts of memories, changes and retrievals, and the size on disk."""
-        self._flush()
+        self._log.flush_or_tell()
         return self._store.stats()
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> builtins.list[Change]:
         """Every change of a memory and of those it came from or went into, oldest first."""
-        return self._store.history(memory_id)
+        return self._store.history(whole(memory_id, "id"))
+
+    def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
+        """Who said it, where and when: the first time and every time since, those of what was merged into it too."""
+        return self._store.sightings(self.get(memory_id).id)
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """The newest changesets."""
-        return self._store.changesets(limit)
+        return self._store.changesets(whole(limit, "limit", least=1, most=MAX_PAGE))
 
     def changeset(self, changeset_id: int) -> Changeset:
         """One changeset with all it changed."""
-        return self._store.changeset(changeset_id)
+        return self._store.changeset(whole(changeset_id, "changeset"))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
         """Take back a whole changeset, by a changeset of its own that can be undone in turn."""
-        done = self._store.changeset(changeset_id)
+        done = self.changeset(changeset_id)
         if done.undone_by:
             hint = f"To bring it back, undo changeset {done.undone_by}."
             raise Conflict(f"Changeset {changeset_id} is undone already.", hint)
@@ -199,8 +222,8 @@ class Keeper:
 
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
         """What would be merged into what, and why. Changes nothing."""
-        at = self._dedup_at if threshold is None else threshold
-        return duplicates.decide(self._store, Scope(**within), at)
+        at = self._dedup_at if threshold is None else share(threshold, "threshold", least=0.5)
+        return duplicates.decide(self._store, as_scope(within), at)
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
@@ -212,7 +235,7 @@ class Keeper:
 
     def find_all(self, why: str = "", **within: Any) -> builtins.list[Delete]:
         """The decisions that would archive every live memory of the scope. Changes nothing."""
-        scope, after, found = Scope(**within), None, []
+        scope, after, found = as_scope(within), None, []
         while memories := self._store.page(scope, limit=MAX_PAGE, after=after)[0]:
             found += [Delete(memory.id, why) for memory in memories if not memory.archived]
             after = memories[-1].id
@@ -263,9 +286,6 @@ class Keeper:
             yield from memories
             after = memories[-1].id
 
-    def _flush(self) -> None:
-        self._log.flush()
-
     def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
         vectors = self._embedder.embed(texts, kind)
         if not self._signed:
@@ -284,8 +304,14 @@ class Keeper:
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
 
 
+def _check_who(by: str, why: str) -> None:
+    checked_text(by, "by", MAX_LABEL)
+    checked_text(why, "why", MAX_TEXT)
+
+
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     """What the old memory said, with a new text: its place and labels carry over, its time does not."""
+    known_fields(about, Fact, "fact")
     given = {name: value for name, value in about.items() if value not in (None, "")}
     if "kind" in given:
         given = {"category": "", **given}  # a new kind brings its own category

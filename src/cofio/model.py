@@ -34,6 +34,7 @@ VISIBILITIES: tuple[Visibility, ...] = ("private", "team", "global")
 MAX_TEXT = 65_536  # characters; a memory is a fact, not a document
 MAX_HITS = 1_000
 MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
+MAX_LABELS = 256  # tags or entities of one memory
 MAX_METADATA = 65_536  # characters of the metadata as JSON
 MAX_DEPTH = 64  # objects and lists inside each other in the metadata
 
@@ -65,7 +66,7 @@ def moment(value: str | int | float | datetime) -> str:
             when = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
         aware = when if when.tzinfo else when.replace(tzinfo=UTC)
         return aware.astimezone(UTC).isoformat(timespec="microseconds")
-    except (ValueError, OverflowError, OSError, AttributeError) as error:
+    except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
         hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
         raise InvalidInput(f"{value!r} is not a time.", hint) from error
 
@@ -91,6 +92,8 @@ def checked_text(value: Any, name: str, limit: int) -> str:
 def _labels(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
+    if len(values) > MAX_LABELS:
+        raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are taken.")
     cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
     return tuple(dict.fromkeys(each for each in cleaned if each))
 
@@ -112,7 +115,8 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
         raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
     if any(not isinstance(key, str) for key in kept):
         raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
-    return kept
+    read: dict[str, Any] = json.loads(written)  # as it will come back: tuples are lists, inner keys are texts
+    return read
 
 
 def _deeper_than(levels: int, value: Any) -> bool:
@@ -125,7 +129,21 @@ def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
         raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(known)}.")
 
 
-def _share(value: Any, name: str, *, least: float = 0.0) -> float:
+def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
+    """The whole number itself, once it is known to be one within the bounds."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bounds = f" from {least:,} to {most:,}" if most < 1 << 32 else ""
+        raise InvalidInput(f"{name} is {value!r}.", f"Give a whole number{bounds}.")
+    return value
+
+
+def _truth(value: Any, name: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
+
+
+def share(value: Any, name: str, *, least: float = 0.0) -> float:
+    """The number itself, once it is known to lie between the least and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
         raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
     return float(value)
@@ -172,7 +190,7 @@ class Fact:
         _one_of(self.category, CATEGORIES, "category")
         _one_of(self.method, METHODS, "method")
         _one_of(self.visibility, VISIBILITIES, "visibility")
-        _fill(self, "confidence", _share(self.confidence, "confidence"))
+        _fill(self, "confidence", share(self.confidence, "confidence"))
         _fill(self, "metadata", _checked_metadata(self.metadata))
         if self.created_at != "":
             _fill(self, "created_at", moment(self.created_at))
@@ -344,8 +362,7 @@ def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
         raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
     given = dict(changes)
     pinned = given.pop("pinned", memory.pinned)
-    if not isinstance(pinned, bool):
-        raise InvalidInput(f"pinned is {pinned!r}.", "Give true or false.")
+    _truth(pinned, "pinned")
     if "kind" in given and "category" not in given:
         given["category"] = ""  # a new kind brings its own category
     checked = replace(fact_of(memory), **given)
@@ -461,10 +478,13 @@ class Scope:
         for name in ("since", "until"):
             if getattr(self, name) != "":
                 _fill(self, name, moment(getattr(self, name)))
+        _truth(self.include_archived, "include_archived")
+        if self.pinned is not None:
+            _truth(self.pinned, "pinned")
 
     @property
     def narrows(self) -> bool:
-        """True when it asks for more than "live memories" or "all memories"."""
+        """True unless it means all live memories, or simply all."""
         return self != Scope(include_archived=self.include_archived)
 
 
@@ -486,8 +506,12 @@ class Query:
             raise InvalidInput("The query is empty.", "Say in words what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
             raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
-        _fill(self, "threshold", _share(self.threshold, "threshold", least=-1.0))
-        _fill(self, "min_score", _share(self.min_score, "min_score"))
+        if not isinstance(self.scope, Scope):
+            raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
+        for name in ("hybrid", "explain"):
+            _truth(getattr(self, name), name)
+        _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
+        _fill(self, "min_score", share(self.min_score, "min_score"))
 
 
 class Candidate(NamedTuple):
@@ -583,27 +607,34 @@ class Retrieval:
 
 
 def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
-    """A fact from a text and its fields, or as it is."""
+    """A fact from a text and its fields, or as it is but for these."""
+    known_fields(about, Fact, "fact")
     if isinstance(fact, Fact):
         return replace(fact, **about) if about else fact
-    return Fact(text=fact, **_known(about, Fact, "fact"))
-
-
-_SCOPE = frozenset(Scope.__dataclass_fields__)
+    return Fact(text=fact, **about)
 
 
 def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
-    """A query from a text and the fields of Query and Scope, or as it is."""
+    """A query from a text and the fields of Query and Scope, or as it is but for these."""
+    within = {name: value for name, value in how.items() if name in Scope.__dataclass_fields__}
+    rest = {name: value for name, value in how.items() if name not in within}
+    known_fields(rest, Query, "query")
+    if within and "scope" in rest:
+        raise InvalidInput("A scope was given twice.", "Give a Scope, or its fields.")
     if isinstance(query, Query):
-        return query
-    within = {name: value for name, value in how.items() if name in _SCOPE}
-    rest = {name: value for name, value in how.items() if name not in _SCOPE}
-    scope = rest.pop("scope", None) or Scope(**within)
-    return Query(text=query, scope=scope, **_known(rest, Query, "query"))
+        scope = replace(query.scope, **within)
+        return replace(query, **{"scope": scope, **rest})
+    return Query(text=query, **{"scope": Scope(**within), **rest})
 
 
-def _known(given: Mapping[str, Any], kind: type[Fact] | type[Query], name: str) -> Mapping[str, Any]:
+def as_scope(within: Mapping[str, Any]) -> Scope:
+    """A scope from its fields."""
+    known_fields(within, Scope, "scope")
+    return Scope(**within)
+
+
+def known_fields(given: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
+    """InvalidInput when something is given that there is no field for."""
     unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
     if unknown:
         raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")
-    return given

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Retrieval, Scope
+from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -94,6 +94,9 @@ class Store(Protocol):
     def history(self, memory_id: int) -> list[Change]:
         """Every change of this memory and of those it came from or went into, oldest first."""
 
+    def sightings(self, memory_id: int) -> list[Occurrence]:
+        """Every time that the memory, or one that was merged into it, was said: the first time and the others."""
+
     def changeset(self, changeset_id: int) -> Changeset:
         """What that transaction did. NotFound when there was none."""
 
@@ -110,7 +113,10 @@ class Store(Protocol):
         """Give memories their vectors, where they had none."""
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
-        """Bind the store to an embedder. Another than before is an EmbedderMismatch; `anew` drops the old vectors."""
+        """Bind the store to an embedder. Another than before is an EmbedderMismatch; `anew` drops the old vectors.
+
+        From then on, so is a search or a write after another process has bound the store to another embedder.
+        """
 
     def stats(self) -> dict[str, Any]:
         """Counts: memories by state, category, kind and source, changesets, vectors, size on disk."""

@@ -13,7 +13,7 @@ from cofio.ports import Clock, Store
 _log = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two batches
 _QUERY_CHARACTERS = 500
-_MOST_WAITING = 50_000  # beyond that the oldest are let go: a log may not eat the memory
+_MOST_WAITING = 50_000  # beyond that nothing is noted: a log may not eat the memory
 
 
 class RetrievalLog:
@@ -34,8 +34,8 @@ class RetrievalLog:
             return
         at, asked = self._clock(), query[:_QUERY_CHARACTERS]
         with self._lock:
-            self._waiting.extend(Retrieval(hit.id, asked, caller, at) for hit in hits)
-            del self._waiting[:-_MOST_WAITING]
+            if len(self._waiting) < _MOST_WAITING:
+                self._waiting.extend(Retrieval(hit.id, asked, caller, at) for hit in hits)
             if self._thread is None and not self._closing.is_set():
                 self._thread = threading.Thread(target=self._run, name="cofio-retrievals", daemon=True)
                 self._thread.start()
@@ -44,22 +44,25 @@ class RetrievalLog:
         """Write what waits, now."""
         with self._writing:
             with self._lock:
-                batch, self._waiting = self._waiting, []
+                batch = self._waiting[:]
             if batch:
-                self._store.note(batch)
+                self._store.note(batch)  # what cannot be written waits for the next time
+                with self._lock:
+                    del self._waiting[: len(batch)]
 
     def close(self) -> None:
         """Write what waits and stop."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
-        self._flush_or_tell()
+        self.flush_or_tell()
 
     def _run(self) -> None:
         while not self._closing.wait(_EVERY):
-            self._flush_or_tell()
+            self.flush_or_tell()
 
-    def _flush_or_tell(self) -> None:
+    def flush_or_tell(self) -> None:
+        """Write what waits, if the store takes it: nothing that only reads may fail because of a log."""
         try:
             self.flush()
         except CofioError as error:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound, StoreError
+from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
     Candidate,
     Change,
@@ -34,6 +34,7 @@ from cofio.model import (
 )
 from cofio.ports import Clock, Matrix, Vector
 from cofio.stores.applying import Applying, Entry, as_change
+from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
 
@@ -96,7 +97,7 @@ class MemoryStore:
     ) -> Changeset:
         with self._lock:
             self._refuse_if_closed()
-            self._refuse_other_dimensions(vectors)
+            self._refuse_bad(vectors)
             draft = copy.deepcopy(self._tables)
             if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
@@ -166,14 +167,31 @@ class MemoryStore:
         lineage = {memory_id}
         grown = True
         while grown:
-            linked = {m.supersedes for m in self._tables.memories.values() if m.id in lineage and m.supersedes}
-            linked |= {m.id for m in self._tables.memories.values() if m.supersedes in lineage}
+            memories = self._tables.memories.values()
+            linked = {link for m in memories if m.id in lineage for link in (m.supersedes, m.superseded_by) if link}
+            linked |= {m.id for m in memories if {m.supersedes, m.superseded_by} & lineage}
             grown = not linked <= lineage
             lineage |= linked
         changes = self._changes(entry for entry in self._tables.entries if entry.memory_id in lineage)
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
+
+    def sightings(self, memory_id: int) -> list[Occurrence]:
+        memories = self._tables.memories
+        merged = {memory_id}
+        while (
+            grown := {
+                m.id
+                for m in memories.values()
+                if m.superseded_by in merged and memories[m.superseded_by].supersedes != m.id
+            }
+            - merged
+        ):
+            merged |= grown
+        later = [seen for each, seen in self._tables.sightings.values() if each in merged]
+        first = [Occurrence(m.agent, m.session, m.created_at) for m in memories.values() if m.id in merged]
+        return sorted([*first, *later], key=lambda seen: seen.at)
 
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
@@ -186,7 +204,7 @@ class MemoryStore:
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
-            self._tables.retrievals.extend(retrievals)
+            self._tables.retrievals += [each for each in retrievals if each.memory_id in self._tables.memories]
 
     def unembedded(self, limit: int) -> list[Memory]:
         missing = sorted(self._tables.memories.keys() - self._tables.vectors.keys())
@@ -194,8 +212,10 @@ class MemoryStore:
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         with self._lock:
+            self._refuse_bad(vectors)
             for each, vector in vectors.items():
-                self._tables.set_vector(each, np.asarray(vector, dtype="<f4").tobytes())
+                if each in self._tables.memories and each not in self._tables.vectors:
+                    self._tables.set_vector(each, np.asarray(vector, dtype="<f4").tobytes())
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
         known = self._tables.signature
@@ -233,11 +253,9 @@ class MemoryStore:
         if self._closed:
             raise StoreError("The store is closed.", "Open it again with cofio.open().")
 
-    def _refuse_other_dimensions(self, vectors: Mapping[int, Vector]) -> None:
+    def _refuse_bad(self, vectors: Mapping[int, Vector]) -> None:
         known = {len(blob) // 4 for blob in list(self._tables.vectors.values())[:1]}
-        lengths = {len(vector) for vector in vectors.values()} | known
-        if vectors and len(lengths) > 1:
-            raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
+        check_vectors(vectors, known.pop() if known else None)
 
     def _inside(self, scope: Scope) -> list[Memory]:
         self._refuse_if_closed()

@@ -142,6 +142,18 @@ class StoreContract:
             store.apply([Add(Fact(text="short"))], {0: vector("short")[:32]}, by="test", why="")
         assert len(everything(store)) == 1
 
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, 0.0])
+    def test_a_vector_that_is_none_is_refused_before_anything_is_written(self, store: Store, bad: float) -> None:
+        row = np.full(64, bad, np.float32)
+        with pytest.raises(InvalidInput, match="finite"):
+            store.apply([Add(Fact(text="never"))], {0: row}, by="test", why="")
+        assert everything(store) == []
+        memory = store.apply([Add(Fact(text="waits"))], {}, by="test", why="").changes[0].memory
+        with pytest.raises(InvalidInput, match="finite"):
+            store.put_vectors({memory.id: row})
+        assert add(store, "works").id
+        assert store.nearest(vector("works"), 1, Scope())
+
     def test_an_identical_text_becomes_a_sighting_when_asked(self, store: Store) -> None:
         first = add(store, "We use  tabs", agent="a", session="s1")
         again = Add(Fact(text="we use tabs", agent="a", session="s2"), unless_known=True)
@@ -233,6 +245,23 @@ class StoreContract:
         assert store.get([two.id])[0].superseded_by == one.id
         with pytest.raises(InvalidInput, match="itself"):
             apply(store, Delete(one.id, into=one.id))
+
+    def test_what_was_merged_stays_in_the_history_and_in_the_sightings_and_can_go_back(self, store: Store) -> None:
+        one, two = add(store, "we use tabs", agent="a"), add(store, "we do use tabs", agent="b")
+        apply(store, Noop(two.id, Occurrence("c", "s", "2027-01-01")))
+        apply(store, Delete(two.id, into=one.id))
+        assert {change.memory_id for change in store.history(one.id)} == {one.id, two.id}
+        assert [seen.agent for seen in store.sightings(one.id)] == ["a", "b", "c"]
+        apply(store, Restore(two.id))
+        assert (store.get([one.id])[0].occurrences, store.get([two.id])[0].occurrences) == (1, 2)
+        assert [seen.agent for seen in store.sightings(one.id)] == ["a"]
+
+    def test_what_takes_a_place_keeps_the_pin_but_not_the_sightings(self, store: Store) -> None:
+        old = add(store, "uses Prisma", agent="a")
+        apply(store, Edit(old.id, {"pinned": True}), Noop(old.id, Occurrence("b")))
+        new = apply(store, Update(old.id, Fact(text="uses Drizzle", agent="c"))).changes[0].memory
+        assert new.pinned
+        assert [seen.agent for seen in store.sightings(new.id)] == ["c"]
 
     def test_a_sighting_moves_the_count_and_nothing_else(self, store: Store) -> None:
         memory = add(store, "we use tabs")
@@ -470,6 +499,7 @@ class StoreContract:
         )
         counted = store.get([memory.id])[0]
         assert (counted.retrieval_count, counted.last_retrieved_at) == (2, "2026-01-02T00:00:00")
+        store.note([Retrieval(999, "of what is not there", "", "2026-01-01T00:00:00")])
         assert store.stats()["retrievals"] == 2
         undo(store, done.id)
         assert store.get([memory.id])[0].pinned is False
@@ -488,8 +518,10 @@ class StoreContract:
         memory = store.apply([Add(Fact(text="we use tabs"))], {}, by="test", why="").changes[0].memory
         assert store.unembedded(10) == [memory]
         assert [c.id for c in store.matching(["tabs"], 5, Scope()).candidates] == [memory.id]
-        store.put_vectors({memory.id: vector("we use tabs")})
+        store.put_vectors({memory.id: vector("we use tabs"), 999: vector("never was")})
+        store.put_vectors({memory.id: vector("too late")})  # it has one by now
         assert store.unembedded(10) == []
+        assert store.nearest(vector("we use tabs"), 1, Scope())[0].score == pytest.approx(1.0, abs=1e-5)
         assert [c.id for c in store.nearest(vector("we use tabs"), 5, Scope())] == [memory.id]
 
     @pytest.mark.parametrize("dimension", [256, 1536, 3072])

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cofio.errors import StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.model import Add, Fact, Purge, Scope
+from cofio.errors import EmbedderMismatch, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.model import Add, Edit, Fact, Purge, Retrieval, Scope
 from cofio.stores.file import APPLICATION_ID, StoreFile, statements
 from cofio.stores.sources import migrations, queries, schema
 from cofio.stores.sqlite import SqliteStore
@@ -82,6 +82,85 @@ def test_a_second_process_that_writes_is_noticed_before_the_next_search(tmp_path
     assert [c.id for c in here.nearest(vector("red green"), 5, Scope())] == [second.id]
     here.close()
     there.close()
+
+
+def test_another_embedder_in_another_process_stops_this_one(tmp_path: Path) -> None:
+    here, there = opened(tmp_path / "cofio.db"), opened(tmp_path / "cofio.db")
+    here.sign("one:64")
+    memory = add(here, "red green blue")
+    there.sign("two:64", anew=True)
+    there.put_vectors({memory.id: vector("something else")})
+    for attempt in (lambda: here.nearest(vector("red"), 1, Scope()), lambda: add(here, "mixed")):
+        with pytest.raises(EmbedderMismatch, match="embedded with two:64, not with one:64"):
+            attempt()
+    assert len(everything(here)) == 1
+    here.close()
+    there.close()
+
+
+def test_a_large_store_is_searched_for_the_rarest_words_that_it_has(tmp_path: Path) -> None:
+    store = opened(tmp_path / "cofio.db")
+    crowd = [Add(Fact(text=f"common memory number {place}", source="crowd")) for place in range(13_000)]
+    store.apply(crowd, {}, by="test", why="")
+    rare = [Add(Fact(text=f"common thing {place}", source="small")) for place in range(5)]
+    store.apply([*rare, Add(Fact(text="common zirconium"))], {}, by="test", why="")
+    assert len(store.matching(["common"], 10, Scope()).candidates) == 10
+    assert len(store.matching(["neverheardof", "common"], 10, Scope()).candidates) == 10
+    assert len(store.matching(["zirconium", "common"], 10, Scope()).candidates) == 1  # the common word was left out
+    assert len(store.matching(["zirconium", "common"], 10, Scope(source="small")).candidates) == 5
+    store.close()
+
+
+def test_words_keep_their_weight_when_most_ids_are_gone(tmp_path: Path) -> None:
+    store = opened(tmp_path / "cofio.db")
+    undo(store, apply(store, *(Add(Fact(text=f"imported {place}")) for place in range(300))).id)
+    kafka = add(store, "the kafka queue")
+    add(store, "cats sleep")
+    found = store.matching(["kafka"], 5, Scope())
+    assert found.candidates[0].id == kafka.id
+    assert found.candidates[0].score > 0.3 * found.ideal > 0.1
+    store.close()
+
+
+def test_a_purge_leaves_no_word_in_the_log_either(tmp_path: Path) -> None:
+    path = tmp_path / "cofio.db"
+    store = opened(path)
+    for place in range(3):
+        secret = add(store, f"quixoticsecret{place} " * 3_000)
+        apply(store, Edit(secret.id, {"tags": ["x"]}))
+        store.note([Retrieval(secret.id, "where is quixoticsecret", "", "2026-01-01")])
+        apply(store, Purge(secret.id))
+        raw = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+        assert b"quixoticsecret" not in raw, place
+    store.close()
+
+
+def test_a_purge_while_somebody_reads_is_done_and_wiped_with_the_next_write(tmp_path: Path) -> None:
+    path = tmp_path / "cofio.db"
+    store = opened(path)
+    secret = add(store, "quixoticsecret")
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    assert reader.execute("SELECT count(*) FROM memories").fetchone() == (1,)
+    apply(store, Purge(secret.id))
+    assert everything(store) == []
+    reader.execute("COMMIT")
+    reader.close()
+    add(store, "life goes on")
+    assert b"quixoticsecret" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    store.close()
+
+
+def test_a_log_that_cannot_be_written_keeps_nobody_waiting(tmp_path: Path) -> None:
+    store = opened(tmp_path / "cofio.db")
+    memory = add(store, "kept")
+    holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreBusy):
+        store.note([Retrieval(memory.id, "q", "", "2026-01-01")])
+    holder.execute("ROLLBACK")
+    holder.close()
+    store.close()
 
 
 def test_a_purge_leaves_no_word_in_the_file(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ class Applying:
             case Delete():
                 return self._delete(decision)
             case Restore():
-                return [self._restore(decision)]
+                return self._restore(decision)
             case Noop():
                 return [self._see_again(decision.id, decision.occurrence, decision.reason)]
             case Purge():
@@ -118,7 +118,7 @@ class Applying:
     def _keep(self, fact: Fact, vector: bytes | None, reason: str, old: Memory | None = None) -> Change:
         values: dict[str, Any] = {name: getattr(fact, name) for name in _FACT_FIELDS}
         values["created_at"] = fact.created_at or self._at
-        lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text} if old else {}
+        lineage: dict[str, Any] = {"supersedes": old.id, "previous_text": old.text, "pinned": old.pinned} if old else {}
         memory = Memory(id=0, **values, **lineage, updated_at=values["created_at"])
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
@@ -151,12 +151,17 @@ class Applying:
         changed = self._save("delete", before, gone, decision.reason)
         return [changed, self._save("noop", heir, richer, f"stands for memory {before.id} too")]
 
-    def _restore(self, decision: Restore) -> Change:
+    def _restore(self, decision: Restore) -> list[Change]:
         before = self._existing(decision.id)
         if not before.archived:
             raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to bring back.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
-        return self._save("restore", before, after, decision.reason)
+        changes = [self._save("restore", before, after, decision.reason)]
+        heir = self._rows.load(before.superseded_by) if before.superseded_by else None
+        if heir and heir.supersedes != before.id:  # it had been merged: what was counted for it goes back with it
+            alone = replace(heir, occurrences=max(1, heir.occurrences - before.occurrences))
+            changes.append(self._save("noop", heir, alone, f"no longer stands for memory {before.id}"))
+        return changes
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
         before = self._existing(memory_id)
@@ -176,7 +181,7 @@ class Applying:
     def _revert(self, decision: Revert) -> list[Change]:
         entry = self._rows.recorded(decision.change_id)
         if entry is None:
-            raise NotFound(f"There is no change {decision.change_id}.")
+            raise NotFound(f"There is no change {decision.change_id}.", "cofio history shows what was changed.")
         if entry.action == "purge":
             raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is for good; nothing of it is kept.")
         if entry.erased:

@@ -15,6 +15,13 @@ from cofio.stores.sources import migrations
 
 APPLICATION_ID = 0x636F_6669  # "cofi": tells our files from any other SQLite file
 _BUSY_SECONDS = 15.0
+_PRAGMAS = (
+    "foreign_keys = ON",
+    "synchronous = FULL",
+    "secure_delete = ON",
+    "temp_store = MEMORY",
+    "cache_size = -16384",
+)
 _NEWEST = migrations("sqlite")[-1][0]
 
 
@@ -51,9 +58,12 @@ class StoreFile:
                 self._give_back(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """The writer, inside a transaction that is committed at the end, or rolled back whole."""
-        with translated(self.path), self._lock:
+    def writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        """The writer, inside a transaction that is committed at the end, or rolled back whole.
+
+        StoreBusy when no turn came within `patience` seconds.
+        """
+        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -65,11 +75,22 @@ class StoreFile:
                 raise
 
     @contextmanager
-    def alone(self) -> Iterator[sqlite3.Connection]:
+    def alone(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
         """The writer outside a transaction, for what SQLite does not do inside one."""
-        with translated(self.path), self._lock:
+        with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
             yield self._writer
+
+    @contextmanager
+    def _turn(self, patience: float) -> Iterator[None]:
+        """This process's turn to write; other processes are waited for as long."""
+        if not self._lock.acquire(timeout=patience):
+            raise StoreBusy(f"{self.path} is being written.", f"{_UNCHANGED} Try again in a moment.")
+        try:
+            self._writer.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+            yield
+        finally:
+            self._lock.release()
 
     def size(self) -> int:
         """Bytes on disk, what waits in the write-ahead log included."""
@@ -101,7 +122,8 @@ class StoreFile:
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
         # FULL: what was acknowledged survives a power cut too, for a fraction of a millisecond a commit.
-        for pragma in ("foreign_keys = ON", "synchronous = FULL", "temp_store = MEMORY", "cache_size = -16384"):
+        # secure_delete: what is erased is overwritten, wherever it lay.
+        for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
@@ -190,7 +212,12 @@ _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
         f"{_UNCHANGED} Check the permissions of the file and its folder.",
     ),
     ("not a database", StoreCorrupt, "{path} is not an SQLite file.", "Name another file, or restore a backup."),
-    ("malformed", StoreCorrupt, "{path} is damaged.", "Restore a backup; sqlite3's .recover may save what is left."),
+    (
+        "disk image is malformed",
+        StoreCorrupt,
+        "{path} is damaged.",
+        "Restore a backup; sqlite3's .recover may save what is left.",
+    ),
     ("unable to open", StoreError, "{path} cannot be opened.", "Check the path and its permissions."),
     ("disk I/O", StoreError, "The disk did not take a write to {path}.", f"{_UNCHANGED} Check the disk."),
 )

@@ -10,7 +10,7 @@ Like the vectors, what a reader works on is never written again: writers publish
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import TypeAlias
@@ -26,6 +26,7 @@ _CONTEXT = np.float32(0.5)  # a word that stands in the context alone weighs hal
 _FEW = 5_000  # memories: up to this, every word of a query is searched for
 _POSTINGS = 12_000  # rows that a search may have to look at in a larger store
 _KEPT = 2_000_000  # ids of all the words that are remembered at a time
+_COUNTED = 20_000  # words whose frequency is remembered
 
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -90,19 +91,27 @@ class Postings:
         self._counts: dict[str, tuple[int, int]] = {}
 
     def scores(
-        self, connection: sqlite3.Connection, words: Sequence[str], lengths: Lengths, changeset: int
-    ) -> tuple[Scores, float]:
-        """The BM25 of each id for any of the words, and about what a text would score that held them all."""
-        found = {word: self._found(connection, word, changeset) for word in words} if lengths.count <= _FEW else {}
-        counts = {word: len(ids) for word, (ids, _) in found.items()} or self._frequencies(connection, words, lengths)
+        self,
+        connection: sqlite3.Connection,
+        words: Sequence[str],
+        lengths: Lengths,
+        changeset: int,
+        *,
+        every: bool = False,
+    ) -> tuple[Scores, float, bool]:
+        """The BM25 of each id for any of the words, about what a text would score that held them all, and whether words
+        had to be left out. They are not with `every`, nor in a small store."""
+        counts = {word: self._frequency(connection, word, lengths.count, changeset) for word in words}
+        chosen = list(counts) if every or lengths.count <= _FEW else _rarest(counts)
         scores = np.zeros(len(lengths.words), np.float32)
-        for word in counts if found else _rarest(counts):
-            ids, weights = found.get(word) or self._found(connection, word, changeset)
+        for word in chosen:
+            ids, weights = self._found(connection, word, changeset)
             if ids.size and ids[-1] >= len(scores):  # written since the lengths were read: not looked at yet
                 ids, weights = ids[ids < len(scores)], weights[ids < len(scores)]
             short = _K1 * (1 - _B + _B * lengths.words[ids] / lengths.mean)
             scores[ids] += _idf(counts[word], lengths.count) * (_K1 + 1) * weights / (weights + short)
-        return scores, sum(_idf(count, lengths.count) for count in counts.values())
+        ideal = sum(_idf(count, lengths.count) for count in counts.values())
+        return scores, ideal, len(chosen) < sum(count > 0 for count in counts.values())
 
     def _found(self, connection: sqlite3.Connection, word: str, changeset: int) -> tuple[Ids, Scores]:
         """The memories that hold the word, and how much it weighs in each."""
@@ -118,15 +127,14 @@ class Postings:
             self._kept += len(ids)
         return known[word]
 
-    def _frequencies(self, connection: sqlite3.Connection, words: Iterable[str], lengths: Lengths) -> dict[str, int]:
-        """In how many memories each word stands: counted once, then good until the store has grown by a fiftieth."""
-        return {word: self._frequency(connection, word, lengths.count) for word in words}
-
-    def _frequency(self, connection: sqlite3.Connection, word: str, total: int) -> int:
+    def _frequency(self, connection: sqlite3.Connection, word: str, total: int, changeset: int) -> int:
+        """In how many memories the word stands; in a large store counted once, and good until that has grown a bit."""
+        if total <= _FEW:
+            return len(self._found(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
         if when < 0 or abs(total - when) > when // 50:
             count = int(connection.execute(_SQL["frequency"], (quoted(word),)).fetchone()[0])
-            if len(self._counts) > 50_000:
+            if len(self._counts) > _COUNTED:
                 self._counts = {}
             self._counts[word] = (count, total)
         return count
@@ -151,7 +159,7 @@ def _rarest(counts: Mapping[str, int]) -> list[str]:
     """The rarest words, as many as can be looked at; one at least."""
     chosen: list[str] = []
     postings = 0
-    for count, word in sorted((count, word) for word, count in counts.items()):
+    for count, word in sorted((count, word) for word, count in counts.items() if count):
         postings += count
         if chosen and postings > _POSTINGS:
             break

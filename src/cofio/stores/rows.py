@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
+from cofio.errors import InvalidInput
 from cofio.model import Memory, Occurrence
+from cofio.ports import Vector
 from cofio.wording import fingerprint
 
 COLUMNS = tuple(f.name for f in fields(Memory))
@@ -64,3 +68,15 @@ def as_json(value: Any) -> str:
     if isinstance(value, tuple):
         value = list(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
+    """InvalidInput unless all are rows of finite numbers, of one length: the store's, where it has one."""
+    lengths = set() if dimension is None else {dimension}
+    for vector in vectors.values():
+        row = np.asarray(vector)
+        if row.ndim != 1 or row.dtype.kind != "f" or not np.isfinite(row).all() or not row.any():
+            raise InvalidInput("A vector is not a row of finite numbers.", "Mend the embedder.")
+        lengths.add(len(row))
+    if len(lengths) > 1:
+        raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")

@@ -1,28 +1,38 @@
 """The embedded store: one SQLite file for rows, words, vectors and journal; the vectors searched in memory.
 
-apply ─▶ one transaction (rows + words + vectors + journal) ─▶ the index in memory follows
-nearest ─▶ has anybody written since? then catch up ─▶ index ─▶ narrowed to the scope
+apply ─▶ one transaction (rows + words + vectors + journal) ─▶ what is held in memory follows
+nearest, matching ─▶ has anybody written since? then catch up ─▶ ranked in memory ─▶ narrowed to the scope
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
+from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, Memory, Occurrence, Retrieval, Scope
 from cofio.ports import Clock, Matrix, Vector
 from cofio.stores.applying import Applying, Entry, as_change
 from cofio.stores.file import StoreFile
-from cofio.stores.postings import Lengths, Postings, best, quoted
-from cofio.stores.rows import COLUMNS, from_json, occurrence_from, occurrence_json, to_json, to_memory, to_row
+from cofio.stores.postings import Ids, Lengths, Postings, best, quoted
+from cofio.stores.rows import (
+    COLUMNS,
+    check_vectors,
+    from_json,
+    occurrence_from,
+    occurrence_json,
+    to_json,
+    to_memory,
+    to_row,
+)
 from cofio.stores.sources import queries
 from cofio.stores.vectors import Vectors
 from cofio.wording import fingerprint
@@ -33,6 +43,9 @@ _INSERT = _SQL["insert_memory"].format(
     columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
 _AT_ONCE = 4_096  # vectors read at a time
+_BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
+_SCOPES_KEPT = 16
+_log = logging.getLogger(__name__)
 
 
 class SqliteStore:
@@ -43,6 +56,9 @@ class SqliteStore:
         self._clock = clock
         self._index = _Index(self._file)
         self._postings = Postings()
+        self._scopes = _Scopes()
+        self._signature = ""  # "" until somebody embeds
+        self._unwiped = False  # the write-ahead log may still hold what was purged
 
     # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -56,36 +72,55 @@ class SqliteStore:
         undoes: int | None = None,
     ) -> Changeset:
         at = self._clock()
-        self._refuse_other_dimensions(vectors)
+        if vectors:
+            index = self._held().vectors
+            check_vectors(vectors, index.dimension if index else None)
         blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
         with self._file.writing() as connection:
+            if vectors:
+                self._refuse_another_embedder(_read_signature(connection))
             number = self._open_changeset(connection, at, by, why, undoes)
             applying = Applying(_Tables(connection), changeset=number, at=at, by=by, why=why)
             changes = applying.all(decisions, blobs)
-        self._index.catch_up()
-        if any(change.action == "purge" for change in changes):
-            self._wipe()
+            if any(change.action == "purge" for change in changes):
+                connection.execute(_SQL["tidy_words"])  # no word of it stays in the full-text segments
+                self._unwiped = True
+        self._follow_up()
         return Changeset(id=number, at=at, by=by, why=why, undoes=undoes, changes=tuple(changes))
 
     def _open_changeset(self, connection: sqlite3.Connection, at: str, by: str, why: str, undoes: int | None) -> int:
         try:
             return int(connection.execute(_SQL["open_changeset"], (at, by, why, undoes)).lastrowid or 0)
-        except sqlite3.IntegrityError as error:  # `undoes` is unique: a changeset is undone once
+        except sqlite3.IntegrityError as error:
+            if "UNIQUE" not in str(error):
+                raise
             raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.") from error
 
-    def _refuse_other_dimensions(self, vectors: Mapping[int, Vector]) -> None:
-        index = self._index.current().vectors if vectors else None
-        lengths = {len(vector) for vector in vectors.values()} | ({index.dimension} if index else set())
-        if len(lengths) > 1:
-            raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")
+    def _follow_up(self) -> None:
+        """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
+        try:
+            self._index.catch_up()
+            if self._unwiped:
+                self._empty_the_log()
+        except StoreError as error:
+            _log.warning("after a write: %s", error)
 
-    def _wipe(self) -> None:
-        """After a purge: no word of it stays in the full-text segments, in free pages or in the log."""
-        with self._file.alone() as connection:
-            connection.execute("PRAGMA secure_delete = ON")
-            connection.execute(_SQL["tidy_words"])
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            connection.execute("PRAGMA secure_delete = FAST")
+    def _empty_the_log(self) -> None:
+        """After a purge, so that no word of it stays in the write-ahead log. Whoever reads just now is in the way."""
+        with self._file.alone(_BRIEFLY) as connection:
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        self._unwiped = bool(busy)
+
+    def _refuse_another_embedder(self, signature: str) -> None:
+        if self._signature and signature != self._signature:
+            hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+            raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
+
+    def _held(self) -> _Held:
+        """What is held in memory, level with the file; refused once another process has embedded it all anew."""
+        held = self._index.current()
+        self._refuse_another_embedder(held.signature)
+        return held
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -110,47 +145,49 @@ class SqliteStore:
         return [to_memory(row) for row in rows], int(total)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        index = self._index.current().vectors
+        held = self._held()
+        index = held.vectors
         if index is None:
             return []
-        ids, cosines = self._nearest_in_scope(index, vector, k, scope)
-        found = [Candidate(int(each), float(cosine)) for each, cosine in zip(ids, cosines, strict=True)]
+        ids, cosines = self._nearest_in_scope(held, index, vector, k, scope)
+        found = [Candidate(each, cosine) for each, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)]
         missing = sorted(set(also) - {each.id for each in found})
         return found + [Candidate(each, cosine) for each, cosine in index.cosines(vector, missing).items()]
 
-    def _nearest_in_scope(self, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
+    def _nearest_in_scope(self, held: _Held, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
         archived = scope.include_archived
         if not scope.narrows:
             return index.nearest(vector, k, archived=archived)
         # Most scopes keep a good part of what is near: look a little further and keep what is inside. Only when that
         # does not give k does the whole scope have to be read.
-        ids, cosines = index.nearest(vector, 8 * k + 64, archived=archived)
-        kept = self._among(ids.tolist(), scope)
-        inside = np.array([each in kept for each in ids.tolist()], dtype=bool)
-        if inside.sum() >= k or len(ids) < 8 * k + 64:
+        wide = 2 * k + 32
+        ids, cosines = index.nearest(vector, wide, archived=archived)
+        inside = self._inside(ids, scope)
+        if inside.sum() >= k or len(ids) < wide:
             return ids[inside][:k], cosines[inside][:k]
-        return index.nearest(vector, k, archived=archived, within=self._ids_of(scope))
+        return index.nearest(vector, k, archived=archived, within=self._ids_of(scope, held))
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        held = self._index.current()
+        held = self._held()
         with self._file.reading() as connection:
-            scores, ideal = self._postings.scores(connection, words, held.lengths, held.changeset)
-        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
-        ids, best_scores = self._best_in_scope(scores, k, scope, allowed)
+            scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
+            ids, best_scores = self._best_in_scope(held, scores, k, scope)
+            if left_out and scope.narrows and len(ids) < k:  # rare in the store is not rare in the scope
+                scores, ideal, _ = self._postings.scores(connection, words, held.lengths, held.changeset, every=True)
+                ids, best_scores = self._best_in_scope(held, scores, k, scope)
         found = zip(ids.tolist(), best_scores.tolist(), strict=True)
         return Matching(tuple(Candidate(each, score) for each, score in found), ideal)
 
-    def _best_in_scope(self, scores: Any, k: int, scope: Scope, allowed: Any) -> tuple[Any, Any]:
+    def _best_in_scope(self, held: _Held, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
+        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
         if not scope.narrows:
             return best(scores, k, allowed)
-        # As with the vectors: rank first, narrow afterwards, and read the whole scope only where that starves.
-        ids, found = best(scores, 2 * k + 32, allowed)
-        kept = self._among(ids.tolist(), scope)
-        inside = np.array([each in kept for each in ids.tolist()], dtype=bool)
-        if inside.sum() >= k or len(ids) < 2 * k + 32:
+        wide = 2 * k + 32
+        ids, found = best(scores, wide, allowed)
+        inside = self._inside(ids, scope)
+        if inside.sum() >= k or len(ids) < wide:
             return ids[inside][:k], found[inside][:k]
-        within = np.zeros_like(allowed)
-        ids = self._ids_of(scope)
+        within, ids = np.zeros_like(allowed), self._ids_of(scope, held)
         within[ids[ids < len(within)]] = True
         return best(scores, k, allowed & within)
 
@@ -169,20 +206,26 @@ class SqliteStore:
             return [row[0] for row in connection.execute(_SQL["known"].format(where=where), values)]
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        index = self._index.current().vectors
-        return index.pairs(threshold, within=self._ids_of(scope) if scope.narrows else None) if index else iter(())
+        held = self._held()
+        within = self._ids_of(scope, held) if scope.narrows else None
+        return held.vectors.pairs(threshold, within=within) if held.vectors else iter(())
 
-    def _ids_of(self, scope: Scope) -> Any:
+    def _ids_of(self, scope: Scope, held: _Held) -> Ids:
+        """Every id of the scope; read once while nothing changes."""
+        known = self._scopes.of(held.changeset)
+        if scope not in known:
+            where, values = _where(scope)
+            with self._file.reading() as connection:
+                rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
+            known[scope] = np.array([row[0] for row in rows], dtype=np.int64)
+        return known[scope]
+
+    def _inside(self, ids: Ids, scope: Scope) -> Any:
+        """Which of these ids lie in the scope."""
         where, values = _where(scope)
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
-        return np.array([row[0] for row in rows], dtype=np.int64)
-
-    def _among(self, ids: Sequence[int], scope: Scope) -> set[int]:
-        where, values = _where(scope)
-        with self._file.reading() as connection:
-            rows = connection.execute(_SQL["among"].format(where=where), {**values, "ids": _listed(ids)})
-            return {row[0] for row in rows}
+            rows = connection.execute(_SQL["among"].format(where=where), {**values, "ids": _listed(ids.tolist())})
+            return np.isin(ids, [row[0] for row in rows])
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -192,6 +235,10 @@ class SqliteStore:
         if not changes:
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
+
+    def sightings(self, memory_id: int) -> list[Occurrence]:
+        with self._file.reading() as connection:
+            return [Occurrence(*row) for row in connection.execute(_SQL["sightings"], (memory_id,))]
 
     def changeset(self, changeset_id: int) -> Changeset:
         with self._file.reading() as connection:
@@ -220,11 +267,9 @@ class SqliteStore:
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         counts = Counter(each.memory_id for each in retrievals)
         latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
-        with self._file.writing() as connection:
-            rows = ((each.memory_id, each.query, each.caller, each.at) for each in retrievals)
-            connection.executemany(_SQL["note"], rows)
-            moved = ((counts[each], latest[each], each) for each in counts)
-            connection.executemany(_SQL["count_retrievals"], moved)
+        with self._file.writing(_BRIEFLY) as connection:  # a log waits for nobody
+            connection.executemany(_SQL["note"], (asdict(each) for each in retrievals))
+            connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
 
     def unembedded(self, limit: int) -> list[Memory]:
         with self._file.reading() as connection:
@@ -232,34 +277,37 @@ class SqliteStore:
         return [to_memory(row) for row in rows]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        index = self._held().vectors
+        check_vectors(vectors, index.dimension if index else None)
         with self._file.writing() as connection:
-            tables = _Tables(connection)
+            self._refuse_another_embedder(_read_signature(connection))
             for each, vector in vectors.items():
-                tables.set_vector(each, np.ascontiguousarray(vector, dtype="<f4").tobytes())
-            _new_generation(connection)
-        self._index.catch_up()
+                blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
+                if connection.execute(_SQL["fill_vector"], {"id": each, "vector": blob}).rowcount:
+                    connection.execute(_SQL["note_embedded"], (each,))
+        self._follow_up()
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
-        with self._file.reading() as connection:
-            known = connection.execute(_SQL["get_meta"], {"name": "signature"}).fetchone()
-        if known and known[0] == signature and not anew:
-            return
         with self._file.writing() as connection:
-            empty = not connection.execute("SELECT EXISTS (SELECT 1 FROM vectors)").fetchone()[0]
-            if known and known[0] != signature and not (anew or empty):
-                hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
-                raise EmbedderMismatch(f"The store was embedded with {known[0]}, not with {signature}.", hint)
-            connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
+            known = _read_signature(connection)
+            empty = not connection.execute(_SQL["any_vector"]).fetchone()[0]
+            if known and known != signature and not (anew or empty):
+                self._signature = signature
+                self._refuse_another_embedder(known)
+            if known != signature:
+                connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
             if anew:
                 connection.execute(_SQL["drop_vectors"])
                 connection.execute(_SQL["forget_old_vectors"])
-                _new_generation(connection)
-        self._index.catch_up()
+                generation = connection.execute(_SQL["state"]).fetchone()[2]
+                connection.execute(_SQL["set_meta"], {"name": "generation", "value": str(int(generation) + 1)})
+        self._signature = signature
+        self._follow_up()
 
     def stats(self) -> dict[str, Any]:
         with self._file.reading() as connection:
             live, total, vectors, changesets, retrievals, pending = connection.execute(_SQL["stats"]).fetchone()
-            signature = connection.execute(_SQL["get_meta"], {"name": "signature"}).fetchone()
+            signature = _read_signature(connection)
             groups = {
                 f"by_{column}": dict(connection.execute(_SQL["stats_by"].format(column=column)).fetchall())
                 for column in ("category", "kind", "source", "visibility")
@@ -271,7 +319,7 @@ class SqliteStore:
             "changesets": changesets,
             "retrievals": retrievals,
             "inbox_pending": pending,
-            "embedder": signature[0] if signature else None,
+            "embedder": signature or None,
             "bytes": self._file.size(),
             **groups,
         }
@@ -282,12 +330,17 @@ class SqliteStore:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What is held in memory of the file, as of one changeset. Without a vector in the store there is no index."""
+    """What is held in memory of the file, as of one state of it. Without a vector in the store there is no index."""
 
     changeset: int
-    generation: str
+    embedded: int  # the last memory that got its vector later
+    generation: str  # moves when all vectors are made anew
+    signature: str
     vectors: Vectors | None
     lengths: Lengths
+
+    def is_level_with(self, state: Sequence[Any]) -> bool:
+        return (self.changeset, self.embedded, self.generation, self.signature) == tuple(state)
 
 
 class _Index:
@@ -301,32 +354,44 @@ class _Index:
     def current(self) -> _Held:
         """What is held, level with the newest commit of any process."""
         with self._file.reading() as connection:
-            changeset, generation = connection.execute(_SQL["state"]).fetchone()
+            state = connection.execute(_SQL["state"]).fetchone()
         held = self._held
-        if held is None or (held.changeset, held.generation) != (changeset, generation):
-            held = self.catch_up()
-        return held
+        return held if held and held.is_level_with(state) else self.catch_up()
 
     def catch_up(self) -> _Held:
         """Read what has changed since the last time; everything, the first time."""
         with self._lock, self._file.reading() as connection:
             connection.execute("BEGIN")  # the state and what belongs to it, of one moment
             try:
-                changeset, generation = connection.execute(_SQL["state"]).fetchone()
-                self._held = self._level(connection, changeset, generation)
+                state = connection.execute(_SQL["state"]).fetchone()
+                if self._held is None or not self._held.is_level_with(state):
+                    self._held = self._level(connection, *state)
             finally:
                 connection.execute("COMMIT")
             return self._held
 
-    def _level(self, connection: sqlite3.Connection, changeset: int, generation: str) -> _Held:
+    def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> _Held:
+        generation, signature = about
         held = self._held
         if held is None or held.generation != generation:
-            return _Held(changeset, generation, _loaded(connection), Lengths.read(connection))
-        rows = connection.execute(_SQL["changed_vectors"], (held.changeset,)).fetchall()
-        if not rows:
-            return replace(held, changeset=changeset)
-        lengths = held.lengths.with_changes(connection, [row[0] for row in rows])
-        return _Held(changeset, generation, _followed(held.vectors, rows), lengths)
+            read = _loaded(connection), Lengths.read(connection)
+            return _Held(changeset, embedded, generation, signature, *read)
+        rows = connection.execute(_SQL["changed_vectors"], (held.changeset, held.embedded)).fetchall()
+        lengths = held.lengths.with_changes(connection, [row[0] for row in rows]) if rows else held.lengths
+        return _Held(changeset, embedded, generation, signature, _followed(held.vectors, rows), lengths)
+
+
+class _Scopes:
+    """The ids of the scopes that were asked for, as long as nothing changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[Scope, Ids] = {}
+        self._changeset = -1
+
+    def of(self, changeset: int) -> dict[Scope, Ids]:
+        if changeset != self._changeset or len(self._known) > _SCOPES_KEPT:
+            self._known, self._changeset = {}, changeset
+        return self._known
 
 
 def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> Vectors | None:
@@ -391,7 +456,7 @@ class _Tables:
         return int(self._run(_SQL["record"], (*head, before, entry.vector, seen, int(entry.erased))).lastrowid or 0)
 
     def recorded(self, change_id: int) -> Entry | None:
-        row = self._run(_SQL["recorded"], (change_id,)).fetchone()
+        row = self._run(_SQL["recorded"], (change_id,)).fetchone() if _fits(change_id) else None
         return _entry(row) if row else None
 
     def next_recorded(self, entry: Entry) -> Entry | None:
@@ -493,6 +558,5 @@ def _matrix(blobs: Sequence[bytes]) -> Matrix:
     return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
 
 
-def _new_generation(connection: sqlite3.Connection) -> None:
-    row = connection.execute(_SQL["get_meta"], {"name": "vectors"}).fetchone()
-    connection.execute(_SQL["set_meta"], {"name": "vectors", "value": str(int(row[0]) + 1 if row else 1)})
+def _read_signature(connection: sqlite3.Connection) -> str:
+    return str(connection.execute(_SQL["state"]).fetchone()[3])

@@ -7,7 +7,7 @@ from itertools import islice
 
 from cofio.model import Delete, Memory, Scope, same_place
 from cofio.ports import Store
-from cofio.wording import conflict
+from cofio.sameness import apart
 
 _AT_ONCE = 2_000
 
@@ -21,7 +21,7 @@ def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
         missing = {each for low, high, _ in some for each in (low, high)} - memories.keys()
         memories.update((memory.id, memory) for memory in store.get(sorted(missing)))
         for low, high, cosine in some:
-            if low in memories and high in memories and _say_the_same(memories[low], memories[high]):
+            if low in memories and high in memories and same_place(memories[low], memories[high]):
                 same.setdefault(low, {})[high] = cosine
                 same.setdefault(high, {})[low] = cosine
     return _merged(same, memories)
@@ -35,16 +35,14 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -
             continue
         settled.add(best.id)
         for other, cosine in sorted(same[best.id].items()):
-            if other not in settled and not memories[other].pinned:
+            if other in settled or memories[other].pinned:
+                continue
+            if not apart(memories[other].text, best.text, cosine):
                 settled.add(other)
                 decisions.append(
                     Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)
                 )
     return decisions
-
-
-def _say_the_same(one: Memory, other: Memory) -> bool:
-    return same_place(one, other) and not conflict(one.text, other.text)
 
 
 def _worth(memory: Memory) -> tuple[bool, int, float, int, int]:

@@ -1,14 +1,14 @@
 -- Named queries of the embedded store; the server store has the same names in its own dialect.
 -- {where} is a condition over memories made from a Scope; :ids and the like are JSON arrays of ids.
 
--- name: get_meta
-SELECT value FROM meta WHERE name = :name;
-
 -- name: set_meta
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 
 -- name: state
-SELECT coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT value FROM meta WHERE name = 'vectors'), '0');
+SELECT
+    coalesce((SELECT max(id) FROM changesets), 0), coalesce((SELECT max(id) FROM embedded), 0),
+    coalesce((SELECT value FROM meta WHERE name = 'generation'), '0'),
+    coalesce((SELECT value FROM meta WHERE name = 'signature'), '');
 
 -- name: get_memory
 SELECT {columns} FROM memories WHERE id = ?;
@@ -64,6 +64,15 @@ SELECT vector FROM vectors WHERE memory_id = ?;
 -- name: set_vector
 INSERT INTO vectors (memory_id, vector) VALUES (?, ?) ON CONFLICT (memory_id) DO UPDATE SET vector = excluded.vector;
 
+-- name: any_vector
+SELECT EXISTS (SELECT 1 FROM vectors);
+
+-- name: fill_vector
+INSERT INTO vectors (memory_id, vector) SELECT id, :vector FROM memories WHERE id = :id ON CONFLICT (memory_id) DO NOTHING;
+
+-- name: note_embedded
+INSERT INTO embedded (memory_id) VALUES (?);
+
 -- name: drop_vector
 DELETE FROM vectors WHERE memory_id = ?;
 
@@ -81,7 +90,10 @@ SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories
 
 -- name: changed_vectors
 SELECT c.memory_id, v.vector, m.archived_at IS NULL
-FROM (SELECT DISTINCT +memory_id AS memory_id FROM changes WHERE changeset_id > ?) c -- +: by changeset, not by memory
+FROM (
+    SELECT +memory_id AS memory_id FROM changes WHERE changeset_id > ? -- the + makes SQLite go by changeset
+    UNION SELECT memory_id FROM embedded WHERE id > ?
+) c
 LEFT JOIN memories m ON m.id = c.memory_id
 LEFT JOIN vectors v ON v.memory_id = c.memory_id;
 
@@ -132,10 +144,13 @@ SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.
 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.changeset_id = ? ORDER BY c.id;
 
 -- name: changes_of_lineage
-WITH RECURSIVE
-    earlier (id) AS (SELECT ? UNION SELECT m.supersedes FROM memories m JOIN earlier e ON m.id = e.id WHERE m.supersedes IS NOT NULL),
-    lineage (id) AS (SELECT id FROM earlier UNION
-        SELECT m.id FROM memories m JOIN lineage l ON m.supersedes = l.id)
+WITH RECURSIVE lineage (id) AS (
+    SELECT ?
+    UNION SELECT m.supersedes FROM lineage l JOIN memories m ON m.id = l.id WHERE m.supersedes IS NOT NULL
+    UNION SELECT m.superseded_by FROM lineage l JOIN memories m ON m.id = l.id WHERE m.superseded_by IS NOT NULL
+    UNION SELECT m.id FROM lineage l JOIN memories m ON m.supersedes = l.id
+    UNION SELECT m.id FROM lineage l JOIN memories m ON m.superseded_by = l.id
+)
 SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, s.at, s.by, s.why
 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id IN (SELECT id FROM lineage) ORDER BY c.id;
 
@@ -146,7 +161,14 @@ INSERT INTO occurrences (memory_id, change_id, agent, session, at) VALUES (?, ?,
 DELETE FROM occurrences WHERE change_id = ?;
 
 -- name: sightings
-SELECT agent, session, at FROM occurrences WHERE memory_id = ? ORDER BY id;
+WITH RECURSIVE merged (id) AS ( -- what was merged into it, but not what it took the place of: that is another fact
+    SELECT ?
+    UNION SELECT m.id FROM merged h JOIN memories m ON m.superseded_by = h.id
+    WHERE NOT EXISTS (SELECT 1 FROM memories n WHERE n.id = h.id AND n.supersedes = m.id)
+)
+SELECT agent, session, at FROM occurrences WHERE memory_id IN (SELECT id FROM merged)
+UNION ALL SELECT agent, session, created_at FROM memories WHERE id IN (SELECT id FROM merged)
+ORDER BY 3;
 
 -- name: erase_changes
 UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, reason = '', erased = 1 WHERE memory_id = ?;
@@ -162,7 +184,8 @@ UPDATE changes SET before = json_set(before, '$.previous_text', NULL)
 WHERE before IS NOT NULL AND json_extract(before, '$.supersedes') = ?;
 
 -- name: note
-INSERT INTO retrievals (memory_id, query, caller, at) VALUES (?, ?, ?, ?);
+INSERT INTO retrievals (memory_id, query, caller, at)
+SELECT :memory_id, :query, :caller, :at WHERE EXISTS (SELECT 1 FROM memories WHERE id = :memory_id);
 
 -- name: count_retrievals
 UPDATE memories SET retrieval_count = retrieval_count + ?, last_retrieved_at = max(coalesce(last_retrieved_at, ''), ?)

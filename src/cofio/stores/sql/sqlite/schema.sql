@@ -37,7 +37,10 @@ CREATE TABLE memories (
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
-CREATE INDEX memories_by_source ON memories (source);
+CREATE INDEX memories_by_source ON memories (source, archived_at); -- with archived_at: counts without reading rows
+CREATE INDEX memories_by_category ON memories (category, archived_at);
+CREATE INDEX memories_by_supersedes ON memories (supersedes) WHERE supersedes IS NOT NULL;
+CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
 CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
@@ -47,6 +50,12 @@ CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
 CREATE TABLE vectors (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
     vector BLOB NOT NULL
+) STRICT;
+
+-- Memories that got their vector later than their text: no change of content, but other processes must hear of it.
+CREATE TABLE embedded (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    memory_id INTEGER NOT NULL
 ) STRICT;
 
 -- What is searched by words: the text, what was said around it, and whom and what it is about.

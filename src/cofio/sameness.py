@@ -1,0 +1,229 @@
+"""Whether two texts say the same, told from their words. However near their vectors are, that alone proves nothing.
+
+A correction is as near to what it corrects as a paraphrase is: "port 8080" and "port 9090", "tea over coffee" and
+"coffee over tea", "monday" and "tuesday" all have a cosine above 0.9. To take a correction for a repetition loses it;
+to take a repetition for news costs a line. So two texts are one when they use the same words in the same order, but for
+what says nothing ("the", "is", a plural, "repo" for "repository"); or when they are almost identical in meaning and
+nothing in them differs that could be a value.
+
+Part of the words: pure functions over str.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from cofio.wording import words
+
+#: From this cosine on, another choice of ordinary words may say the same.
+SURE = 0.95
+#: Characters. Of a longer text the model may not have read the end.
+LONG = 1_200
+
+
+def apart(new: str, old: str, cosine: float) -> str:
+    """Why a new text does not just repeat an old one; "" when it does."""
+    if gist(new) == gist(old):
+        return ""
+    if max(len(new), len(old)) > LONG:
+        return "texts of this length must be the same word for word"
+    in_other_words = "it says so in other words" if cosine < SURE else ""
+    return conflict(new, old) or in_other_words or _more(new, old)
+
+
+def gist(text: str) -> list[str]:
+    """The words that carry what a text says, in order."""
+    plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
+    plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
+    found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
+    return [_plain(each) for each in found if each not in _SILENT]
+
+
+def conflict(one: str, other: str) -> str:
+    """What in two texts cannot both be meant: a number, a name, a negation, an opposite, an order; "" when nothing."""
+    for what, first, second in (
+        ("number", numbers(one), numbers(other)),
+        ("name", *_names_of_both(one, other)),
+        ("sign or a word of another script", _foreign(one), _foreign(other)),
+    ):
+        if first != second:  # in their order: from 1 to 2 is not from 2 to 1
+            return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
+    if _negated(one) != _negated(other):
+        return "one of them negates"
+    first, second = gist(one), gist(other)
+    if first != second and sorted(first) == sorted(second):
+        return "the same words stand in another order"
+    return _opposite(set(first) - set(second), set(second) - set(first))
+
+
+def numbers(text: str) -> list[str]:
+    """The numbers in it, in order, with their sign and what they count: "-5", "10 second", "two replica"."""
+    tokens = gist(text)
+    found = []
+    for place, token in enumerate(tokens):
+        if token[-1].isdigit() or token in _NUMBER_WORDS or re.fullmatch(r"[-+]?\d[\d.,:]*%", token):
+            counted = tokens[place + 1] if place + 1 < len(tokens) else ""
+            found.append(token if not counted.isalpha() or counted in _BETWEEN else f"{token} {counted}")
+    return found
+
+
+def names(text: str) -> list[str]:
+    """Identifiers and names in it, in order, lower-cased, each once: what has a digit, a dot, a hyphen, an underscore,
+    a slash or inner capitals, or is capitalised inside a sentence."""
+    found: dict[str, None] = {}
+    opening = True
+    for match in re.finditer(r"\S+", text):
+        token = match.group().strip(".,;:!?()[]{}\"'`“”‘’*")
+        capital = token[:1].isupper() and not opening and token not in ("I", "I'm", "I've", "I'd", "I'll")
+        if token and (capital or _is_identifier(token)):
+            found[token.lower()] = None
+        opening = match.group()[-1] in ".!?:"
+    return list(found)
+
+
+# ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _more(new: str, old: str) -> str:
+    first, second = gist(new), gist(old)
+    if len(first) > len(second):
+        return "it says more: " + ", ".join(each for each in first if each not in second)
+    return ""
+
+
+def _plain(token: str) -> str:
+    if token in _CALLED:
+        return _CALLED[token]
+    plural = len(token) > 3 and token.isascii() and token.isalpha() and token[-1] == "s" and token[-2] not in "sui"
+    singular = token[:-1] if plural else token
+    return _CALLED.get(singular, singular)
+
+
+def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
+    """The names of both, where a word that the other text has in small letters counts as a name of that one too."""
+    either = set(names(one)) | set(names(other))
+
+    def held(text: str) -> list[str]:
+        return [word for word in dict.fromkeys([*words(text), *names(text)]) if word in either]
+
+    return held(one), held(other)
+
+
+def _is_identifier(token: str) -> bool:
+    inner = token[1:]
+    return (
+        any(sign in inner[:-1] for sign in "_./\\@#-")
+        or "#" in inner
+        or (any(letter.isdigit() for letter in token) and any(letter.isalpha() for letter in token))
+        or (any(letter.isupper() for letter in inner) and any(letter.isalpha() for letter in inner))
+    )
+
+
+def _foreign(text: str) -> list[str]:
+    """What the model hardly knows and so does not tell apart: symbols, emoji, letters that are not Latin."""
+    return [token for token in gist(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)]
+
+
+def _is_mark(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "PZ"  # punctuation and blanks
+
+
+def _negated(text: str) -> bool:
+    # Which negation it is does not matter, only whether there is one: "never" and "does not" say the same.
+    plain = _SHORT_NOT.sub(" not", text.lower().replace("’", "'").replace("cannot", "can not"))
+    return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
+
+
+def _opposite(only_one: set[str], only_other: set[str]) -> str:
+    for left, right in _OPPOSITES:
+        if (left in only_one and right in only_other) or (right in only_one and left in only_other):
+            return f"{left} and {right} are opposites"
+    for values in _VALUES:
+        if values & only_one and values & only_other:
+            return f"{min(values & only_one)} is not {min(values & only_other)}"
+    for one in only_one:
+        for other in only_other:
+            short, long = sorted((one, other), key=len)
+            if long.endswith(short) and long.removesuffix(short) in _REVERSING:
+                return f"{one} and {other} are opposites"
+    return ""
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TOKEN = re.compile(
+    r"(?<![\w.])[-+]?\d+(?:[.,:]\d+)*%?(?![\w])"  # a number, with its sign
+    r"|[^\W_]+(?:[._'+#/:@-]+[^\W_]+)*(?:\+\+|#)?"  # a word, an identifier, a path
+    r"|[^\w\s.,;:!?()\[\]{}\"'`“”‘’…–—/-]"  # any other sign that is no punctuation
+)
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+_SHORT_NOT = re.compile(r"n't\b")
+
+#: Words that say nothing of their own. "Was", "from", "before", "or" and their like say something.
+_SILENT = frozenset(
+    "a an the is are be been being am do does has have we our us that this it its there also just really very please"
+    " so indeed".split()
+)
+
+#: Other words for the same, each group by its first; never one of a pair that somebody may want to tell apart.
+_CALLED = {
+    other: group.split("/")[0]
+    for group in """
+    repository/repo database/db application/app configuration/config directory/folder/dir documentation/docs/doc
+    environment/env parameter/param authentication/auth kubernetes/k8s postgresql/postgres javascript/js typescript/ts
+    python/py function/func not/never using/use/uses/utilize/utilizes prefer/prefers likes/like
+    """.split()
+    for other in group.split("/")
+}
+
+#: Words that turn a statement into its opposite, in the languages of Latin script that are most written here.
+_NEGATIONS = frozenset(
+    """
+    no not never none nobody nothing nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt wont wouldnt
+    shouldnt couldnt cant stop stops stopped avoid avoids avoided drop dropped drops refuse refuses refused remove
+    removed removes unlike except instead unless hardly barely former formerly previously
+    kein keine keinen keiner nicht nie niemals ohne ne pas jamais aucun aucune sans nunca jamás sin ningún ninguna non
+    mai senza nessun não nenhum sem niet geen nooit zonder inte ingen aldrig utan ikke ej bez
+    """.split()
+)
+
+#: Pairs that are close in every vector space and mean the opposite.
+_OPPOSITES = tuple(
+    pair.split("/")
+    for pair in """
+    always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
+    above/below before/after left/right increase/decrease increased/decreased minimum/maximum min/max first/last
+    add/remove open/closed open/close start/stop public/private sync/async synchronous/asynchronous likes/dislike
+    love/hate with/without up/down more/less inside/outside yes/no accept/reject accepted/rejected required/optional
+    required/forbidden internal/external old/new tab/space read/write input/output client/server horizontal/vertical
+    light/dark upper/lower uppercase/lowercase ascending/descending morning/evening day/night hot/cold fast/slow
+    sit/stand sitting/standing man/woman boy/girl men/women he/she his/her many/few all/none everybody/nobody
+    often/rarely
+    often/seldom usually/rarely sometimes/always good/bad better/worse best/worst high/low long/short early/late
+    success/failure pass/fail passes/fails win/lose buy/sell push/pull import/export encode/decode local/remote
+    """.split()
+)
+
+#: Words of which one is not the other.
+_VALUES = tuple(
+    frozenset(group.split())
+    for group in (
+        "monday tuesday wednesday thursday friday saturday sunday weekday weekend",
+        "january february march april may june july august september october november december",
+        "second minute hour day week month quarter year millisecond ms sec min hr daily weekly monthly yearly hourly",
+        "byte kb mb gb tb kib mib gib tib kilobyte megabyte gigabyte",
+        "black white red green blue yellow orange purple violet pink brown grey gray",
+        "production staging development prod dev test testing ci qa preview",
+        "today yesterday tomorrow",
+        "mother father sister brother son daughter wife husband",
+    )
+)
+
+_NUMBER_WORDS = frozenset(
+    "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred thousand"
+    " million half twice once double triple first third fourth fifth".split()
+)
+#: What may follow a number without being what it counts.
+_BETWEEN = frozenset("and or in on at to from of for with by as per not but when if then than".split())
+_REVERSING = frozenset("un in im ir il dis non non- de anti anti- mis in- un-".split())
