@@ -485,7 +485,10 @@ class Scope:
     @property
     def narrows(self) -> bool:
         """True unless it means all live memories, or simply all."""
-        return self != Scope(include_archived=self.include_archived)
+        return self not in _EVERYTHING
+
+
+_EVERYTHING = (Scope(), Scope(include_archived=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,8 +92,10 @@ def _said_before(fact: Fact, vector: Vector, store: Store, threshold: float) -> 
     for memory in store.get(store.known(fact.text, scope)):
         if same_place(fact, memory):
             return memory, 1.0
-    near = [each for each in store.nearest(vector, CANDIDATES, scope) if each.score >= threshold]
-    cosines = {each.id: each.score for each in near}
+    near = store.nearest(vector, CANDIDATES, Scope())
+    if len(near) == CANDIDATES and near[-1].score >= threshold:  # a crowd elsewhere may hide the one of this place
+        near = store.nearest(vector, CANDIDATES, scope)
+    cosines = {each.id: each.score for each in near if each.score >= threshold}
     for memory in store.get(list(cosines)):
         if same_place(fact, memory) and not apart(fact.text, memory.text, cosines[memory.id]):
             return memory, cosines[memory.id]

@@ -17,19 +17,18 @@ from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory
 from cofio.ports import Store, Vector
 from cofio.wording import telling, words
 
-DEPTH = 100  # candidates that either ranking brings
+DEPTH = 60  # candidates that either ranking brings; 100 find no more that matters, and cost more
+REACH = 40  # places below the k from which a memory can rise by being named
 VECTOR_WEIGHT = 0.55
 NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
 
 
 class _Judged(NamedTuple):
-    """A candidate with both of its shares."""
+    """A candidate with both of its scores, and their weighted sum on one scale from 0 to 1."""
 
     id: int
     similarity: float
-    vector: float
-    keyword: float
     bm25: float
     fused: float
 
@@ -43,20 +42,24 @@ def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     ranked = _ranked(judged, _Named.by(query.text), query, store)[: query.k]
     memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
-    kept = [_hit(each, memories[each.id], bonus) for each, bonus in ranked if each.id in memories]
+    kept = [
+        _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
+    ]
     return _explained(query, kept, near[:depth], matching, store, floor) if query.explain else kept
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
-    """Both rankings on one scale from 0 to 1, and their weighted sum."""
-    cosines = {each.id: each.score for each in near}
-    scores = {each.id: each.score for each in matching.candidates}
+    """Both rankings on one scale, and their weighted sum."""
+    cosines: dict[int, float] = dict(near)
+    scores: dict[int, float] = dict(matching.candidates)
+    by_vector, by_words = weight / (1.0 - floor), 1.0 - weight
     judged = []
-    for each in cosines.keys() | scores.keys():
+    for each in cosines.keys() | scores.keys():  # hundreds in every search: plain arithmetic, no calls
         cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
-        vector = _share(cosine, floor)
-        keyword = bm25 / (bm25 + matching.ideal) if bm25 > 0 else 0.0
-        judged.append(_Judged(each, cosine, vector, keyword, bm25, weight * vector + (1.0 - weight) * keyword))
+        fused = by_vector * (cosine - floor) if cosine > floor else 0.0
+        if bm25 > 0.0:
+            fused += by_words * bm25 / (bm25 + matching.ideal)
+        judged.append(_Judged(each, cosine, bm25, fused if fused < 1.0 else 1.0))
     return judged
 
 
@@ -86,22 +89,23 @@ def merge_hybrid_results(
 def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
     """Those that pass the thresholds, best first, with what each gains by being named in the query."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=lambda each: -each.fused)
-    if len(passing) > query.k:  # the rest could not be among the k, whoever is named
+    if len(passing) > query.k:  # the rest could not be among the k, or is too far down to be looked up
         within_reach = passing[query.k - 1].fused - named.most
-        passing = [each for each in passing if each.fused >= within_reach]
+        passing = [each for each in passing[: 3 * query.k + REACH] if each.fused >= within_reach]
     said = store.said([each.id for each in passing])
     gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
     high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
     return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
 
 
-def _hit(judged: _Judged, memory: Memory, bonus: float) -> Hit:
+def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
+    keyword = judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
     return Hit(
         memory=memory,
         score=min(1.0, judged.fused + bonus),
         similarity=judged.similarity,
-        keyword=judged.keyword,
-        match_type=_match_type(judged.vector, judged.keyword),
+        keyword=keyword,
+        match_type=_match_type(_share(judged.similarity, floor), keyword),
     )
 
 

@@ -150,16 +150,18 @@ class SqliteStore:
         if index is None:
             return []
         ids, cosines = self._nearest_in_scope(held, index, vector, k, scope)
-        found = [Candidate(each, cosine) for each, cosine in zip(ids.tolist(), cosines.tolist(), strict=True)]
+        found = list(map(Candidate._make, zip(ids.tolist(), cosines.tolist(), strict=True)))
         missing = sorted(set(also) - {each.id for each in found})
-        return found + [Candidate(each, cosine) for each, cosine in index.cosines(vector, missing).items()]
+        return found + list(map(Candidate._make, index.cosines(vector, missing).items()))
 
     def _nearest_in_scope(self, held: _Held, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
         archived = scope.include_archived
         if not scope.narrows:
             return index.nearest(vector, k, archived=archived)
+        if scope in self._scopes.of(held.changeset):
+            return index.nearest(vector, k, archived=archived, within=self._ids_of(scope, held))
         # Most scopes keep a good part of what is near: look a little further and keep what is inside. Only when that
-        # does not give k does the whole scope have to be read.
+        # does not give k does the whole scope have to be read; then it is known for the next time.
         wide = 2 * k + 32
         ids, cosines = index.nearest(vector, wide, archived=archived)
         inside = self._inside(ids, scope)
@@ -172,21 +174,21 @@ class SqliteStore:
         with self._file.reading() as connection:
             scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
             ids, best_scores = self._best_in_scope(held, scores, k, scope)
-            if left_out and scope.narrows and len(ids) < k:  # rare in the store is not rare in the scope
+            if left_out and scope.narrows and not len(ids):  # the rarest words of the store may all lie elsewhere
                 scores, ideal, _ = self._postings.scores(connection, words, held.lengths, held.changeset, every=True)
                 ids, best_scores = self._best_in_scope(held, scores, k, scope)
-        found = zip(ids.tolist(), best_scores.tolist(), strict=True)
-        return Matching(tuple(Candidate(each, score) for each, score in found), ideal)
+        return Matching(tuple(map(Candidate._make, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
     def _best_in_scope(self, held: _Held, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
         allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
         if not scope.narrows:
             return best(scores, k, allowed)
         wide = 2 * k + 32
-        ids, found = best(scores, wide, allowed)
-        inside = self._inside(ids, scope)
-        if inside.sum() >= k or len(ids) < wide:
-            return ids[inside][:k], found[inside][:k]
+        if scope not in self._scopes.of(held.changeset):
+            ids, found = best(scores, wide, allowed)
+            inside = self._inside(ids, scope)
+            if inside.sum() >= k or len(ids) < wide:
+                return ids[inside][:k], found[inside][:k]
         within, ids = np.zeros_like(allowed), self._ids_of(scope, held)
         within[ids[ids < len(within)]] = True
         return best(scores, k, allowed & within)

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 GONE, ARCHIVED, LIVE = 0, 1, 2
 
-#: From this many vectors on the index uses heads. Below, a scan of all columns takes about a millisecond anyway.
-LARGE = 16_384
+#: From this many vectors on the index uses heads. Below, a scan of all columns takes a quarter of a millisecond anyway.
+LARGE = 4_096
 #: The numbers of directions tried for the heads, cheapest first. More than half the dimension would save nothing.
 WIDTHS = (64, 96, 128, 160, 192, 256, 384, 512)
 #: The first pass hands on one row in so many, and so many more for each hit that was asked for.
-ONE_IN, PER_HIT = 100, 10
+ONE_IN, PER_HIT = 100, 4
 #: Calibration must find this share of the true neighbours among half the candidates that a search will have.
 RECALL = 0.998
 #: How many queries calibration makes up, of how many neighbours each, against at most how many numbers of the matrix.
