@@ -134,8 +134,12 @@ class StoreFile:
             self._migrate()
 
     def _refuse_strangers(self) -> None:
-        version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
-        empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        self._writer.execute("BEGIN")  # of one moment: another process may be making the store right now
+        try:
+            version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
+            empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
+        finally:
+            self._writer.execute("COMMIT")
         if owner != APPLICATION_ID and not empty:
             raise StoreCorrupt(f"{self.path} is an SQLite file, but not one of cofio's.", "Name another file.")
         if version > _NEWEST:
