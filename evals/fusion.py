@@ -1,6 +1,6 @@
 """How the two rankings are fused, measured: the table that chose the defaults of `cofio.search`.
 
-    python -m evals.fusion FILE [--json OUT]
+    python -m evals.fusion FILE [--leave-out speaker context] [--json OUT]
 
 Every question is asked once of the real store with the real embedder; each row ranks the same candidates in another
 way, from the cosine and the BM25 score that an explained hit carries.
@@ -13,8 +13,10 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from cofio.model import MAX_HITS, Hit
 from evals.conversations import LEFT_OUT, Conversation, read, remembered
@@ -31,6 +33,8 @@ class Asked:
     category: str
     evidence: frozenset[str]
     hits: tuple[Hit, ...]
+    first_ten: tuple[Hit, ...]
+    seconds: float  # that the ten took, the embedding of the question included
 
 
 def main() -> int:
@@ -38,13 +42,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
     parser.add_argument("--json", type=Path, help="write the table here too")
+    parser.add_argument(
+        "--leave-out", nargs="*", default=[], choices=("speaker", "context"), help="forget these fields"
+    )
     options = parser.parse_args()
     if not options.file.exists():
         print(f"There is no {options.file}. evals/conversations.py says what such a file holds.", file=sys.stderr)
         return 2
-    asked = [each for conversation in read(options.file) for each in ask(conversation)]
+    conversations = [without(each, options.leave_out) for each in read(options.file)]
+    asked = [each for conversation in conversations for each in ask(conversation)]
     table = measured(asked)
     show(table, len(asked))
+    ten = mean([recall(_units(each.first_ten), each.evidence, 10) for each in asked])
+    print(
+        f"R@10 when asked for ten hits: {100 * ten:.1f}; {1000 * median(each.seconds for each in asked):.1f} ms (p50)"
+    )
     if options.json:
         options.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     return 0
@@ -52,16 +64,25 @@ def main() -> int:
 
 def ask(conversation: Conversation) -> list[Asked]:
     """Every question with an answer, asked of a store that holds the conversation alone."""
+    found = []
     with remembered(conversation) as keeper:
-        started = time.perf_counter()
-        found = [
-            Asked(each.category, each.evidence, tuple(keeper.search(each.text, k=MAX_HITS, explain=True)))
-            for each in conversation.questions
-            if each.evidence and each.category not in LEFT_OUT
-        ]
-        spent = time.perf_counter() - started
-    print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions, {spent:.1f} s", file=sys.stderr)
+        for each in conversation.questions:
+            if not each.evidence or each.category in LEFT_OUT:
+                continue
+            started = time.perf_counter()
+            ten = tuple(keeper.search(each.text, k=10))
+            spent = time.perf_counter() - started
+            everything = tuple(keeper.search(each.text, k=MAX_HITS, explain=True))
+            found.append(Asked(each.category, each.evidence, everything, ten, spent))
+    print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions", file=sys.stderr)
     return found
+
+
+def without(conversation: Conversation, fields: Sequence[str]) -> Conversation:
+    """The same conversation with these fields of its facts empty."""
+    empty: dict[str, Any] = dict.fromkeys(fields, "")
+    facts = tuple(replace(fact, **empty) for fact in conversation.facts)
+    return replace(conversation, facts=facts)
 
 
 def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
