@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -67,6 +68,8 @@ class Shell:
 
     def start(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+        # A runner in the background ignores Ctrl-C, and its children would inherit that.
+        pipes["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         return subprocess.Popen([sys.executable, "-m", "cofio", *arguments], env=self.env, text=True, **pipes)
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
