@@ -28,6 +28,7 @@ from cofio.model import (
     Hit,
     Memory,
     Novelty,
+    Occurrence,
     Page,
     Query,
     Scope,
@@ -137,6 +138,11 @@ class Client:
         """Every change of a memory and of those it came from or went into, oldest first."""
         told = self._wire.ask("GET", _path("memory", memory_id, "history"))
         return [_change(each) for each in told["changes"]]
+
+    def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
+        """Who said it, where and when: the first time and every time since, those of what was merged into it too."""
+        told = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
+        return [Occurrence(**each) for each in told["sightings"]]
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """The newest changesets."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from msgspec import UNSET
@@ -151,6 +152,10 @@ def delete_all(desk: Desk, given: schemas.DeleteAll, call: Call) -> Plain:
 
 def history(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return {"id": call.id, "changes": [change.as_dict() for change in desk.keeper.history(call.id)]}
+
+
+def sightings(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return {"id": call.id, "sightings": [asdict(each) for each in desk.keeper.sightings(call.id)]}
 
 
 def changes(desk: Desk, given: schemas.Changes, call: Call) -> Plain:  # noqa: ARG001

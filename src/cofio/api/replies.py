@@ -191,6 +191,17 @@ class History(Shape):
     changes: list[Change]
 
 
+class Sighting(Shape):
+    agent: str
+    session: str
+    at: str
+
+
+class Sightings(Shape):
+    id: int
+    sightings: list[Sighting]
+
+
 class Changesets(Shape):
     changesets: list[Changeset]
 

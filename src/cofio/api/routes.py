@@ -67,6 +67,8 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/memory/{id}", answers.delete, schemas.Delete, replies.Gone, "Archive a memory, or erase it."),
     Route("POST", "/memory/{id}/restore", answers.restore, schemas.Reason, replies.Changed,
           "Bring an archived memory back."),
+    Route("GET", "/memory/{id}/sightings", answers.sightings, None, replies.Sightings,
+          "Who said it, where and when: the first time and every time since."),
     Route("GET", "/memory/{id}/history", answers.history, None, replies.History,
           "Every change of a memory and of its lineage, oldest first."),
     Route("GET", "/memories", answers.listing, schemas.Listing, replies.Page, "A page of memories, newest first."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -214,13 +215,16 @@ def show(session: Session, memory_id: int) -> None:
     """Show all that is known about one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
+        seen = memories.sightings(memory_id)
     if session.as_json:
-        output.document(memory.as_dict())
+        output.document({**memory.as_dict(), "sightings": [asdict(each) for each in seen]})
         return
-    told = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
+    told: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
     for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
         if told[name] and output.on_terminal():
             told[name] = f"{told[name]} ({output.ago(told[name])})"
+    for each in seen[1:]:
+        told.setdefault("said again", []).append(" ".join(part for part in (each.at, each.agent, each.session) if part))
     output.facts_about(told.items())
 
 
