@@ -54,6 +54,8 @@ def searched(folder: Path, size: int) -> dict[str, float]:
     took = measure.each(_searches(keeper, asked, effort.rounds))
     figures = measure.p50_p95("search", took) | {"search_samples": len(took)}
     figures |= measure.p50_p95("search_new", took[: len(asked)])  # the first time that a prompt is asked
+    project = material.said(0, 1)[0][0]
+    figures |= measure.p50_p95("search_scoped", measure.each(_searches(keeper, asked, 1, source_prefix=project)))
     figures |= measure.resident()
     keeper.close()
     return {**figures, "recall_at_10": _recall(material, folder, size, 10)}
@@ -88,9 +90,9 @@ def _recall(material: Material, folder: Path, size: int, k: int) -> float:
     return sum(found) / len(found)
 
 
-def _searches(keeper: Keeper, asked: Sequence[str], rounds: int) -> Iterator[Callable[[], object]]:
+def _searches(keeper: Keeper, asked: Sequence[str], rounds: int, **within: str) -> Iterator[Callable[[], object]]:
     for text in itertools.chain.from_iterable(itertools.repeat(asked, rounds)):
-        yield partial(keeper.search, text, k=5)
+        yield partial(keeper.search, text, k=5, **within)
 
 
 def _keeper(folder: Path, size: int, embedder: Table) -> Keeper:

@@ -65,6 +65,8 @@ MEASURES = (
     Measure("  plain with stop list", "search_p95_ms", "ms", "search_stopped_p95_ms"),
     Measure("search p50, new prompt", "search_new_p50_ms", "ms"),
     Measure("search p95, new prompt", "search_new_p95_ms", "ms"),
+    Measure("search p50, in one project", "search_scoped_p50_ms", "ms", "search_stopped_p50_ms"),
+    Measure("search p95, in one project", "search_scoped_p95_ms", "ms", "search_stopped_p95_ms"),
     Measure("recall@10 of vectors", "recall_at_10", ""),
     Measure("add p50, dedup", "add_p50_ms", "ms"),
     Measure("bulk add", "bulk_per_s", "/s"),
@@ -78,7 +80,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What the issue asks of a figure at a size."""
+    """What we ask of a figure at a size."""
 
     says: str
     size: int
