@@ -49,7 +49,7 @@ def main() -> None:
             spent = 1000 * (time.perf_counter() - started)
             say(f"  ? {question}\n    {hit.text}  {DIM}{hit.score:.2f}, {hit.match_type}, {spent:.0f} ms{OFF}")
 
-        heading("Said again, in other words: noticed, not stored twice.")
+        heading("Said again: noticed, not stored twice.")
         again = keeper.add("we use Prisma as ORM", source="demo/shop", session="tuesday")
         say(f"  = {again.action}: {again.memory.text}  {DIM}seen {again.memory.occurrences} times{OFF}")
         other = keeper.add("The billing service listens on port 9090", source="demo/shop")

@@ -114,3 +114,26 @@ def test_every_setting_says_what_it_is_for() -> None:
     for each in settable():
         assert each.metadata["says"].endswith(".")
         assert each.metadata["variables"][0].startswith("COFIO_")
+
+
+def test_a_value_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    write(tmp_path, "api_key", "good")
+    write(tmp_path, "api_key", "with\nnewline \x7f and \t tab")
+    assert Settings.load({"home": tmp_path}, {}).api_key == "with\nnewline \x7f and \t tab"
+    (tmp_path / "config.toml").write_text("port = [\n")
+    with pytest.raises(Misconfigured, match="cannot be read"):
+        write(tmp_path, "host", "localhost")
+    assert (tmp_path / "config.toml").read_text() == "port = [\n"
+    with pytest.raises(Misconfigured, match="cannot be written"):
+        write(tmp_path / "config.toml", "host", "localhost")
+
+
+@pytest.mark.parametrize("around", [{"COFIO_MAX_BODY": "-1"}, {"COFIO_LOG_LEVEL": "loud"}])
+def test_a_setting_that_cannot_work_is_refused(tmp_path: Path, around: dict[str, str]) -> None:
+    with pytest.raises(Misconfigured):
+        Settings.load({"home": tmp_path}, around)
+
+
+def test_a_store_in_memory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="forgets"):
+        assert Settings.load({"home": tmp_path, "store": "sqlite:///:memory:"}, {}).store_path

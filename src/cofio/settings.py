@@ -6,8 +6,10 @@ it is for; the settings page of the docs is made from here.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -87,6 +89,10 @@ class Settings:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
         if not 0 <= self.port <= 65535:
             raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
+        if self.max_body < 1_024:
+            raise Misconfigured(f"max_body is {self.max_body}.", "Give at least 1024 bytes.")
+        if self.log_level.lower() not in ("debug", "info", "warning", "error"):
+            raise Misconfigured(f"log_level is {self.log_level!r}.", "Give debug, info, warning or error.")
         return self
 
     @property
@@ -97,6 +103,8 @@ class Settings:
             return _path(self.store)
         if scheme != "sqlite" or not rest.strip("/"):
             raise Misconfigured(f"The store {self.store!r} is not an SQLite file.", "Give sqlite:///PATH.")
+        if rest.strip("/") == ":memory:":
+            raise Misconfigured("A store in memory forgets everything.", "Give sqlite:///PATH.")
         path = re.sub("^/+", "/", rest)
         return _path(path[1:] if path.startswith("/~") else path)
 
@@ -129,10 +137,17 @@ def write(home: Path, name: str, value: str) -> Path:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
     text = pattern.sub(lambda _: line, text) if pattern.search(text) else _with_line(text, line)
-    home.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)  # keys may stand in it
-    path.write_text(text, encoding="utf-8")
-    _read(path)
+    _parsed(text, path)  # nothing is written that could not be read again
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=home, prefix=".config-")  # for its owner alone: keys may stand in it
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except OSError as error:
+        raise Misconfigured(
+            f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions."
+        ) from error
     return path
 
 
@@ -164,10 +179,18 @@ def _origin_of_home(given: Mapping[str, Any], around: Mapping[str, str]) -> str:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        written = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{path} cannot be read: {error}.", "Mend the file, or move it away.") from error
+    return _parsed(text, path)
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    try:
+        written = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise Misconfigured(f"{path} cannot be read: {error}.", "Mend the file, or move it away.") from error
     known = {each.name for each in settable()} - {"home"}
     if unknown := sorted(written.keys() - known):
@@ -195,8 +218,7 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")  # TOML takes JSON's escapes
 
 
 def _path(value: str | Path) -> Path:

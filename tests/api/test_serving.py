@@ -31,7 +31,9 @@ from tests.api.conftest import Serve, serving
 
 
 class GatedEmbedder(HashEmbedder):
-    """Embeds queries only once the gate is open."""
+    """Embeds queries, and documents too when asked to, only once the gate is open."""
+
+    documents = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,7 +41,7 @@ class GatedEmbedder(HashEmbedder):
         self.waiting = threading.Semaphore(0)
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        if kind == "query":
+        if kind == "query" or self.documents:
             self.waiting.release()
             assert self.gate.wait(60)
         return super().embed(texts, kind)
@@ -90,9 +92,10 @@ def test_health_answers_while_every_worker_is_busy(serve: Serve) -> None:
     embedder = GatedEmbedder()
     service = serve(embedder)
     service.post("/memory/add", {"text": "We deploy on Fridays."})
+    embedder.documents = True
     with ThreadPoolExecutor(WORKERS + 8) as threads:
         try:
-            sent = [threads.submit(service.post, "/search", {"query": "deploy"}) for _ in range(WORKERS + 8)]
+            sent = [threads.submit(service.post, "/memory/is-novel", {"text": "deploy"}) for _ in range(WORKERS + 8)]
             for _ in range(WORKERS):
                 assert embedder.waiting.acquire(timeout=60)
             assert not any(each.done() for each in sent)
@@ -100,6 +103,21 @@ def test_health_answers_while_every_worker_is_busy(serve: Serve) -> None:
                 assert service.get("/health").json["memories"] == 1
             assert service.get("/metrics").status == 200
             assert service.get("/docs").status == 200
+            assert not any(each.done() for each in sent)
+        finally:
+            embedder.gate.set()
+        assert [each.result().status for each in sent] == [200] * (WORKERS + 8)
+
+
+def test_writes_are_not_starved_by_searches(serve: Serve) -> None:
+    embedder = GatedEmbedder()
+    service = serve(embedder)
+    memory_id = service.post("/memory/add", {"text": "We deploy on Fridays."}).json["id"]
+    with ThreadPoolExecutor(WORKERS + 8) as threads:
+        try:
+            sent = [threads.submit(service.post, "/search", {"query": "deploy"}) for _ in range(WORKERS + 8)]
+            assert embedder.waiting.acquire(timeout=60)
+            assert service.patch(f"/memory/{memory_id}", {"pinned": True}).status == 200
             assert not any(each.done() for each in sent)
         finally:
             embedder.gate.set()

@@ -217,17 +217,10 @@ def test_a_memory_is_edited_by_options(filled: Cofio) -> None:
     assert filled.json("history", "1")["changes"][1]["why"] == "moved"
 
 
-def test_without_options_the_text_is_opened_in_the_editor(filled: Cofio, tmp_path: Path) -> None:
-    editor = tmp_path / "editor"
-    editor.write_text('#!/bin/sh\nsed -i.bak "s/Fly.io/Render/" "$1"\n')
-    editor.chmod(0o755)
-    done = filled("edit", "1", env={"EDITOR": str(editor), "VISUAL": ""})
-    assert done.exit_code == 0, done.output
-    assert filled.json("show", "1")["text"] == "We deploy with Render"
-    again = filled("edit", "1", env={"EDITOR": "true", "VISUAL": ""})
-    assert (again.exit_code, "Nothing was changed" in again.stderr) == (0, True)
-    broken = filled("edit", "1", env={"EDITOR": "false", "VISUAL": ""})
-    assert (broken.exit_code, "Traceback" in broken.output) == (1, False)
+def test_without_a_terminal_there_is_no_editor_to_wait_for(filled: Cofio) -> None:
+    done = filled("edit", "1")
+    assert done.exit_code == 2
+    assert "--text" in done.output
 
 
 def test_what_is_forgotten_is_archived_and_can_be_restored(filled: Cofio) -> None:
@@ -493,3 +486,19 @@ def test_the_environment_is_read_by_the_settings_alone() -> None:
         if any(word in path.read_text(encoding="utf-8") for word in ("os.environ", "os.getenv", "environb"))
     }
     assert readers == {"settings.py"}
+
+
+def test_a_store_that_is_not_there_is_not_an_empty_memory(cofio: Cofio, tmp_path: Path) -> None:
+    missing = tmp_path / "typo" / "cofio.db"
+    done = cofio("search", "anything", "--store", str(missing))
+    assert done.exit_code == 1
+    assert "no store" in done.output
+    assert not missing.exists()
+    assert cofio("add", "a first fact", "--store", str(missing)).exit_code == 0
+    assert missing.stat().st_mode & 0o077 == 0
+    assert missing.parent.stat().st_mode & 0o077 == 0
+
+
+def test_history_says_what_happened(filled: Cofio) -> None:
+    filled("forget", "1")
+    assert "1: We deploy with Fly.io" in filled.lines("history")[0]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,7 +50,8 @@ def test_commands_use_the_service_where_one_runs_and_load_nothing_heavy(shell: S
     found = shell.json("search", "hosting platform", "-k", "1")["results"][0]
     assert found["text"] == "We deploy with Fly.io"
     assert shell.json("history", "1")["changes"][0]["by"] == "cli"
-    assert "POST /search" in (shell.home / "service.log").read_text()
+    with urllib.request.urlopen(shell.json("status")["url"] + "/metrics") as metrics:
+        assert 'method="POST",route="/search"' in metrics.read().decode()
     assert _heavy(shell, "search", "hosting", "--json") == set()
     assert _heavy(shell, "search", "hosting") == set()
     refused = shell("reembed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -79,6 +80,24 @@ def test_colours_can_be_turned_off(filled: Cofio, shell: Shell) -> None:
     assert not re.search("\x1b\\[[0-9;]*3[0-9]", on_terminal(shell, "list", env={"NO_COLOR": "1"}))
 
 
+def test_without_options_the_text_is_opened_in_the_editor(shell: Shell, tmp_path: Path) -> None:
+    shell.json("add", "We deploy with Fly.io")
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i.bak "s/Fly.io/Render/" "$1"\n')
+    editor.chmod(0o755)
+    shown = on_terminal(shell, "edit", "1", env={"EDITOR": str(editor), "VISUAL": ""})
+    assert "We deploy with Render" in shown
+    assert shell.json("show", "1")["text"] == "We deploy with Render"
+    assert on_terminal(shell, "edit", "1", env={"EDITOR": "true", "VISUAL": ""}) == ""  # nothing was changed
+
+
+def test_a_long_text_is_cut_in_a_table_and_whole_in_show(filled: Cofio, shell: Shell) -> None:
+    number = filled.json("add", "word " * 1_000 + "end")["results"][0]["id"]
+    assert "…" in on_terminal(shell, "list")
+    assert "end" not in on_terminal(shell, "list")
+    assert "end" in on_terminal(shell, "show", str(number))
+
+
 def test_a_json_document_on_a_terminal_is_a_document(filled: Cofio, shell: Shell) -> None:
     assert on_terminal(shell, "stats", "--json").startswith("{")
 
@@ -86,7 +105,7 @@ def test_a_json_document_on_a_terminal_is_a_document(filled: Cofio, shell: Shell
 def test_a_broken_pipe_is_the_end_and_no_error(home: Path, shell: Shell) -> None:
     Cofio(home).json("add", "-", "--no-dedup", says="".join(f"Fact {number} {'x' * 500}\n" for number in range(900)))
     for arguments in ("list -n 900", "list -n 900 --json"):
-        command = f"{sys.executable} -m cofio {arguments} | head -c 100 > /dev/null"
+        command = f"{shlex.quote(sys.executable)} -m cofio {arguments} | head -c 100 > /dev/null"
         done = subprocess.run(["bash", "-c", command], env=shell.env, capture_output=True, text=True, timeout=60)
         assert (done.stdout, done.stderr) == ("", "")
 

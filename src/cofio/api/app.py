@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -35,7 +36,8 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
     """The service as an ASGI app. Whoever opened the keeper closes it."""
     document = openapi.document(ROUTES)
     desk = Desk(keeper, Census(keeper), Metrics(), Reply(json.encode(document)), docs.page(ROUTES, document))
-    ways = _Ways(desk, guard.Guard(settings), settings.max_body, CapacityLimiter(WORKERS), CapacityLimiter(_QUICK))
+    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), CapacityLimiter(max(2, os.cpu_count() or 2)))
+    ways = _Ways(desk, guard.Guard(settings), settings.max_body, lanes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -50,14 +52,25 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
 
 
 @dataclass(frozen=True, slots=True)
+class _Lanes:
+    """How many answers are made at once, by what they need. Searches would otherwise starve whoever writes."""
+
+    workers: CapacityLimiter
+    quick: CapacityLimiter
+    hungry: CapacityLimiter
+
+    def of(self, route: Route) -> CapacityLimiter:
+        return self.quick if route.quick else self.hungry if route.hungry else self.workers
+
+
+@dataclass(frozen=True, slots=True)
 class _Ways:
     """What every place needs to answer."""
 
     desk: Desk
     guard: guard.Guard
     max_body: int
-    workers: CapacityLimiter
-    quick: CapacityLimiter
+    lanes: _Lanes
 
 
 class Place:
@@ -82,7 +95,7 @@ class Place:
             return self._no_such_method(request.method)
         call = Call(guard.caller(request.headers), auth, _id(request, self.path))
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
-        lane = self._ways.quick if route.quick else self._ways.workers
+        lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
     def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> Response:

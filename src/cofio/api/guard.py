@@ -11,6 +11,7 @@ import re
 from ipaddress import ip_address
 from typing import Literal
 
+from anyio import fail_after
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
@@ -23,6 +24,7 @@ EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - the addresses that mean every
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+?)\.?)(?::[0-9]{1,5})?", re.IGNORECASE)
 _NAME = re.compile(r"[\x20-\x7e]{1,100}")
 _PATIENCE = 8  # times the limit that is read and dropped, so that the sender gets to read the refusal
+_BODY_SECONDS = 30
 
 
 class Guard:
@@ -84,12 +86,17 @@ async def body(request: Request, limit: int) -> bytes:
     if announced > limit and "expect" in request.headers:
         raise _too_large(limit)  # the sender waits for our word before it sends
     kept, size = bytearray(), 0
-    async for part in request.stream():
-        size += len(part)
-        if max(size, announced) <= limit:
-            kept += part
-        elif size > _PATIENCE * limit:
-            break
+    try:
+        with fail_after(_BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if max(size, announced) <= limit:
+                    kept += part
+                elif size > _PATIENCE * limit:
+                    break
+    except TimeoutError as error:
+        hint = "Send it in one go, or in parts."
+        raise InvalidInput(f"The body did not come within {_BODY_SECONDS} seconds.", hint) from error
     if max(size, announced) > limit:
         raise _too_large(limit)
     return bytes(kept)

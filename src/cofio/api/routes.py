@@ -29,6 +29,7 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     keyless: bool = False  # whether it answers one who sent no key
     quick: bool = False  # whether it must answer while every worker is busy
+    hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
     page: bool = False  # whether people visit it with a browser
 
     @property
@@ -48,9 +49,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/docs", answers.page, None, "text/html", "This interface, for people.",
           keyless=True, quick=True, page=True),
     Route("POST", "/search", answers.search, schemas.Search, replies.Found, "The memories that answer, best first.",
-          {"query": "when do we deploy?", "k": 3}),
+          {"query": "when do we deploy?", "k": 3}, hungry=True),
     Route("POST", "/search/batch", answers.search_all, schemas.SearchAll, replies.FoundAll, "Many searches at once.",
-          {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}),
+          {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}, hungry=True),
     Route("POST", "/memory/add", answers.add, schemas.Add, replies.Added,
           "Remember a fact: 201 when it is new, 200 when it was known.", _FACT, (201, 200)),
     Route("POST", "/memory/add-batch", answers.add_all, schemas.AddAll, replies.AddedAll,

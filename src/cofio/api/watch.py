@@ -33,7 +33,7 @@ class Watch:
         seconds = time.perf_counter() - began
         route = getattr(scope.get("endpoint"), "path", "other")
         self._metrics.answered(route, scope["method"], status, seconds)
-        level = logging.DEBUG if route in ("/health", "/metrics") else logging.INFO
+        level = logging.INFO if status >= 400 else logging.DEBUG  # a log of every answer would grow without end
         _log.log(level, "%s %s %d %.1f ms", scope["method"], route, status, seconds * 1000)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> int:

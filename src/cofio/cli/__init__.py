@@ -65,6 +65,11 @@ class Cofio(click.Group):
         except click.UsageError as error:
             _tell_usage("--json" in given, error)
             sys.exit(2)
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # such as a full disk behind what we print
+            _tell("--json" in given, "error", f"That could not be written or read: {error.strerror}.", "")
+            sys.exit(1)
         except click.ClickException as error:  # such as an editor that failed
             _tell("--json" in given, "error", error.format_message(), "")
             sys.exit(1)

@@ -15,6 +15,8 @@ from cofio.model import Change, Changeset, Memory
 _LOOK_BACK = (50, 1_000)  # changesets, when the newest that can be undone is looked for
 _CHANGES_SHOWN = 10
 
+_SUMMARY = 60  # characters of the first memory that a changeset touched
+
 
 @command(
     "history",
@@ -38,7 +40,8 @@ def history(session: Session, memory_id: int | None, changeset: int | None, limi
         elif changeset is not None:
             _tell_changeset(session, memories.changeset(changeset))
         else:
-            _tell_changesets(session, memories.changes(limit=limit))
+            newest = memories.changes(limit=limit)
+            _tell_changesets(session, newest if session.as_json else [memories.changeset(each.id) for each in newest])
 
 
 def _tell_changes(session: Session, memory_id: int, changes: Sequence[Change]) -> None:
@@ -64,11 +67,25 @@ def _tell_changesets(session: Session, changesets: Sequence[Changeset]) -> None:
         WHEN,
         Column("by"),
         Column("why", wraps=True),
+        Column("what", wraps=True),
         Column("", "yellow"),
     )
-    output.table(columns, ((each.id, output.when(each.at), each.by, each.why, _fate(each)) for each in changesets))
+    rows = ((each.id, output.when(each.at), each.by, each.why, _summed_up(each), _fate(each)) for each in changesets)
+    output.table(columns, rows)
     if not changesets:
         output.say("Nothing has happened yet.")
+
+
+def _summed_up(done: Changeset) -> str:
+    """The first memory that it changed, and how many more."""
+    if not done.changes:
+        return ""
+    first = done.changes[0]
+    left = first.after or first.before
+    said = f"{first.memory_id}: {left.text if left else '(erased)'}"
+    short = said if len(said) <= _SUMMARY else said[: _SUMMARY - 1] + "…"
+    others = len({change.memory_id for change in done.changes}) - 1
+    return f"{short} and {others} more" if others else short
 
 
 def _table_of(changes: Sequence[Change]) -> None:

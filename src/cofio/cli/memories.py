@@ -54,7 +54,7 @@ def add(
     read = _facts(texts, jsonl, about)
     total = sum(1 for _ in read())  # every fact is checked before the first is added
     changes: list[Change] = []
-    with session.memories() as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
+    with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
         try:
             for batch in _batches(read()):
                 changes += memories.add_all(batch, dedup=not no_dedup, by=BY, why=why)
@@ -298,6 +298,8 @@ def edit(
 
 def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
     old = memories.get(memory_id).text
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise click.UsageError("Without a terminal there is no editor: give --text, or another option.")
     new = click.edit(old, extension=".txt")
     return {"text": new} if new and new.strip() and new.strip() != old.strip() else {}
 

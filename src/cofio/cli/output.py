@@ -30,6 +30,8 @@ class Column:
     wraps: bool = False
 
 
+_LONGEST = 400  # characters of a text in a table on a terminal
+
 ID = Column("id", "cyan", "right")
 TEXT = Column("memory", wraps=True)
 SOURCE = Column("source", "dim", wraps=True)
@@ -66,8 +68,13 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
             header_style="bold",
         )
     for row in rows:
-        grid.add_row(*(_cell(each) for each in row))
+        grid.add_row(*(_cell(_shortened(each)) for each in row))
     _console().print(grid)
+
+
+def _shortened(value: Any) -> Any:
+    """What a table has room for; `cofio show` gives all of it."""
+    return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST].rstrip() + " …"
 
 
 def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:

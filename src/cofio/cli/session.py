@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 
 from cofio.cli.output import past
-from cofio.errors import InvalidInput
+from cofio.errors import InvalidInput, NotFound
 from cofio.model import CATEGORIES, KINDS, METHODS, VISIBILITIES
 from cofio.settings import Settings
 
@@ -46,8 +46,11 @@ class Session:
     def settings(self) -> Settings:
         return Settings.load(self.flags)
 
-    def memories(self) -> Memories:
-        """The service that was named, else the one that serves this store, else the store itself."""
+    def memories(self, *, new: bool = False) -> Memories:
+        """The service that was named, else the one that serves this store, else the store itself.
+
+        A store that somebody named is made only by what writes a `new` memory: a typing error is not an empty memory.
+        """
         from cofio import daemon
         from cofio.client import Client
 
@@ -56,6 +59,9 @@ class Session:
         url = settings.url or (instance.url if instance else "")
         if url:
             return Client(url, settings.api_key, timeout=_PATIENCE)
+        if not new and settings.origins["store"] != "default" and not settings.store_path.exists():
+            hint = "`cofio add` makes it; --store or COFIO_STORE names another."
+            raise NotFound(f"There is no store at {settings.store_path}.", hint)
         return self.open_keeper(settings)
 
 

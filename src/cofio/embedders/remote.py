@@ -145,7 +145,7 @@ class OpenAIEmbedder(_Remote):
         url = checked_url(url, "OpenAI").rstrip("/")
         host = urlsplit(url).netloc
         if url == OPENAI and not key:
-            raise Misconfigured("OpenAI needs a key.", "Set the embedder's key, or use the embedder `local`.")
+            raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")
         denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
         absent = f"Check the model's name, {model}, and the embedder's url, {url} (mostly it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."

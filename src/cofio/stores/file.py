@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -34,7 +35,8 @@ class StoreFile:
         self._readers: LifoQueue[sqlite3.Connection] = LifoQueue()
         self._closed = False
         with translated(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # memories are for their owner's eyes
             self._writer = self._connect()
             try:
                 self._prepare()
@@ -192,9 +194,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _ours(error, path) from error
     except OSError as error:
-        raise StoreError(
-            f"{path} cannot be opened: {error.strerror}.", "Check the path and its permissions."
-        ) from error
+        raise StoreError(f"{path} cannot be opened: {error.strerror}.", _CHECK) from error
 
 
 def _ours(error: sqlite3.Error, path: Path) -> StoreError:
@@ -205,6 +205,7 @@ def _ours(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
 
 
+_CHECK = "Check the path and its permissions: a store has to be writable, also to be read."
 _UNCHANGED = "Nothing was changed."
 _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
     ("locked", StoreBusy, "{path} is held by another writer.", f"{_UNCHANGED} Try again in a moment."),
@@ -222,6 +223,8 @@ _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
         "{path} is damaged.",
         "Restore a backup; sqlite3's .recover may save what is left.",
     ),
-    ("unable to open", StoreError, "{path} cannot be opened.", "Check the path and its permissions."),
+    ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
+    ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
+    ("unable to open", StoreError, "{path} cannot be opened.", "Check the path, and that this user may write there."),
     ("disk I/O", StoreError, "The disk did not take a write to {path}.", f"{_UNCHANGED} Check the disk."),
 )
