@@ -70,6 +70,9 @@ class Store(Protocol):
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Of each of these memories, who said it and when: its speaker and its `created_at`."""
 
+    def has_speakers(self) -> bool:
+        """Whether any memory has a speaker: where none has, nobody needs to be looked for."""
+
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         """The newest memories of the scope whose id is below `after`, and how many the scope has in all."""
 

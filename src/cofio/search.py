@@ -17,7 +17,7 @@ from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory
 from cofio.ports import Store, Vector
 from cofio.wording import telling, words
 
-DEPTH = 60  # candidates that either ranking brings; 100 find no more that matters, and cost more
+DEPTH = 40  # candidates that either ranking brings; more find nothing more that matters, and cost time
 REACH = 40  # places below the k from which a memory can rise by being named
 VECTOR_WEIGHT = 0.55
 NAMED_SPEAKER = 0.05  # the query names who said it
@@ -88,7 +88,9 @@ def merge_hybrid_results(
 
 def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
     """Those that pass the thresholds, best first, with what each gains by being named in the query."""
-    passing = sorted((each for each in judged if each.similarity >= query.threshold), key=lambda each: -each.fused)
+    passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
+    if not named.months and not store.has_speakers():
+        return [(each, 0.0) for each in passing[: query.k] if each.fused >= query.min_score]
     if len(passing) > query.k:  # the rest could not be among the k, or is too far down to be looked up
         within_reach = passing[query.k - 1].fused - named.most
         passing = [each for each in passing[: 3 * query.k + REACH] if each.fused >= within_reach]
@@ -96,6 +98,10 @@ def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store
     gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
     high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
     return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
+
+
+def _best_first(judged: _Judged) -> tuple[float, int]:
+    return -judged.fused, -judged.id  # of equals the newer
 
 
 def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:

@@ -116,6 +116,9 @@ class MemoryStore:
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}
 
+    def has_speakers(self) -> bool:
+        return any(memory.speaker for memory in self._tables.memories.values())
+
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
         below = [memory for memory in inside if after is None or memory.id < after]

@@ -70,6 +70,7 @@ class StoreContract:
         assert store.nearest(vector("anything"), 5, Scope()) == []
         assert store.matching(["anything"], 5, Scope()).candidates == ()
         assert store.stats()["memories"] == 0
+        assert not store.has_speakers()
 
     def test_what_is_added_comes_back_with_every_field(self, store: Store) -> None:
         fact = Fact(
@@ -412,6 +413,8 @@ class StoreContract:
         add(store, "nothing to see")
         for word in ("ruff", "caroline", "kubernetes", "tooling", "finwatch"):
             assert [c.id for c in store.matching([word], 5, Scope()).candidates] == [memory.id], word
+        assert store.has_speakers()
+        assert store.said([memory.id, 999]) == {memory.id: ("Caroline", memory.created_at)}
         assert store.holding(["ruff", "caroline", "absent"], [memory.id]) == {memory.id: ["ruff", "caroline"]}
 
     @pytest.mark.parametrize(

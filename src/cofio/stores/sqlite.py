@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,10 @@ class SqliteStore:
             rows = connection.execute(_SQL["said"], (_listed(ids),))
             return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
 
+    def has_speakers(self) -> bool:
+        with self._file.reading() as connection:
+            return bool(connection.execute(_SQL["any_speaker"]).fetchone()[0])
+
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         where, values = _where(scope)
         last = after if after is not None else 1 << 62
@@ -150,9 +155,9 @@ class SqliteStore:
         if index is None:
             return []
         ids, cosines = self._nearest_in_scope(held, index, vector, k, scope)
-        found = list(map(Candidate._make, zip(ids.tolist(), cosines.tolist(), strict=True)))
+        found = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
         missing = sorted(set(also) - {each.id for each in found})
-        return found + list(map(Candidate._make, index.cosines(vector, missing).items()))
+        return found + list(starmap(Candidate, index.cosines(vector, missing).items()))
 
     def _nearest_in_scope(self, held: _Held, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
         archived = scope.include_archived
@@ -177,7 +182,7 @@ class SqliteStore:
             if left_out and scope.narrows and not len(ids):  # the rarest words of the store may all lie elsewhere
                 scores, ideal, _ = self._postings.scores(connection, words, held.lengths, held.changeset, every=True)
                 ids, best_scores = self._best_in_scope(held, scores, k, scope)
-        return Matching(tuple(map(Candidate._make, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
+        return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
     def _best_in_scope(self, held: _Held, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
         allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live

@@ -19,6 +19,9 @@ SELECT {columns} FROM memories WHERE id IN (SELECT value FROM json_each(?));
 -- name: said
 SELECT id, speaker, created_at FROM memories WHERE id IN (SELECT value FROM json_each(?));
 
+-- name: any_speaker
+SELECT EXISTS (SELECT 1 FROM memories WHERE speaker <> '');
+
 -- name: newest
 SELECT max(id) FROM memories;
 

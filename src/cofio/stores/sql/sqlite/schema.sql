@@ -42,6 +42,7 @@ CREATE INDEX memories_by_category ON memories (category, archived_at);
 CREATE INDEX memories_by_supersedes ON memories (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
+CREATE INDEX memories_by_speaker ON memories (speaker) WHERE speaker <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
 CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
 CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
