@@ -43,7 +43,7 @@ WIDTHS = (64, 96, 128, 160, 192, 256, 384, 512)
 #: The first pass hands on one row in so many, and so many more for each hit that was asked for.
 ONE_IN, PER_HIT = 100, 4
 #: Calibration must find this share of the true neighbours among half the candidates that a search will have.
-RECALL = 0.998
+RECALL = 0.99
 #: How many queries calibration makes up, of how many neighbours each, against at most how many numbers of the matrix.
 TRIALS, NEIGHBOURS, TRIAL_SIZE = 64, 10, 1 << 24
 #: The directions are taken from so many vectors at most, by so many rounds of subspace iteration.
