@@ -320,12 +320,11 @@ def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
 
 def _one_a_fact(settled: reconcile.Reconciled, changes: Sequence[Change]) -> list[Change]:
     """The change that took each fact in. A decision's sightings follow its first change."""
-    first: list[int] = []
+    offsets: list[int] = []  # by decision: the next of its changes
     place = 0
     for decision in settled.decisions:
-        first.append(place)
+        offsets.append(place)
         place += 1 + (len(decision.again) if isinstance(decision, Add) else 0)
-    offsets = list(first)
     answers = []
     for decision_place in settled.settled_by:
         answers.append(changes[offsets[decision_place]])

@@ -312,12 +312,14 @@ def test_a_file_that_may_not_be_written_is_told_and_changes_nothing(tmp_path: Pa
 def test_a_writer_that_never_ends_makes_others_busy_not_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cofio.stores.file._BUSY_SECONDS", 0.2)
     store = opened(tmp_path / "cofio.db")
+    store.sign("one:64")
     kept = add(store, "kept")
     holder = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreBusy, match="Try again"):
         add(store, "too early")
     assert everything(store) == [kept]  # readers do not wait for writers
+    store.sign("one:64")
     holder.execute("ROLLBACK")
     holder.close()
     assert add(store, "now").id > kept.id

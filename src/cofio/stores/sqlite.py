@@ -295,6 +295,10 @@ class SqliteStore:
         self._follow_up()
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
+        with self._file.reading() as connection:
+            if _read_signature(connection) == signature and not anew:
+                self._signature = signature  # the usual case: whoever only searches waits for no writer
+                return
         with self._file.writing() as connection:
             known = _read_signature(connection)
             empty = not connection.execute(_SQL["any_vector"]).fetchone()[0]
