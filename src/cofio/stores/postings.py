@@ -24,7 +24,7 @@ _SQL = queries("sqlite")
 _K1, _B = 1.2, 0.75  # BM25's usual constants, FTS5's too
 _CONTEXT = np.float32(0.5)  # a word that stands in the context alone weighs half
 _FEW = 5_000  # memories: up to this, every word of a query is searched for
-_POSTINGS = 12_000  # rows that a search may have to look at in a larger store
+POSTINGS = 12_000  # rows that a search may have to look at in a larger store
 _KEPT = 2_000_000  # ids of all the words that are remembered at a time
 _COUNTED = 20_000  # words whose frequency is remembered
 
@@ -97,12 +97,12 @@ class Postings:
         lengths: Lengths,
         changeset: int,
         *,
-        every: bool = False,
+        most: int = POSTINGS,
     ) -> tuple[Scores, float, bool]:
         """The BM25 of each id for any of the words, about what a text would score that held them all, and whether words
-        had to be left out. They are not with `every`, nor in a small store."""
+        had to be left out because more than `most` rows would have to be looked at. In a small store none are."""
         counts = {word: self._frequency(connection, word, lengths.count, changeset) for word in words}
-        chosen = list(counts) if every or lengths.count <= _FEW else _rarest(counts)
+        chosen = list(counts) if lengths.count <= _FEW else _rarest(counts, most)
         scores = np.zeros(len(lengths.words), np.float32)
         for word in chosen:
             ids, weights = self._found(connection, word, changeset)
@@ -155,13 +155,13 @@ def quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-def _rarest(counts: Mapping[str, int]) -> list[str]:
+def _rarest(counts: Mapping[str, int], most: int) -> list[str]:
     """The rarest words, as many as can be looked at; one at least."""
     chosen: list[str] = []
     postings = 0
     for count, word in sorted((count, word) for word, count in counts.items() if count):
         postings += count
-        if chosen and postings > _POSTINGS:
+        if chosen and postings > most:
             break
         chosen.append(word)
     return chosen

@@ -23,7 +23,7 @@ from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, 
 from cofio.ports import Clock, Matrix, Vector
 from cofio.stores.applying import Applying, Entry, as_change
 from cofio.stores.file import StoreFile
-from cofio.stores.postings import Ids, Lengths, Postings, best, quoted
+from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
     check_vectors,
@@ -180,7 +180,9 @@ class SqliteStore:
             scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
             ids, best_scores = self._best_in_scope(held, scores, k, scope)
             if left_out and scope.narrows and not len(ids):  # the rarest words of the store may all lie elsewhere
-                scores, ideal, _ = self._postings.scores(connection, words, held.lengths, held.changeset, every=True)
+                scores, ideal, _ = self._postings.scores(
+                    connection, words, held.lengths, held.changeset, most=5 * POSTINGS
+                )
                 ids, best_scores = self._best_in_scope(held, scores, k, scope)
         return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
 
