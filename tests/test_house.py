@@ -13,22 +13,27 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-WORDS = {"model", "ports", "errors", "version", "wording", "sameness"}
-STEPS = {"search", "reconcile", "retrievals", "upkeep"}
+WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation"}
+STEPS = {"hygiene", "gate", "extract", "search", "reconcile", "retrievals", "upkeep"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
     **dict.fromkeys(STEPS, WORDS),
     "settings": WORDS,
     "stores": WORDS,
-    "embedders": WORDS,
+    "web": WORDS,
+    "embedders": WORDS | {"web"},
+    "llms": WORDS | {"web"},
+    "transcripts": WORDS,
     "testing": WORDS | {"stores"},
-    "keeper": WORDS | STEPS,
-    "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders"},
+    "learning": WORDS | STEPS,
+    "keeper": WORDS | STEPS | {"learning"},
+    "worker": WORDS | {"keeper"},
+    "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders", "llms"},
     "client": WORDS | {"settings"},
-    "api": WORDS | {"keeper", "assemble", "settings", "client", "search"},
-    "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api"},
-    "cli": WORDS | {"keeper", "assemble", "settings", "client", "api", "daemon"},
+    "api": WORDS | {"keeper", "assemble", "settings", "client", "search", "worker"},
+    "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker"},
+    "cli": WORDS | {"keeper", "assemble", "settings", "client", "api", "daemon", "transcripts"},
     "__main__": {"cli"},
     "__init__": WORDS | {"keeper", "assemble", "settings"},
 }

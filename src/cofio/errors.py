@@ -5,12 +5,14 @@
     │   └── TooLarge        the same, because of its size (413)
     ├── NotFound            the caller's: there is no such memory or changeset (404)
     ├── Conflict            the caller's: the store has moved on, or the change cannot be undone (409)
+    ├── TooBusy             the caller's: too much is waiting already, come back later (429)
     ├── Denied              the caller's: not allowed
     │   ├── MissingKey      no key came, and one is needed (401)
     │   ├── WrongKey        a key came, and it is another one (401)
     │   └── Forbidden       the request came by a host name or from a web page that is not ours (403)
     ├── Misconfigured       the owner's: a setting, an extra or a file is missing or wrong (500 in the service)
-    │   └── EmbedderMismatch    the store was embedded by another model
+    │   ├── EmbedderMismatch    the store was embedded by another model
+    │   └── NotConfigured   what was asked for is switched off (501)
     ├── StoreError          the store's: it cannot be read or written (503)
     │   ├── StoreBusy       another process held the write lock for too long
     │   ├── StoreCorrupt    the file is damaged or is not cofio's
@@ -54,6 +56,10 @@ class Conflict(CofioError):
     code = "conflict"
 
 
+class TooBusy(CofioError):
+    code = "too_busy"
+
+
 class Denied(CofioError):
     code = "denied"
 
@@ -76,6 +82,10 @@ class Misconfigured(CofioError):
 
 class EmbedderMismatch(Misconfigured):
     code = "embedder_mismatch"
+
+
+class NotConfigured(Misconfigured):
+    code = "not_configured"
 
 
 class StoreError(CofioError):

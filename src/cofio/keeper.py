@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal
 
-from cofio import reconcile, search
+from cofio import search
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
 from cofio.model import (
     MAX_LABEL,
@@ -47,6 +47,7 @@ from cofio.model import (
     whole,
 )
 from cofio.ports import Clock, Embedder, Matrix, Store, Vector
+from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
 from cofio.upkeep import duplicates
 from cofio.wording import passage
@@ -90,7 +91,7 @@ class Keeper:
             if not dedup:
                 decisions: builtins.list[Decision] = [Add(each) for each in checked]
                 return list(self._store.apply(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
-            settled = reconcile.decide(checked, vectors, self._store, self._dedup_at)
+            settled = known.decide(checked, vectors, self._store, self._dedup_at)
             needed = {place: vectors[fact] for place, fact in enumerate(settled.facts)}
             done = self._store.apply(settled.decisions, needed, by=by, why=why or "add")
         return _one_a_fact(settled, done.changes)
@@ -155,7 +156,7 @@ class Keeper:
         checked, scope = as_fact(fact, {}), as_scope(within)
         at = self._novel_below if threshold is None else share(threshold, "threshold")
         vector = self._embed([passage(checked.text, checked.speaker)])[0]
-        return reconcile.novelty(checked, vector, self._store, scope, at)
+        return known.novelty(checked, vector, self._store, scope, at)
 
     def get(self, memory_id: int) -> Memory:
         """The memory, archived or not."""
@@ -318,7 +319,7 @@ def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     return replace(fact_of(old), **{"text": text, "created_at": "", "context": "", **given})
 
 
-def _one_a_fact(settled: reconcile.Reconciled, changes: Sequence[Change]) -> list[Change]:
+def _one_a_fact(settled: known.Reconciled, changes: Sequence[Change]) -> list[Change]:
     """The change that took each fact in. A decision's sightings follow its first change."""
     offsets: list[int] = []  # by decision: the next of its changes
     place = 0

@@ -1,4 +1,4 @@
-"""What the core asks of the outside: a Store, an Embedder, a Clock. An adapter knows these words, nothing else of ours.
+"""What the core asks of the outside: a Store with its Inbox, an Embedder, an LLM, a Clock. Adapters know these words.
 
 The store finds and keeps; it does not judge. Scores come back raw, thresholds and fusion live above, once.
 """
@@ -6,8 +6,9 @@ The store finds and keeps; it does not judge. Scores come back raw, thresholds a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
 
 if TYPE_CHECKING:
@@ -42,12 +43,108 @@ class Embedder(Protocol):
         """One row a text, in order. Raises Unavailable when the model cannot be reached, Misconfigured when missing."""
 
 
+class Profile(NamedTuple):
+    """What a model can do, as far as it matters here."""
+
+    json_schema: bool  # its replies can be held to a schema
+    reconciles: bool  # it can be trusted with decisions about what is known
+    context: int  # tokens that it reads at once
+
+
+class Completion(NamedTuple):
+    """A model's reply. A truncated one ended because it had no more room, not because it was done."""
+
+    text: str
+    truncated: bool = False
+    usage: Usage = Usage()
+
+
+class Health(NamedTuple):
+    """Whether a provider is there and has the model; if not, what is wrong and what to do."""
+
+    healthy: bool
+    problem: str = ""
+
+    def __bool__(self) -> bool:
+        return self.healthy
+
+
+class LLM(Protocol):
+    """A language model behind a provider."""
+
+    @property
+    def provider_name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def supports_audn(self) -> bool:
+        """Whether it may decide between add, update, delete and noop: `profile.reconciles`."""
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """The model's reply, held to the JSON schema where the provider can.
+
+        Unavailable when none comes (also when the model refuses), Misconfigured when the key or the model is wrong.
+        """
+
+    def health_check(self) -> Health:
+        """Whether the provider answers and has the model. Never raises, and never pays for tokens."""
+
+
+class Inbox(Protocol):
+    """What clients delivered, durable from the moment it is acknowledged until it is settled, and counted for ever."""
+
+    def receive(
+        self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
+    ) -> list[Receipt]:
+        """Keep them all; one receipt an exchange. One whose (client, session, turn) came before is not kept again.
+
+        An exchange without a turn is always new. TooBusy, and nothing kept, when `most` or more are pending. For `hold`
+        seconds `due` does not give them out: whoever delivers wants to do the work.
+        """
+
+    def due(self, limit: int) -> list[Item]:
+        """The pending items whose time has come, oldest first."""
+
+    def settle(self, settlement: Settlement) -> None:
+        """End an item that changed nothing in the store. Conflict when it is settled already."""
+
+    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
+        """Count an attempt that failed, and give the item out again after so many seconds."""
+
+    def park(self, item_id: int, reason: str) -> None:
+        """Put an item aside for a person to look at."""
+
+    def retry(self, item_id: int) -> Item:
+        """Make a parked or rejected item pending again. Conflict for one that is stored, merged or pending."""
+
+    def item(self, item_id: int) -> Item:
+        """The item. NotFound when there is none."""
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
+        """The newest items, of one state if given, whose id is below `after`."""
+
+    def ledger(self) -> Ledger:
+        """Where every capture is."""
+
+    def forget(self, before: str) -> int:
+        """Forget the words, not the count, of items that were settled before this time; of how many."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
     `apply` is the only way in which a memory's content changes. What is derived (vectors, retrieval counts) may be
     written beside it and is not journalled, because it can be made again.
     """
+
+    @property
+    def inbox(self) -> Inbox:
+        """What was delivered and is to be learned from."""
 
     def apply(
         self,
@@ -57,8 +154,11 @@ class Store(Protocol):
         by: str,
         why: str,
         undoes: int | None = None,
+        settles: Settlement | None = None,
     ) -> Changeset:
         """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
+
+        `settles` ends an item of the inbox in that same transaction; Conflict when somebody else has settled it.
 
         `vectors` holds, by the place of a decision, the vector of the text that it brings. An unknown id is NotFound,
         a Revert of something that has changed since is Conflict; either leaves the store as it was.

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from cofio.embedders.remote import LONGEST, MOST_CHARACTERS, MOST_TEXTS, OllamaEmbedder, OpenAIEmbedder
-from cofio.embedders.web import LONGEST_PAUSE, Patience, is_loopback
 from cofio.errors import CofioError, Misconfigured, Unavailable
+from cofio.web import LONGEST_PAUSE, Patience, is_loopback
 
 from .wire import Reply, Wire, refusal, scattered
 

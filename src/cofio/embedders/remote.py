@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cofio.embedders.recent import Recent
-from cofio.embedders.web import USUAL, Patience, Provider, checked_url
 from cofio.errors import Misconfigured, Unavailable
+from cofio.web import USUAL, Patience, Provider, checked_url
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix

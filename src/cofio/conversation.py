@@ -1,0 +1,262 @@
+"""The words of the way in: what was said, what was made of it, and what became of it.
+
+    Exchange ─ gate ─▶ Verdict ─ extract ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
+    Exchange ─ inbox ─▶ Item, until it is settled; the Ledger counts them all
+
+Part of the words, beside `model`: frozen values that check themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal, NamedTuple
+
+from cofio.errors import InvalidInput
+from cofio.model import MAX_LABEL, VISIBILITIES, Decision, Fact, checked_text, moment, plain
+
+Role = Literal["user", "assistant"]
+Way = Literal["skip", "pattern", "model"]
+Task = Literal["learn", "extract"]
+State = Literal["pending", "parked", "stored", "merged", "rejected"]
+
+ROLES: tuple[Role, ...] = ("user", "assistant")
+#: A capture is with us until it is settled: stored, merged or rejected. A parked one waits for a person.
+OPEN: tuple[State, ...] = ("pending", "parked")
+SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
+STATES: tuple[State, ...] = (*OPEN, *SETTLED)
+
+MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest are kept
+
+
+class Message(NamedTuple):
+    """What one side said."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What was said in one turn, clean: without what tools and clients put in, without secrets.
+
+    (client, session, turn) names it: the same turn delivered twice is one exchange.
+    """
+
+    messages: tuple[Message, ...]
+    source: str = ""
+    context: str = "stop"  # which event handed it over; "pre_compact" asks for more thoroughness
+    client: str = ""
+    session: str = ""
+    turn: str = ""
+    agent: str = ""
+    visibility: str = "private"
+    at: str = ""  # when it was said; "" is filled when it is received
+    injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
+
+    def __post_init__(self) -> None:
+        for name in ("source", "context", "client", "session", "turn", "agent"):
+            object.__setattr__(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+        if self.visibility not in VISIBILITIES:
+            raise InvalidInput(f"visibility is {self.visibility!r}.", f"It is one of: {', '.join(VISIBILITIES)}.")
+        if self.at:
+            object.__setattr__(self, "at", moment(self.at))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values; `from_dict` reads them back."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told["messages"] = [{"role": each.role, "text": each.text} for each in self.messages]
+        told["injected"] = list(self.injected)
+        return told
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Exchange:
+        """The exchange that `as_dict` wrote; keys of later versions are passed over."""
+        known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
+        known["messages"] = tuple(Message(each["role"], each["text"]) for each in known.get("messages", ()))
+        known["injected"] = tuple(known.get("injected", ()))
+        return cls(**known)
+
+
+# ── gate and extract ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A fact that was found in what was said, before it is known whose and from where."""
+
+    text: str
+    kind: str = "other"
+    category: str = ""  # "" is filled from the kind
+    confidence: float = 1.0
+    method: str = "pattern"
+    entities: tuple[str, ...] = ()
+    said: str = ""  # the sentence that says it
+    role: str = "user"  # who said it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """What the gate makes of one sentence: which way it goes, and why."""
+
+    text: str
+    role: str
+    way: Way
+    reason: str
+    found: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the gate makes of an exchange: the sentences, and what follows for the whole."""
+
+    sentences: tuple[Sentence, ...]
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Every fact that a pattern found, in the order in which they were said."""
+        return tuple(each for sentence in self.sentences for each in sentence.found)
+
+    @property
+    def way(self) -> Way:
+        """The furthest way that any sentence goes."""
+        ways = {sentence.way for sentence in self.sentences}
+        return "model" if "model" in ways else "pattern" if "pattern" in ways else "skip"
+
+    @property
+    def reason(self) -> str:
+        """Why it goes that way: the reason of its first sentence that does."""
+        return next((each.reason for each in self.sentences if each.way == self.way), "Nothing was said")
+
+
+# ── reconcile ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What is to become of one fact: the decision, or, where there is none, why it is left out."""
+
+    fact: Fact
+    decision: Decision | None = None
+    reason: str = ""
+
+    @property
+    def action(self) -> str:
+        return str(plain(self.decision)["action"]) if self.decision else "rejected"
+
+
+# ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Usage(NamedTuple):
+    """What the model was paid for."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: object) -> Usage:  # type: ignore[override]
+        if not isinstance(other, Usage):
+            return NotImplemented
+        return Usage(*(one + two for one, two in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What became of one exchange: an action a fact, and why the rest was left."""
+
+    actions: tuple[Mapping[str, Any], ...] = ()
+    method: str = "none"  # pattern, llm or none
+    reason: str = ""  # why nothing was learned, or what went wrong on the way
+    missed: int = 0  # sentences that looked like facts and that no pattern read
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    changeset: int | None = None
+    dry_run: bool = False
+
+    def count(self, action: str) -> int:
+        return sum(each["action"] == action for each in self.actions)
+
+    @property
+    def state(self) -> State:
+        """How the capture is settled by this."""
+        if any(self.count(action) for action in ("add", "update", "delete")):
+            return "stored"
+        return "merged" if self.count("noop") else "rejected"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The result as clients read it."""
+        return {
+            "actions": [dict(each) for each in self.actions],
+            "extracted_count": len(self.actions),
+            "stored_count": self.count("add"),
+            "updated_count": self.count("update"),
+            "deleted_count": self.count("delete"),
+            "noop_count": self.count("noop"),
+            "method": self.method,
+            "reason": self.reason,
+            "usage": self.usage._asdict(),
+            "changeset": self.changeset,
+            "dry_run": self.dry_run,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """An exchange in the inbox, and where it stands."""
+
+    id: int
+    task: Task
+    state: State
+    exchange: Exchange | None  # None once its words are forgotten
+    received_at: str
+    due_at: str
+    finished_at: str | None = None
+    attempts: int = 0
+    reason: str = ""
+    changeset: int | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told["exchange"] = self.exchange.as_dict() if self.exchange else None
+        told["result"] = dict(self.result)
+        return told
+
+
+class Receipt(NamedTuple):
+    """What the inbox says to a delivery: which item it is, and whether it is a new one."""
+
+    id: int
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """How an item ends; written in the same transaction as what it changed."""
+
+    item: int
+    state: State
+    reason: str = ""
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """Where every capture is. `captured = stored + merged + rejected + pending` holds at any moment."""
+
+    captured: int
+    stored: int
+    merged: int
+    rejected: int
+    pending: int  # the parked ones too: nothing of them is lost
+    parked: int
+    reasons: Mapping[str, int] = field(default_factory=dict)  # why, of the rejected
+    oldest: str | None = None  # when the longest waiting one came
+
+    @property
+    def balanced(self) -> bool:
+        return self.captured == self.stored + self.merged + self.rejected + self.pending
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "reasons": dict(self.reasons), "balanced": self.balanced}
