@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cofio.keeper import Keeper
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from cofio.web import is_loopback
 
 
 @pytest.fixture
@@ -18,3 +21,38 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         yield keeper
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_leaves_this_machine() -> Iterator[None]:
+    """A test that looks up or calls another machine fails, whatever the code under test makes of errors."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("connect", "connect_ex"):
+            patch.setattr(socket.socket, name, _guarded(getattr(socket.socket, name)))
+        patch.setattr(socket, "getaddrinfo", _guarded_look_up(socket.getaddrinfo))
+        yield
+
+
+def _guarded(connect: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: socket.socket, address: Any) -> Any:
+        if isinstance(address, tuple):  # a path is a socket of this machine
+            _refuse_another_machine(address[0])
+        return connect(self, address)
+
+    return guarded
+
+
+def _guarded_look_up(look_up: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(host: Any, *rest: Any, **named: Any) -> Any:
+        _refuse_another_machine(host)
+        return look_up(host, *rest, **named)
+
+    return guarded
+
+
+def _refuse_another_machine(host: Any) -> None:
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in (None, "", "0.0.0.0", "::") or " " in name:  # any address of this machine; a name that nobody has
+        return
+    if not is_loopback(name):
+        pytest.fail(f"This test calls another machine: {name}.")  # no OSError: nothing may take it for a bad network

@@ -13,7 +13,8 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation"}
+WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
+         "sentences", "salvage", "prompts"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "reconcile", "retrievals", "upkeep"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
@@ -27,7 +28,8 @@ MAY_IMPORT = {
     "transcripts": WORDS,
     "testing": WORDS | {"stores"},
     "learning": WORDS | STEPS,
-    "keeper": WORDS | STEPS | {"learning"},
+    "intake": WORDS | {"learning"},
+    "keeper": WORDS | STEPS | {"learning", "intake"},
     "worker": WORDS | {"keeper"},
     "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders", "llms"},
     "client": WORDS | {"settings"},

@@ -298,3 +298,26 @@ def test_bad_input_gets_a_clear_error_and_changes_nothing(keeper: Keeper, what: 
     assert caught.value.message
     assert list(keeper) == [kept]
     assert len(keeper.changes()) == 1
+
+
+# ── what a team says ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_an_agent_tells_the_team_again_and_again_is_a_pattern(keeper: Keeper) -> None:
+    for _ in range(3):
+        keeper.add("Should add null check", kind="policy", confidence=0.9, agent="agent-1", visibility="team")
+    keeper.add("Prefers early returns", agent="agent-2", visibility="team")
+    [pattern] = keeper.detect_cross_agent_patterns(min_occurrences=2)
+    assert (pattern.memory.text, pattern.occurrences, pattern.agent) == ("Should add null check", 3, "agent-1")
+    assert keeper.detect_cross_agent_patterns(category="policy") == [pattern]
+    assert keeper.detect_cross_agent_patterns(category="decision") == [pattern]
+    assert keeper.detect_cross_agent_patterns(category="technology") == []
+
+
+def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper) -> None:
+    keeper.add("Team uses TypeScript", kind="technology", visibility="team")
+    keeper.add("Team uses pnpm", kind="technology", visibility="team")
+    keeper.add("User prefers tabs", kind="preference")
+    assert [each.text for each in keeper.get_team_facts()] == ["Team uses pnpm", "Team uses TypeScript"]
+    assert [each.text for each in keeper.get_team_facts(limit=1)] == ["Team uses pnpm"]
+    assert keeper.get_team_facts(category="policy") == []

@@ -110,10 +110,15 @@ def test_secrets_are_masked_when_shown(tmp_path: Path) -> None:
     assert loaded.shown("port") == "8900"
 
 
+#: Variables that a machine has for others' sake too; they need no name of ours.
+SHARED = {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_URL"}
+
+
 def test_every_setting_says_what_it_is_for() -> None:
     for each in settable():
         assert each.metadata["says"].endswith(".")
-        assert each.metadata["variables"][0].startswith("COFIO_")
+        names = each.metadata["variables"]
+        assert any(name.startswith("COFIO_") for name in names) or names[0] in SHARED
 
 
 def test_a_value_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -137,3 +142,55 @@ def test_a_setting_that_cannot_work_is_refused(tmp_path: Path, around: dict[str,
 def test_a_store_in_memory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="forgets"):
         assert Settings.load({"home": tmp_path, "store": "sqlite:///:memory:"}, {}).store_path
+
+
+# ── the model that reads what was said ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_model_is_asked_unless_one_is_set(tmp_path: Path) -> None:
+    loaded = Settings.load({"home": tmp_path}, {"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"})
+    assert (loaded.extract_provider, loaded.extract_model, loaded.extract_url, loaded.extract_key) == ("", "", "", "")
+    assert (loaded.extract_timeout, loaded.inbox_limit, loaded.inbox_days) == (60.0, 10_000, 30)
+
+
+@pytest.mark.parametrize("prefix", ["", "COFIO_"])
+def test_the_model_is_set_by_variables_of_either_name(tmp_path: Path, prefix: str) -> None:
+    values = {"PROVIDER": " Ollama ", "MODEL": "llama3:8b", "URL": "http://x:1", "TIMEOUT": "5"}
+    loaded = Settings.load({"home": tmp_path}, {f"{prefix}EXTRACT_{name}": value for name, value in values.items()})
+    assert (loaded.extract_provider, loaded.extract_model) == ("Ollama", "llama3:8b")
+    assert (loaded.extract_url, loaded.extract_timeout) == ("http://x:1", 5.0)
+
+
+def test_the_model_is_set_in_the_file_too(tmp_path: Path) -> None:
+    write(tmp_path, "extract_provider", "anthropic")
+    write(tmp_path, "anthropic_key", "sk-2")
+    loaded = Settings.load({"home": tmp_path}, {})
+    assert (loaded.extract_provider, loaded.extract_key) == ("anthropic", "sk-2")
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "origin"),
+    [
+        ("anthropic", "sk-2", "ANTHROPIC_API_KEY"),
+        ("OpenAI", "sk-1", "OPENAI_API_KEY"),
+        ("ollama", "", "default"),
+        ("martian", "", "default"),
+    ],
+)
+def test_a_provider_is_given_its_own_key(tmp_path: Path, provider: str, key: str, origin: str) -> None:
+    around = {"EXTRACT_PROVIDER": provider, "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
+    loaded = Settings.load({"home": tmp_path}, around)
+    assert (loaded.extract_key, loaded.origins["extract_key"]) == (key, origin)
+    loaded = Settings.load({"home": tmp_path}, {**around, "COFIO_EXTRACT_KEY": "sk-3"})
+    assert (loaded.extract_key, loaded.origins["extract_key"]) == ("sk-3", "COFIO_EXTRACT_KEY")
+
+
+def test_the_keys_of_providers_are_masked(tmp_path: Path) -> None:
+    around = {"EXTRACT_PROVIDER": "openai", "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
+    loaded = Settings.load({"home": tmp_path}, around)
+    assert {loaded.shown(name) for name in ("extract_key", "openai_key", "anthropic_key")} == {"•" * 8}
+
+
+def test_a_provider_that_there_is_none_of_does_not_stop_the_rest(tmp_path: Path) -> None:
+    around = {"EXTRACT_PROVIDER": "martian", "EXTRACT_URL": "http://[::1", "EXTRACT_MODEL": "\x00"}
+    assert Settings.load({"home": tmp_path}, around).extract_provider == "martian"

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from cofio import embedders
+from cofio import embedders, llms
 from cofio.errors import Misconfigured
 from cofio.keeper import Keeper
 from cofio.model import moment
-from cofio.ports import Clock, Embedder, Store
+from cofio.ports import LLM, Clock, Embedder, Store
 from cofio.settings import Settings
 
+_log = logging.getLogger(__name__)
 
-def keeper(settings: Settings, *, embedder: Embedder | None = None, clock: Clock | None = None) -> Keeper:
-    """The keeper that the settings describe; an embedder or a clock may be handed in."""
+
+def keeper(
+    settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None, clock: Clock | None = None
+) -> Keeper:
+    """The keeper that the settings describe; an embedder, a model or a clock may be handed in."""
     time = clock or now
     store = _store(settings, time)
+    model, problem = _llm(settings) if llm is None else (llm, "")
     return Keeper(
         store,
         embedder or _embedder(settings),
         time,
+        llm=model,
+        llm_problem=problem,
+        inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
     )
@@ -57,3 +66,20 @@ def _embedder(settings: Settings) -> Embedder:
         dimension=settings.embedder_dimension or None,
         download=settings.model_download,
     )
+
+
+def _llm(settings: Settings) -> tuple[LLM | None, str]:
+    """The model, or why there is none: whatever is wrong with it, the rest of cofio works."""
+    try:
+        made = llms.make(
+            settings.extract_provider,
+            model=settings.extract_model,
+            key=settings.extract_key,
+            url=settings.extract_url,
+            ollama_url=settings.ollama_url,
+            timeout=settings.extract_timeout,
+        )
+    except Misconfigured as error:
+        _log.warning("extraction is off: %s", error)
+        return None, str(error)
+    return (llms.Resting(made) if made else None), ""

@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from queue import Empty, LifoQueue
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from cofio.conversation import Captured, Item, Learned, Ledger, State
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
 from cofio.model import (
     Change,
@@ -35,6 +36,9 @@ from cofio.model import (
     as_fact,
     as_query,
 )
+
+#: What was said: a text, or messages with their roles.
+Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _QUERIES_AT_ONCE = 100  # the most that /search/batch takes
 
@@ -131,6 +135,53 @@ class Client:
     def health(self) -> dict[str, Any]:
         """Whether the service is well, its version, and what it makes of our key. WrongKey when that is wrong."""
         return dict(self._wire.ask("GET", "/health"))
+
+    # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
+
+    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
+        """Keep what was said, durably, and learn from it later; with `wait`, now."""
+        told = self._wire.ask("POST", "/capture", {"messages": messages, "wait": wait, **_said(about)}, by=by)
+        about_it = {name: told.pop(name) for name in ("id", "new", "state", "reason")}
+        return Captured(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
+
+    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+        """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""
+        if not dry_run:
+            raise InvalidInput("The service learns from what is captured.", "Use capture(..., wait=True).")
+        told = self._wire.ask("POST", "/capture", {"messages": messages, "dry_run": True, **_said(about)}, by=by)
+        return Learned.from_dict(told)
+
+    def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+        """Have the model read all of it. NotConfigured without one."""
+        body = {"messages": messages, "dry_run": dry_run, **_said(about)}
+        return Learned.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
+
+    def submit(self, messages: Messages, **about: Any) -> Captured:
+        """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
+        told = self._wire.ask("POST", "/memory/extract", {"messages": messages, "async": True, **_said(about)})
+        return Captured(told["job"], told["new"], told["state"])
+
+    def extraction(self) -> dict[str, Any]:
+        """Whether a model reads conversations, which, and how it is."""
+        return dict(self._wire.ask("GET", "/extract/status"))
+
+    def ledger(self) -> Ledger:
+        """Where everything is that was ever captured: stored, merged, rejected or pending."""
+        told = self._wire.ask("GET", "/ledger")
+        return Ledger(**{each.name: told[each.name] for each in fields(Ledger)})
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
+        """The newest items of the inbox, of one state if given."""
+        told = self._wire.ask("GET", "/inbox", state=state, limit=limit, after=after)
+        return [Item.from_dict(each) for each in told["items"]]
+
+    def item(self, item_id: int) -> Item:
+        """One item of the inbox."""
+        return Item.from_dict(self._wire.ask("GET", _path("inbox", item_id)))
+
+    def retry(self, item_id: int) -> Item:
+        """Have a parked or rejected item tried again."""
+        return Item.from_dict(self._wire.ask("POST", _path("inbox", item_id, "retry"), {}))
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -424,3 +475,9 @@ def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change])
 
 def _path(*parts: Any) -> str:
     return "/" + "/".join(quote(str(each), safe="") for each in parts)
+
+
+def _said(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an exchange that say something."""
+    told = {name: list(value) if isinstance(value, tuple) else value for name, value in about.items()}
+    return {name: value for name, value in told.items() if value not in ("", None)}

@@ -169,6 +169,7 @@ class Learned:
     method: str = "none"  # pattern, llm or none
     reason: str = ""  # why nothing was learned, or what went wrong on the way
     missed: int = 0  # sentences that looked like facts and that no pattern read
+    sentences: tuple[Sentence, ...] = ()  # what the gate made of each
     usage: Usage = Usage()
     seconds: float = 0.0
     changeset: int | None = None
@@ -185,7 +186,10 @@ class Learned:
         return "merged" if self.count("noop") else "rejected"
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as clients read it."""
+        """The result as clients read it; a dry run shows what the gate made of each sentence too."""
+        gate = [
+            {"text": each.text, "role": each.role, "way": each.way, "reason": each.reason} for each in self.sentences
+        ]
         return {
             "actions": [dict(each) for each in self.actions],
             "extracted_count": len(self.actions),
@@ -195,10 +199,20 @@ class Learned:
             "noop_count": self.count("noop"),
             "method": self.method,
             "reason": self.reason,
+            "missed": self.missed,
             "usage": self.usage._asdict(),
             "changeset": self.changeset,
             "dry_run": self.dry_run,
+            **({"sentences": gate} if self.dry_run else {}),
         }
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Learned:
+        """The result that `as_dict` wrote, but for how long it took."""
+        known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
+        sentences = tuple(Sentence(**each) for each in told.get("sentences", ()))
+        usage = Usage(**told.get("usage", {}))
+        return cls(actions=tuple(told.get("actions", ())), sentences=sentences, usage=usage, **known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,12 +237,28 @@ class Item:
         told["result"] = dict(self.result)
         return told
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Item:
+        """The item that `as_dict` wrote; keys of later versions are passed over."""
+        known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
+        return cls(**{**known, "exchange": Exchange.from_dict(known["exchange"]) if known["exchange"] else None})
+
 
 class Receipt(NamedTuple):
     """What the inbox says to a delivery: which item it is, and whether it is a new one."""
 
     id: int
     new: bool
+
+
+class Captured(NamedTuple):
+    """What was made of a delivery so far: still pending, or settled with a result."""
+
+    id: int
+    new: bool
+    state: State
+    reason: str = ""
+    result: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@
     │   ├── StoreBusy       another process held the write lock for too long
     │   ├── StoreCorrupt    the file is damaged or is not cofio's
     │   └── StoreTooNew     a newer cofio wrote it
+    ├── Unreadable          a model's: it answered, but with nothing that can be used (502)
+    ├── Refused             the model's: it will not answer this, and asking again does not help (502)
     └── Unavailable         a remote party's: a provider or the service did not answer as agreed (502, 503)
 
 Every error says what to do: `hint` is a sentence for the person who meets it. Adapters translate the errors of their
@@ -102,6 +104,14 @@ class StoreCorrupt(StoreError):
 
 class StoreTooNew(StoreError):
     code = "store_too_new"
+
+
+class Unreadable(CofioError):
+    code = "unreadable"
+
+
+class Refused(CofioError):
+    code = "refused"
 
 
 class Unavailable(CofioError):

@@ -1,5 +1,6 @@
 """The façade that reads like the picture. It strings the steps together; what they decide is theirs.
 
+messages ─ hygiene ─▶ exchange ─ inbox ─▶ gate ─ extract ─ reconcile ─▶ decisions ─ apply ─▶ changes
 fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ search ─▶ hits ─ noted as retrievals
 """
 
@@ -11,11 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from cofio import search
-from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
+from cofio import hygiene, search
+from cofio.conversation import STATES, Captured, Item, Learned, Ledger, State
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
+from cofio.intake import Intake
+from cofio.learning import Learner
 from cofio.model import (
+    CATEGORIES,
+    KINDS,
     MAX_LABEL,
     MAX_TEXT,
     Add,
@@ -32,6 +38,7 @@ from cofio.model import (
     Page,
     Purge,
     Query,
+    Repeated,
     Restore,
     Revert,
     Scope,
@@ -43,14 +50,18 @@ from cofio.model import (
     edited,
     fact_of,
     known_fields,
+    moment,
     share,
     whole,
 )
-from cofio.ports import Clock, Embedder, Matrix, Store, Vector
+from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
 from cofio.upkeep import duplicates
 from cofio.wording import passage
+
+#: What was said: a text, or messages with their roles.
+Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
@@ -60,12 +71,24 @@ class Keeper:
     """Remembers facts and finds them again. Safe to use from many threads; close it, or use it in a `with`."""
 
     def __init__(
-        self, store: Store, embedder: Embedder, clock: Clock, *, dedup_at: float = 0.90, novel_below: float = 0.88
+        self,
+        store: Store,
+        embedder: Embedder,
+        clock: Clock,
+        *,
+        llm: LLM | None = None,
+        llm_problem: str = "",
+        dedup_at: float = 0.90,
+        novel_below: float = 0.88,
+        inbox_limit: int = 10_000,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._log = RetrievalLog(store, clock)
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
+        self._learner = Learner(store, self._embed, lambda: embedder.floor, llm, self._deciding)
+        self._llm_problem = llm_problem  # why there is no model, where one was asked for
+        self._intake = Intake(store.inbox, self._learner, inbox_limit)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
         self._signed = False
@@ -133,6 +156,77 @@ class Keeper:
         with self._deciding:
             return self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
 
+    # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def llm(self) -> LLM | None:
+        """The model that reads conversations, where there is one."""
+        return self._learner.llm
+
+    def listen(self, told: Callable[[Learned], None]) -> None:
+        """Have every exchange that is learned from told, with how and how long it took."""
+        self._learner.told = told
+
+    def extraction(self) -> dict[str, Any]:
+        """Whether a model reads conversations, and which; where one was asked for and is not there, why."""
+        if self.llm is None:
+            return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
+        named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        return {"enabled": True, **named}
+
+    def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
+        """Keep what was said, durably, and learn from it later; with `wait`, now.
+
+        `about` takes the fields of Exchange; the same client, session and turn is captured once.
+        """
+        exchange = hygiene.clean(messages, **about)
+        return self._intake.take_in(exchange, "learn", by) if wait else self._intake.receive([exchange])[0]
+
+    def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+        """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
+        return self._learner.learn(hygiene.clean(messages, **about), "learn", by=by, dry_run=dry_run)
+
+    def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
+        """Have the model read all of it. NotConfigured without one."""
+        self._refuse_without_model()
+        return self._learner.learn(hygiene.clean(messages, **about), "extract", by=by, dry_run=dry_run)
+
+    def submit(self, messages: Messages, **about: Any) -> Captured:
+        """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
+        self._refuse_without_model()
+        return self._intake.receive([hygiene.clean(messages, **about)], "extract")[0]
+
+    def attempt(self, item: Item, *, by: str = "worker") -> None:
+        """Learn from an item of the inbox; it is settled, postponed or parked by the end."""
+        self._intake.attempt(item, by)
+
+    def due(self, limit: int = 32) -> builtins.list[Item]:
+        """The items that wait to be learned from, oldest first."""
+        return self._store.inbox.due(limit)
+
+    def ledger(self) -> Ledger:
+        """Where everything is that was ever captured: stored, merged, rejected or pending."""
+        return self._store.inbox.ledger()
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
+        """The newest items of the inbox, of one state if given."""
+        if state is not None and state not in STATES:
+            raise InvalidInput(f"state is {state!r}.", f"It is one of: {', '.join(STATES)}.")
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        return self._store.inbox.items(state, limit=limit, after=after if after is None else whole(after, "after"))
+
+    def item(self, item_id: int) -> Item:
+        """One item of the inbox."""
+        return self._store.inbox.item(whole(item_id, "id"))
+
+    def retry(self, item_id: int) -> Item:
+        """Have a parked or rejected item tried again."""
+        return self._store.inbox.retry(whole(item_id, "id"))
+
+    def forget_captures(self, before: str) -> int:
+        """Forget the words of what was settled before this time; the ledger still counts it."""
+        return self._store.inbox.forget(moment(before))
+
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
@@ -186,6 +280,21 @@ class Keeper:
         """Counts of memories, changes and retrievals, and the size on disk."""
         self._log.flush_or_tell()
         return self._store.stats()
+
+    def detect_cross_agent_patterns(
+        self, *, min_occurrences: int = 2, limit: int = 20, category: str = ""
+    ) -> builtins.list[Repeated]:
+        """What agents have told the team again and again, most often first; of a category or a kind, if given."""
+        whole(min_occurrences, "min_occurrences", least=1)
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        found = self._store.repeated(min_occurrences, limit, _of_the_team(category))
+        memories = {memory.id: memory for memory in self._store.get([each[1] for each in found])}
+        return [Repeated(agent, memories[each], times) for agent, each, times in found if each in memories]
+
+    def get_team_facts(self, *, limit: int = 50, category: str = "") -> builtins.list[Memory]:
+        """What the team knows, newest first; of a category or a kind, if given."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        return self._store.page(_of_the_team(category), limit=limit)[0]
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -287,6 +396,11 @@ class Keeper:
             yield from memories
             after = memories[-1].id
 
+    def _refuse_without_model(self) -> None:
+        if self.llm is None:
+            hint = "Set EXTRACT_PROVIDER to anthropic, openai or ollama; `capture` learns without a model too."
+            raise NotConfigured("Extraction by a model is not configured.", self._llm_problem or hint)
+
     def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
         vectors = self._embedder.embed(texts, kind)
         if not self._signed:
@@ -308,6 +422,12 @@ class Keeper:
 def _check_who(by: str, why: str) -> None:
     checked_text(by, "by", MAX_LABEL)
     checked_text(why, "why", MAX_TEXT)
+
+
+def _of_the_team(category: str) -> Scope:
+    """What is visible to the team. Some call a kind of fact its category."""
+    narrowed = {"kind" if category in KINDS and category not in CATEGORIES else "category": category}
+    return Scope(visibility=("team",), **narrowed)
 
 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:

@@ -263,6 +263,14 @@ class Occurrence:
     at: str = ""
 
 
+class Repeated(NamedTuple):
+    """Something that one agent has said more than once."""
+
+    agent: str
+    memory: Memory
+    occurrences: int
+
+
 # ── decisions: what is to be done ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -22,6 +22,8 @@ else:  # the words load nothing outside the standard library
 
 #: The time now, as UTC ISO 8601 text.
 Clock: TypeAlias = Callable[[], str]
+#: How an item of the inbox ends, told from what was done for it.
+Settles: TypeAlias = Callable[[Changeset], Settlement]
 
 
 class Embedder(Protocol):
@@ -88,7 +90,8 @@ class LLM(Protocol):
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """The model's reply, held to the JSON schema where the provider can.
 
-        Unavailable when none comes (also when the model refuses), Misconfigured when the key or the model is wrong.
+        Unavailable when none comes, Refused when the model will not, TooLarge when it cannot read so much at once,
+        Misconfigured when the key or the model is wrong.
         """
 
     def health_check(self) -> Health:
@@ -154,11 +157,12 @@ class Store(Protocol):
         by: str,
         why: str,
         undoes: int | None = None,
-        settles: Settlement | None = None,
+        settles: Settles | None = None,
     ) -> Changeset:
         """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
 
-        `settles` ends an item of the inbox in that same transaction; Conflict when somebody else has settled it.
+        `settles` says, given what was done, how an item of the inbox ends by it: written in that same transaction;
+        Conflict when somebody else has settled it.
 
         `vectors` holds, by the place of a decision, the vector of the text that it brings. An unknown id is NotFound,
         a Revert of something that has changed since is Conflict; either leaves the store as it was.
@@ -199,6 +203,12 @@ class Store(Protocol):
 
     def sightings(self, memory_id: int) -> list[Occurrence]:
         """Every time that the memory, or one that was merged into it, was said: the first time and the others."""
+
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        """Who said which memory of the scope how often, at least so many times: agent, id, count; most often first.
+
+        Memories with the same text count as one. What no agent is named for is left out.
+        """
 
     def changeset(self, changeset_id: int) -> Changeset:
         """What that transaction did. NotFound when there was none."""

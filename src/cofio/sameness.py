@@ -37,7 +37,16 @@ def gist(text: str) -> list[str]:
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
     found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
-    return [_plain(each) for each in found if each not in _SILENT]
+    return [called(each) for each in found if each not in _SILENT]
+
+
+def called(word: str) -> str:
+    """The name under which a lower-case word goes: in the singular, "repository" for "repo"."""
+    if word in _CALLED:
+        return _CALLED[word]
+    plural = len(word) > 3 and word.isascii() and word.isalpha() and word[-1] == "s" and word[-2] not in "sui"
+    singular = word[:-1] if plural else word
+    return _CALLED.get(singular, singular)
 
 
 def conflict(one: str, other: str) -> str:
@@ -54,7 +63,7 @@ def conflict(one: str, other: str) -> str:
     first, second = gist(one), gist(other)
     if first != second and sorted(first) == sorted(second):
         return "the same words stand in another order"
-    return _opposite(set(first) - set(second), set(second) - set(first))
+    return opposite(set(first) - set(second), set(second) - set(first))
 
 
 def numbers(text: str) -> list[str]:
@@ -92,14 +101,6 @@ def _more(new: str, old: str) -> str:
     return ""
 
 
-def _plain(token: str) -> str:
-    if token in _CALLED:
-        return _CALLED[token]
-    plural = len(token) > 3 and token.isascii() and token.isalpha() and token[-1] == "s" and token[-2] not in "sui"
-    singular = token[:-1] if plural else token
-    return _CALLED.get(singular, singular)
-
-
 def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
     """The names of both, where a word that the other text has in small letters counts as a name of that one too."""
     either = set(names(one)) | set(names(other))
@@ -135,17 +136,17 @@ def _negated(text: str) -> bool:
     return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
 
 
-def _opposite(only_one: set[str], only_other: set[str]) -> str:
-    for left, right in _OPPOSITES:
+def opposite(only_one: set[str], only_other: set[str]) -> str:
+    for left, right in OPPOSITES:
         if (left in only_one and right in only_other) or (right in only_one and left in only_other):
             return f"{left} and {right} are opposites"
-    for values in _VALUES:
+    for values in VALUES:
         if values & only_one and values & only_other:
             return f"{min(values & only_one)} is not {min(values & only_other)}"
     for one in only_one:
         for other in only_other:
             short, long = sorted((one, other), key=len)
-            if long.endswith(short) and long.removesuffix(short) in _REVERSING:
+            if long.endswith(short) and long.removesuffix(short) in REVERSING:
                 return f"{one} and {other} are opposites"
     return ""
 
@@ -189,7 +190,7 @@ _NEGATIONS = frozenset(
 )
 
 #: Pairs that are close in every vector space and mean the opposite.
-_OPPOSITES = tuple(
+OPPOSITES = tuple(
     pair.split("/")
     for pair in """
     always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
@@ -199,14 +200,14 @@ _OPPOSITES = tuple(
     required/forbidden internal/external old/new tab/space read/write input/output client/server horizontal/vertical
     light/dark upper/lower uppercase/lowercase ascending/descending morning/evening day/night hot/cold fast/slow
     sit/stand sitting/standing man/woman boy/girl men/women he/she his/her many/few all/none everybody/nobody
-    often/rarely
-    often/seldom usually/rarely sometimes/always good/bad better/worse best/worst high/low long/short early/late
+    often/rarely often/seldom usually/rarely big/small large/small dry/wet full/empty clean/dirty cheap/expensive few/lot
+    manual/automatic strict/lenient thick/thin simple/complex verbose/terse shallow/deep single/married sometimes/always good/bad better/worse best/worst high/low long/short early/late
     success/failure pass/fail passes/fails win/lose buy/sell push/pull import/export encode/decode local/remote
     """.split()
 )
 
 #: Words of which one is not the other.
-_VALUES = tuple(
+VALUES = tuple(
     frozenset(group.split())
     for group in (
         "monday tuesday wednesday thursday friday saturday sunday weekday weekend",
@@ -226,4 +227,4 @@ _NUMBER_WORDS = frozenset(
 )
 #: What may follow a number without being what it counts.
 _BETWEEN = frozenset("and or in on at to from of for with by as per not but when if then than".split())
-_REVERSING = frozenset("un in im ir il dis non non- de anti anti- mis in- un-".split())
+REVERSING = frozenset("un in im ir il dis non non- de anti anti- mis in- un-".split())

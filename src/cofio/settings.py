@@ -18,6 +18,8 @@ from typing import Any
 
 from cofio.errors import Misconfigured
 
+_OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
+
 
 def _setting(default: Any, variable: str, says: str, *aliases: str, secret: bool = False) -> Any:
     names = (variable, *aliases)
@@ -62,6 +64,29 @@ class Settings:
     novelty_threshold: float = _setting(
         0.88, "COFIO_NOVELTY_THRESHOLD", "The cosine from which a fact may be known already, for is-novel."
     )
+    extract_provider: str = _setting(
+        "", "EXTRACT_PROVIDER", "Whose model reads what was said: anthropic, openai or ollama; none when empty.",
+        "COFIO_EXTRACT_PROVIDER",
+    )  # fmt: skip
+    extract_model: str = _setting(
+        "", "EXTRACT_MODEL", "Which of its models, when it is not the provider's usual one.", "COFIO_EXTRACT_MODEL"
+    )
+    extract_url: str = _setting(
+        "", "EXTRACT_URL", "Another base address for the provider, such as that of an OpenAI-compatible server.",
+        "COFIO_EXTRACT_URL",
+    )  # fmt: skip
+    extract_key: str = _setting(
+        "", "COFIO_EXTRACT_KEY", "The model provider's key. By default anthropic_key, or openai_key for OpenAI itself.",
+        secret=True,
+    )  # fmt: skip
+    anthropic_key: str = _setting("", "ANTHROPIC_API_KEY", "The key for Anthropic's models.", secret=True)
+    openai_key: str = _setting("", "OPENAI_API_KEY", "The key for OpenAI's models.", secret=True)
+    ollama_url: str = _setting("", "OLLAMA_URL", "Where Ollama runs; by default on this machine, at port 11434.")
+    extract_timeout: float = _setting(
+        60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
+    )
+    inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
+    inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
     log_level: str = _setting("info", "COFIO_LOG_LEVEL", "How much the service logs: debug, info, warning or error.")
     origins: Mapping[str, str] = field(default_factory=dict, metadata={})
 
@@ -81,6 +106,8 @@ class Settings:
             values[each.name] = _typed(each.name, found[0], type(each.default)) if found else each.default
             origins[each.name] = found[1] if found else "default"
         values["store"] = values["store"] or f"sqlite://{home / 'cofio.db'}"
+        if (name := _key_for_model(values)) and not values["extract_key"]:
+            values["extract_key"], origins["extract_key"] = values[name], origins[name]
         return cls(**values, origins=origins)._checked()
 
     def _checked(self) -> Settings:
@@ -169,6 +196,14 @@ def _found(
         if around.get(variable):
             return around[variable], variable
     return (written[name], str(home / "config.toml")) if name in written else None
+
+
+def _key_for_model(values: Mapping[str, Any]) -> str:
+    """The setting with the key of the model's provider. OpenAI's is for OpenAI, not for whatever speaks like it."""
+    provider, url = values["extract_provider"].lower(), values["extract_url"]
+    if provider == "openai" and url and not _OPENAI.match(url):
+        return ""
+    return {"anthropic": "anthropic_key", "openai": "openai_key"}.get(provider, "")
 
 
 def _origin_of_home(given: Mapping[str, Any], around: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Fakes for tests, ours and our users': a store in memory, an embedder that hashes, a clock that stands still.
+"""Fakes for tests, ours and our users': a store in memory, an embedder that hashes, a model with a script, a clock.
 
 They pass the same contract suites as the real adapters. None of them is ever a fallback for a real one.
 """
@@ -11,12 +11,14 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import log
 from typing import Any, Literal
 
 import numpy as np
 
+from cofio.conversation import Usage
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
     Candidate,
@@ -32,8 +34,9 @@ from cofio.model import (
     moment,
     same_place,
 )
-from cofio.ports import Clock, Matrix, Vector
+from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores.applying import Applying, Entry, as_change
+from cofio.stores.fake import Captures, FakeInbox
 from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
@@ -77,6 +80,49 @@ class HashEmbedder:
         return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
 
 
+_WELL = Health(True)
+
+
+class ScriptedLLM:
+    """A model that gives the replies of its script in turn and keeps what it was asked in `calls`.
+
+    An exception in the script is raised. A call beyond its end is a mistake of the test, and an AssertionError.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[str | Completion | Exception],
+        *,
+        reconciles: bool = True,
+        provider_name: str = "scripted",
+        model: str = "script",
+        health: Health = _WELL,
+    ) -> None:
+        self.provider_name = provider_name
+        self.model = model
+        self.profile = Profile(json_schema=True, reconciles=reconciles, context=128_000)
+        self.calls: list[tuple[str, str, Mapping[str, Any] | None]] = []
+        self._script = tuple(replies)
+        self._health = health
+
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        self.calls.append((system, user, schema))
+        asked = len(self.calls)
+        if asked > len(self._script):
+            raise AssertionError(f"Call {asked} of a script with {len(self._script)} replies: {user[:200]!r}")
+        reply = self._script[asked - 1]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, Completion) else Completion(reply, usage=Usage(calls=1))
+
+    def health_check(self) -> Health:
+        return self._health
+
+
 class MemoryStore:
     """A Store in dictionaries, for tests: plain, slow and gone when the process is."""
 
@@ -85,6 +131,7 @@ class MemoryStore:
         self._tables = _Tables()
         self._lock = threading.RLock()
         self._closed = False
+        self.inbox = FakeInbox(self._changing, clock)
 
     def apply(
         self,
@@ -94,6 +141,7 @@ class MemoryStore:
         by: str,
         why: str,
         undoes: int | None = None,
+        settles: Settles | None = None,
     ) -> Changeset:
         with self._lock:
             self._refuse_if_closed()
@@ -105,8 +153,18 @@ class MemoryStore:
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             changes = Applying(draft, changeset=number, at=at, by=by, why=why).all(decisions, blobs)
             draft.changesets.append(Changeset(id=number, at=at, by=by, why=why, undoes=undoes))
+            done = replace(draft.changesets[-1], changes=tuple(changes))
+            if settles:
+                draft.captures.settle(settles(done), at, number)
             self._tables = draft
-            return replace(draft.changesets[-1], changes=tuple(changes))
+            return done
+
+    @contextmanager
+    def _changing(self) -> Iterator[Captures]:
+        """What the inbox holds, for whoever has the turn."""
+        with self._lock:
+            self._refuse_if_closed()
+            yield self._tables.captures
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         self._refuse_if_closed()
@@ -196,6 +254,18 @@ class MemoryStore:
         first = [Occurrence(m.agent, m.session, m.created_at) for m in memories.values() if m.id in merged]
         return sorted([*first, *later], key=lambda seen: seen.at)
 
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        said: dict[tuple[str, int], list[int]] = {}
+        for memory in self._inside(scope):
+            agents = [
+                memory.agent,
+                *(seen.agent for each, seen in self._tables.sightings.values() if each == memory.id),
+            ]
+            for agent in filter(None, agents):
+                said.setdefault((agent, fingerprint(memory.text)), []).append(memory.id)
+        found = [(agent, min(ids), len(ids)) for (agent, _), ids in said.items() if len(ids) >= least]
+        return sorted(found, key=lambda each: (-each[2], each[1], each[0]))[:limit]
+
     def changeset(self, changeset_id: int) -> Changeset:
         if not 1 <= changeset_id <= len(self._tables.changesets):
             raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
@@ -243,7 +313,7 @@ class MemoryStore:
             "vectors": len(self._tables.vectors),
             "changesets": len(self._tables.changesets),
             "retrievals": len(self._tables.retrievals),
-            "inbox_pending": 0,
+            "inbox_pending": self._tables.captures.waiting(),
             "embedder": self._tables.signature or None,
             "bytes": 0,
             **groups,
@@ -292,6 +362,7 @@ class _Tables:
         self.changesets: list[Changeset] = []
         self.sightings: dict[int, tuple[int, Occurrence]] = {}
         self.retrievals: list[Retrieval] = []
+        self.captures = Captures()
         self.signature = ""
         self.last_id = 0
 
@@ -346,7 +417,11 @@ class _Tables:
     def unsee(self, change_id: int) -> bool:
         return self.sightings.pop(change_id, None) is not None
 
-    def erase(self, memory_id: int) -> None:
+    def erase(self, memory: Memory) -> None:
+        memory_id = memory.id
+        mine = [entry for entry in self.entries if entry.memory_id == memory_id]
+        self.captures.erase([memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine})
+
         def scrubbed(entry: Entry) -> Entry:
             if entry.memory_id == memory_id:
                 return replace(entry, before=None, vector=None, occurrence=None, reason="", erased=True)

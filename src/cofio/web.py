@@ -19,9 +19,17 @@ from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, Unavailable
 
-TRANSIENT = (429, 500, 502, 503, 504)
+TRANSIENT = (429, 500, 502, 503, 504, 529)  # 529 is Anthropic's word for too busy
 LONGEST_PAUSE = 10.0  # seconds; a provider may ask for more, but somebody is waiting
 LONGEST_QUOTE = 300  # characters of what the provider said
+MOST = 128 << 20  # bytes of an answer; no server may fill our memory
+
+#: An account without money: waiting does not fill it.
+UNPAID = re.compile(
+    r"insufficient[_ ](?:quota|balance|credits|funds)|credit balance is too low|exceeded your current quota"
+    r"|billing_error|billing hard limit|reached your specified .{0,20}usage limit",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,77 +45,126 @@ class Patience:
 USUAL = Patience()
 
 
-class Provider:
-    """One provider's HTTP interface.
+class Rejection(Exception):
+    """A status that is no success and that asking again does not mend.
 
-    `hints` says what to do about a status that is the owner's to mend, `hint` about every other failure.
+    `text` is all that the provider said, without keys; `message` a line of it, as it may be shown.
     """
 
-    def __init__(self, name: str, url: str, key: str, patience: Patience, hint: str, hints: Mapping[int, str]) -> None:
+    def __init__(self, status: int, code: str, text: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.text = text
+        self.message = message
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Whether its code or its words have this."""
+        return bool(pattern.search(f"{self.code} {self.text}"))
+
+
+class Provider:
+    """One provider's HTTP interface. `patience` covers an answer from the first byte sent to the last received.
+
+    `hints` says what to do about a status that is the owner's to mend, `hint` about every other failure. The key goes
+    as a bearer's, or bare under the header that `key_header` names; `headers` go with every request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        key: str,
+        patience: Patience,
+        hint: str,
+        hints: Mapping[int, str],
+        *,
+        key_header: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.url = checked_url(url, name).rstrip("/")
         self._key = _checked_key(key, name)
         self._patience = patience
         self._hint = hint
         self._hints = hints
+        self._headers = {"Accept": "application/json", "User-Agent": "cofio", **(headers or {})}
+        if self._key:
+            self._headers |= {key_header: self._key} if key_header else {"Authorization": f"Bearer {self._key}"}
         self._opener = opener(self.url, _NoRedirect())
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that comes back. Unavailable when none does, Misconfigured for a status that has a hint."""
+        try:
+            return self.ask(path, body)
+        except Rejection as rejection:
+            if rejection.status in self._hints:
+                raise Misconfigured(rejection.message, self._hints[rejection.status]) from rejection
+            raise Unavailable(rejection.message, self._hint) from rejection
+
+    def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that comes back. Unavailable when none does, Rejection for a status that will not pass."""
         payload = json.dumps(body).encode()
         attempt = 1
         while True:
             try:
-                return self._once(path, payload)
+                return self._once(path, payload, self._patience.timeout)
             except _TryAgain as failure:
                 if attempt >= self._patience.attempts:
                     raise Unavailable(failure.message, self._hint) from failure.__cause__
                 self._patience.sleep(self._backoff(attempt) if failure.after is None else failure.after)
             attempt += 1
 
-    def _once(self, path: str, payload: bytes) -> Any:
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "cofio"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self.url + path, payload, headers)  # noqa: S310 (checked_url)
+    def get(self, path: str, timeout: float) -> Any:
+        """What is there, asked for once. Unavailable and Rejection as with `ask`."""
         try:
-            with self._opener.open(request, timeout=self._patience.timeout) as reply:
-                raw = reply.read()
+            return self._once(path, None, timeout)
+        except _TryAgain as failure:
+            raise Unavailable(failure.message, self._hint) from failure.__cause__
+
+    def quoted(self, text: str) -> str:
+        """What the provider said, as it may be shown: one short line, without keys."""
+        return " ".join(self._unkeyed(text).split())[:LONGEST_QUOTE]
+
+    def _once(self, path: str, payload: bytes | None, timeout: float) -> Any:
+        headers = self._headers if payload is None else {"Content-Type": "application/json", **self._headers}
+        request = urllib.request.Request(self.url + path, payload, headers)  # noqa: S310 (checked_url)
+        end = time.monotonic() + timeout
+        try:
+            with self._opener.open(request, timeout=timeout) as reply:
+                raw = _whole(reply, end)
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refusal(error) from error
         except (OSError, http.client.HTTPException) as error:
-            raise self._silence(error) from error
+            raise self._silence(error, timeout) from error
         try:
             return json.loads(raw)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
-        code, said = self._said(error)
-        message = f"{self.name} answered {error.code} {error.reason}" + (f": {said}" if said else ".")
-        if error.code in TRANSIENT and code != "insufficient_quota":  # waiting does not fill an account
-            return _TryAgain(message, _asked_pause(error.headers.get("Retry-After")))
-        if error.code in self._hints:
-            return Misconfigured(message, self._hints[error.code])
-        return Unavailable(message, self._hint)
-
-    def _silence(self, error: OSError | http.client.HTTPException) -> Exception:
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):  # not tried again: the caller has waited long enough
-            return Unavailable(f"{self.name} did not answer within {self._patience.timeout:g} seconds.", self._hint)
-        return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.")
-
-    def _said(self, error: urllib.error.HTTPError) -> tuple[str, str]:
-        """The provider's error code and its message, without anything that looks like a key."""
         raw = b""
         with contextlib.suppress(OSError, http.client.HTTPException):  # the status alone has to do, then
             raw = error.read(65_536)
         code, text = _error_in(raw.decode("utf-8", "replace"))
+        said = self.quoted(text)
+        message = f"{self.name} answered {error.code} {error.reason}" + (f": {said}" if said else ".")
+        rejection = Rejection(error.code, code, self._unkeyed(text), message)
+        if error.code in TRANSIENT and not rejection.says(UNPAID):
+            return _TryAgain(message, _asked_pause(error.headers.get("Retry-After")))
+        return rejection
+
+    def _silence(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):  # not tried again: the caller has waited long enough
+            return Unavailable(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
+        return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.")
+
+    def _unkeyed(self, text: str) -> str:
         if self._key:
             text = text.replace(self._key, "…")
-        text = re.sub(r"\bsk-[\w*.-]+|\bBearer \S+", "…", text)
-        return code, " ".join(text.split())[:LONGEST_QUOTE]
+        return re.sub(r"\bsk-[\w*.-]+|\bBearer \S+", "…", text)
 
     def _backoff(self, attempt: int) -> float:
         jitter = random.uniform(0.5, 1.0)  # noqa: S311 (spreads clients, guards nothing)
@@ -166,14 +223,32 @@ def _checked_key(key: str, name: str) -> str:
     return key.strip()
 
 
+def _whole(reply: http.client.HTTPResponse, end: float) -> bytes:
+    """The body, to its end. A server that sends it in drops runs into the same time-out as one that sends nothing."""
+    parts, size = [], 0
+    while part := reply.read1(1 << 20):
+        parts.append(part)
+        size += len(part)
+        if size > MOST:
+            return b""  # which is no answer that anybody can use
+        if time.monotonic() > end:
+            raise TimeoutError
+    whole = b"".join(parts)
+    if reply.length:  # the connection was cut; `read1` does not say so
+        raise http.client.IncompleteRead(whole, reply.length)
+    return whole
+
+
 def _error_in(body: str) -> tuple[str, str]:
-    """The code and the message of an error's body, in OpenAI's form, Ollama's, or none."""
+    """The code and the message of an error's body, in the form of OpenAI, Anthropic, vLLM, Ollama, or none."""
     try:
-        found = json.loads(body)["error"]
-    except (ValueError, TypeError, KeyError):
+        told = json.loads(body)
+    except (ValueError, RecursionError):
         return "", body
+    found = told.get("error", told) if isinstance(told, dict) else body
     if isinstance(found, dict):
-        return str(found.get("code", "")), str(found.get("message", ""))
+        code = found.get("code") or found.get("type") or ""
+        return str(code), str(found.get("message") or found.get("detail") or body)
     return "", str(found)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from cofio.api.serve import Serving
 from cofio.keeper import Keeper
+from cofio.ports import LLM
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -58,13 +59,16 @@ def afterwards() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 @pytest.fixture
 def serve(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Serve]:
-    """Makes a service of one's own: `serve()`, `serve(api_key="…")`, `serve(embedder=…)`."""
+    """Makes a service of one's own: `serve()`, `serve(api_key="…")`, `serve(embedder=…)`, `serve(llm=…)`."""
     stack = ExitStack()
 
-    def start(embedder: HashEmbedder | None = None, **settings: Any) -> Caller:
+    def start(
+        embedder: HashEmbedder | None = None, llm: LLM | None = None, inbox_limit: int = 10_000, **settings: Any
+    ) -> Caller:
         clock = FixedClock()
         store = SqliteStore(tmp_path / "cofio.db", clock)
-        keeper = stack.enter_context(Keeper(store, embedder or HashEmbedder(), clock))
+        made = Keeper(store, embedder or HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit)
+        keeper = stack.enter_context(made)
         return Caller(stack.enter_context(serving(keeper, **settings)))
 
     yield start

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 
 from cofio.client import Client
-from cofio.errors import Conflict, InvalidInput, NotFound, TooLarge
+from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
 from cofio.keeper import Keeper
 from cofio.model import Delete, Fact, Page, Query
 from cofio.settings import Settings
@@ -287,3 +287,50 @@ def errors_are_of_the_same_kind(memories: Memories) -> Any:
     refused(NotFound, lambda: memories.get(-1))
     assert memories.stats()["memories"] == 1
     return [same, memories.get(1)]
+
+
+# ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def what_was_said_is_captured_and_learned_from(memories: Memories) -> Any:
+    turn = {"client": "test", "session": "s", "turn": "1", "source": "acme/web", "at": "2026-03-01T10:00:00Z"}
+    first = memories.capture("I prefer tabs over spaces. Hi there!", wait=True, by="tester", **turn)
+    again = memories.capture([{"role": "user", "content": "anything"}], wait=True, **turn)
+    nothing = memories.capture("Sounds good!", wait=True)
+    assert (first.state, again.new, nothing.state) == ("stored", False, "rejected")
+    learned = {name: value for name, value in first.result.items() if name != "usage"}
+    return [first[:4], learned, again[:4], nothing[:4], memories.list(limit=5).memories[0].text]
+
+
+@scenario
+def a_dry_run_tells_what_would_be_learned(memories: Memories) -> Any:
+    learned = memories.learn("I prefer tabs over spaces. What is React?", dry_run=True, source="acme/web")
+    return [learned, memories.list().total]
+
+
+@scenario
+def the_ledger_and_its_items_are_told(memories: Memories) -> Any:
+    captured = memories.capture("Sounds good!", wait=True, session="s")
+    ledger = memories.ledger()
+    [item] = memories.items("rejected")
+    assert item.id == captured.id
+    again = memories.retry(item.id)
+    assert (ledger.balanced, again.state) == (True, "pending")
+    return [
+        ledger,
+        item.exchange.messages if item.exchange else None,
+        memories.items("stored"),
+        refused(NotFound, lambda: memories.item(99)),
+        refused(NotFound, lambda: memories.retry(99)),
+        refused(InvalidInput, lambda: memories.capture(5)),  # type: ignore[arg-type]
+    ][1:3]
+
+
+@scenario
+def without_a_model_extraction_is_refused(memories: Memories) -> Any:
+    return [
+        memories.extraction(),
+        refused(NotConfigured, lambda: memories.extract("User: use drizzle")),
+        refused(NotConfigured, lambda: memories.submit("User: use drizzle")),
+    ]

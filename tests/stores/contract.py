@@ -264,6 +264,20 @@ class StoreContract:
         assert new.pinned
         assert [seen.agent for seen in store.sightings(new.id)] == ["c"]
 
+    def test_what_an_agent_says_again_and_again_is_counted_for_that_agent(self, store: Store) -> None:
+        review = add(store, "Should add a null check", agent="agent-1", visibility="team", kind="policy")
+        for agent in ("agent-1", "agent-2", "agent-1", ""):
+            apply(store, Noop(review.id, Occurrence(agent, "s")))
+        for _ in range(2):
+            add(store, "Use early returns", agent="agent-2", visibility="team")
+        add(store, "Only mine", agent="agent-1")
+        team = Scope(visibility=("team",))
+        assert [each[::2] for each in store.repeated(2, 20, team)] == [("agent-1", 3), ("agent-2", 2)]
+        assert store.repeated(2, 20, team)[0][1] == review.id
+        assert store.repeated(2, 1, team) == [("agent-1", review.id, 3)]
+        assert store.repeated(4, 20, team) == []
+        assert store.repeated(2, 20, Scope(visibility=("team",), kind="policy")) == [("agent-1", review.id, 3)]
+
     def test_a_sighting_moves_the_count_and_nothing_else(self, store: Store) -> None:
         memory = add(store, "we use tabs")
         apply(store, Noop(memory.id, Occurrence("agent-2", "s9", "2026-03-01T00:00:00Z")))

@@ -14,6 +14,8 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -60,14 +62,14 @@ def write_until_killed(path: Path, pipe: int, seed: int) -> NoReturn:
                 say(done={number: None, new.id: new.text})
 
 
-def one_kill(path: Path, seed: int, rng: random.Random) -> list[dict[str, Any]]:
-    """What the victim said before it was killed."""
+def killed(victim: Callable[[int], object], rng: random.Random) -> list[dict[str, Any]]:
+    """What a victim said into its pipe before it was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         try:
-            write_until_killed(path, writer, seed)
+            victim(writer)
         finally:
             os._exit(1)  # only a failure comes here
     os.close(writer)
@@ -106,7 +108,7 @@ def main() -> int:
     SqliteStore(path, FixedClock()).close()
     acknowledged, wrong = 0, []
     for number in range(kills):
-        said = one_kill(path, seed * 1_000_000 + number, rng)
+        said = killed(partial(write_until_killed, path, seed=seed * 1_000_000 + number), rng)
         acknowledged += sum("done" in line for line in said)
         store = SqliteStore(path, FixedClock())
         wrong += missing(store, said)

@@ -11,9 +11,10 @@ from cofio.ports import Store
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.contract import StoreContract
+from tests.stores.inbox_contract import InboxContract
 
 
-class TestMemoryStore(StoreContract):
+class TestMemoryStore(StoreContract, InboxContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -21,7 +22,7 @@ class TestMemoryStore(StoreContract):
         store.close()
 
 
-class TestSqliteStore(StoreContract):
+class TestSqliteStore(StoreContract, InboxContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())

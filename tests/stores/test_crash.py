@@ -8,14 +8,17 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cofio.model import Scope
+from cofio.model import Add, Fact, Scope
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock
-from tests.stores.contract import add, everything, vector
+from tests.stores.contract import add, apply, everything, vector
 from tests.stores.crash import missing
+from tests.stores.crash_inbox import Known
+from tests.stores.inbox_contract import said, settling
 from tests.stores.test_sqlite import assert_in_step
 
 KILLS = 200
@@ -31,6 +34,38 @@ def test_nothing_acknowledged_is_lost_in_200_kills(tmp_path: Path) -> None:
     assert result["wrong"] == []
     assert result["kills"] == KILLS
     assert result["acknowledged"] > KILLS  # it did write between the kills
+
+
+@pytest.mark.timeout(600)
+def test_no_capture_is_lost_or_learned_twice_in_60_kills(tmp_path: Path) -> None:
+    seed = str(random.randrange(1 << 20))
+    command = [sys.executable, "-m", "tests.stores.crash_inbox", str(tmp_path / "cofio.db"), "60", seed]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"seed {seed}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
+    result = json.loads(done.stdout)
+    assert result["wrong"] == []
+    assert min(result["kept"], result["settled"]) > 30  # it did deliver and learn between the kills
+    assert result["stored"] > 20
+
+
+def test_the_crash_test_of_captures_notices_what_is_lost_or_learned_twice(tmp_path: Path) -> None:
+    path = tmp_path / "cofio.db"
+    store = SqliteStore(path, FixedClock())
+    numbers = [receipt.id for receipt in store.inbox.receive([said(turn=f"t{place}") for place in range(3)])]
+    apply(store, Add(Fact(text="learned t0")), settles=settling(numbers[0]))
+
+    def wrong(**line: Any) -> list[str]:
+        known = Known()
+        known.hear([line])
+        return known.wrong(path)
+
+    assert wrong(kept={"t0": numbers[0], "t1": numbers[1]}, settled={numbers[0]: "stored"}) == []
+    assert wrong(kept={"t7": 7})
+    assert wrong(kept={"t1": numbers[0]})
+    assert wrong(settled={numbers[1]: "stored"})
+    apply(store, Add(Fact(text="learned t0")))
+    assert wrong()
+    store.close()
 
 
 def test_the_crash_test_itself_notices_what_is_missing(tmp_path: Path) -> None:

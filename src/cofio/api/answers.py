@@ -22,7 +22,7 @@ Plain = dict[str, Any]
 
 def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     told: Plain = {"status": "healthy", "version": __version__, "auth": call.auth}
-    return told if call.auth == "missing" else {**told, "memories": desk.census.count()}
+    return told if call.auth == "missing" else {**told, "memories": desk.census.told()}
 
 
 def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
@@ -31,7 +31,7 @@ def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 
 
 def measured(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return Reply(desk.metrics.written(desk.census.count()), media=metrics.MEDIA)
+    return Reply(desk.metrics.written(desk.census.told(), desk.ledger.told()), media=metrics.MEDIA)
 
 
 def document(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001

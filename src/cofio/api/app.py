@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from msgspec import json
@@ -18,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from cofio.api import docs, guard, openapi, reading
-from cofio.api.desk import Call, Census, Desk
+from cofio.api.desk import Call, Desk, Lately
 from cofio.api.metrics import Metrics
 from cofio.api.refusals import refusal
 from cofio.api.replies import Reply, written
@@ -26,29 +27,50 @@ from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import Watch
 from cofio.errors import InvalidInput, NotFound
 from cofio.keeper import Keeper
+from cofio.ports import Health
 from cofio.settings import Settings
+from cofio.worker import Worker
 
 WORKERS = 32
+#: What an id means, by how the path begins.
+_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job"}
 _QUICK = 8  # kept apart, so that /health answers while every worker is busy
 
 
 def make(keeper: Keeper, settings: Settings) -> Starlette:
     """The service as an ASGI app. Whoever opened the keeper closes it."""
     document = openapi.document(ROUTES)
-    desk = Desk(keeper, Census(keeper), Metrics(), Reply(json.encode(document)), docs.page(ROUTES, document))
+    desk = _desk(keeper, settings, document)
     lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), CapacityLimiter(max(2, os.cpu_count() or 2)))
     ways = _Ways(desk, guard.Guard(settings), settings.max_body, lanes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        desk.worker.start()
         yield
-        desk.census.close()
+        await to_thread.run_sync(desk.worker.stop)
+        desk.close()
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
     app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
     app.router.redirect_slashes = False
     app.router.default = Nowhere("", {}, ways)
     return app
+
+
+def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
+    metrics = Metrics()
+    keeper.listen(metrics.learned)
+    return Desk(
+        keeper,
+        Worker(keeper, days_kept=settings.inbox_days),
+        Lately(keeper.count),
+        Lately(keeper.ledger),
+        Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
+        metrics,
+        Reply(json.encode(document)),
+        docs.page(ROUTES, document),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +163,6 @@ def _id(request: Request, path: str) -> int:
         return 0
     said = str(request.path_params["id"])
     if not re.fullmatch(r"[0-9]{1,18}", said):
-        thing = "changeset" if path.startswith("/changes") else "memory"
+        thing = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
         raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a whole number, as replies give it.")
     return int(said)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import BoundedSemaphore, Lock
+from typing import Generic, TypeVar
 
 from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
 from cofio.api.replies import Reply
+from cofio.conversation import Ledger
 from cofio.errors import StoreBusy
 from cofio.keeper import Keeper
+from cofio.ports import Health
+from cofio.worker import Worker
 
-_PATIENCE = 0.5  # seconds that a count may take before the last one is good enough
+_READERS = 4  # exchanges that the model reads at once while somebody waits for it
+_Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +31,41 @@ class Call:
     id: int = 0
 
 
-class Census:
-    """How many memories there are, told in time even while the store is held up: then it is the last known count."""
+class Lately(Generic[_Told]):
+    """What somebody says who may take long: told in time, if need be as it was the last time.
 
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
+    Within `fresh` seconds nobody is asked again.
+    """
+
+    def __init__(self, ask: Callable[[], _Told], *, patience: float = 0.5, fresh: float = 0.0) -> None:
+        self._ask, self._patience, self._fresh = ask, patience, fresh
         self._lock = Lock()
-        self._thread = ThreadPoolExecutor(1, "cofio-census")
-        self._counting: Future[int] | None = None
-        self._known: int | None = None
+        self._thread = ThreadPoolExecutor(1, "cofio-lately")
+        self._asking: Future[_Told] | None = None
+        self._known: tuple[_Told, float] | None = None  # and when it was so
 
-    def count(self) -> int:
-        with self._lock:  # one count at a time, however many ask
-            if self._counting is None or self._counting.done():
-                self._counting = self._thread.submit(self._count)
-            counting = self._counting
+    def told(self) -> _Told:
+        """The answer, or the last one; StoreBusy when there is neither."""
+        if self._known and time.monotonic() - self._known[1] < self._fresh:
+            return self._known[0]
+        with self._lock:  # one question at a time, however many ask
+            if self._asking is None or self._asking.done():
+                self._asking = self._thread.submit(self._answered)
+            asking = self._asking
         try:
-            return counting.result(_PATIENCE)
+            return asking.result(self._patience)
         except TimeoutError:
             if self._known is None:
-                raise StoreBusy("The store does not answer.", "Try again in a moment.") from None
-            return self._known
+                raise StoreBusy("There is no answer yet.", "Try again in a moment.") from None
+            return self._known[0]
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _count(self) -> int:
-        self._known = self._keeper.count()
-        return self._known
+    def _answered(self) -> _Told:
+        answer = self._ask()
+        self._known = answer, time.monotonic()
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +73,17 @@ class Desk:
     """Everything that an answer may need."""
 
     keeper: Keeper
-    census: Census
+    worker: Worker
+    census: Lately[int]
+    ledger: Lately[Ledger]
+    checkup: Lately[Health]
     metrics: Metrics
     document: Reply
     page: Reply
+    reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
+
+    def close(self) -> None:
+        """Ask nobody any more."""
+        for each in (self.census, self.ledger, self.checkup):
+            each.close()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
+from cofio.conversation import Learned, Ledger
 from cofio.version import __version__
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -31,6 +32,22 @@ class Metrics:
         )
         self._in_flight = Gauge("cofio_http_in_flight", "Requests being answered.", registry=self._registry)
         self._memories = Gauge("cofio_memories", "Live memories in the store.", registry=self._registry)
+        self._learning = Histogram(
+            "cofio_learning_seconds",
+            "How long it took to learn from an exchange, by method: pattern, llm or none.",
+            ("method",),
+            registry=self._registry,
+            buckets=_SECONDS,
+        )
+        self._facts = Counter("cofio_facts", "Facts found, by what was done.", ("action",), registry=self._registry)
+        self._misses = Counter(
+            "cofio_pattern_misses",
+            "Sentences that looked like facts and that no pattern read.",
+            registry=self._registry,
+        )
+        self._calls = Counter("cofio_model_calls", "Questions put to the model.", registry=self._registry)
+        self._tokens = Counter("cofio_model_tokens", "Tokens paid for.", ("direction",), registry=self._registry)
+        self._inbox = Gauge("cofio_inbox", "Captures, by where they stand.", ("state",), registry=self._registry)
         Info("cofio", "The service.", registry=self._registry).info({"version": __version__})
 
     @contextmanager
@@ -44,7 +61,19 @@ class Metrics:
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def written(self, memories: int) -> bytes:
+    def learned(self, learned: Learned) -> None:
+        """Count an exchange that was learned from. The histogram's count is the number of exchanges by method."""
+        self._learning.labels(learned.method).observe(learned.seconds)
+        for action in learned.actions:
+            self._facts.labels(action["action"]).inc()
+        self._misses.inc(learned.missed)
+        self._calls.inc(learned.usage.calls)
+        self._tokens.labels("input").inc(learned.usage.input_tokens)
+        self._tokens.labels("output").inc(learned.usage.output_tokens)
+
+    def written(self, memories: int, ledger: Ledger) -> bytes:
         """All of it, as Prometheus reads it."""
         self._memories.set(memories)
+        for state in ("pending", "parked", "stored", "merged", "rejected"):
+            self._inbox.labels(state).set(getattr(ledger, state))
         return generate_latest(self._registry)

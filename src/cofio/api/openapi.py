@@ -23,7 +23,7 @@ _KEYS = {
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """Every route, with the schemas of what it takes and gives."""
     bodies = [route.takes for route in routes if route.has_body and route.takes]
-    shapes = [route.gives for route in routes if not isinstance(route.gives, str)]
+    shapes = [shape for route in routes for each in route.statuses if not isinstance(shape := route.shape(each), str)]
     _, schemas = msgspec.json.schema_components([*bodies, *shapes, replies.Error], ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -56,7 +56,7 @@ def _operation(route: Route) -> dict[str, Any]:
         "operationId": route.answer.__name__,
         "parameters": [*parameters(route), *([] if route.keyless else [_CLIENT])],
         "security": [{}] if route.keyless else [{"key": []}, {"bearer": []}, {}],
-        "responses": {**{str(status): _given(route) for status in route.statuses}, "default": _refused()},
+        "responses": {**{str(status): _given(route, status) for status in route.statuses}, "default": _refused()},
     }
     if route.has_body and route.takes:
         content: dict[str, Any] = {"schema": _ref(route.takes)}
@@ -71,10 +71,11 @@ def needs_body(route: Route) -> bool:
     return route.takes is not None and any(each.required for each in msgspec.structs.fields(route.takes))
 
 
-def _given(route: Route) -> dict[str, Any]:
-    if isinstance(route.gives, str):
-        return {"description": route.says, "content": {route.gives.partition(";")[0]: {}}}
-    return {"description": route.says, "content": {replies.JSON: {"schema": _ref(route.gives)}}}
+def _given(route: Route, status: int) -> dict[str, Any]:
+    shape = route.shape(status)
+    if isinstance(shape, str):
+        return {"description": route.says, "content": {shape.partition(";")[0]: {}}}
+    return {"description": route.says, "content": {replies.JSON: {"schema": _ref(shape)}}}
 
 
 def _refused() -> dict[str, Any]:

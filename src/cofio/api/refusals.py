@@ -14,11 +14,15 @@ from cofio.errors import (
     EmbedderMismatch,
     Forbidden,
     InvalidInput,
+    NotConfigured,
     NotFound,
+    Refused,
     StoreBusy,
     StoreError,
+    TooBusy,
     TooLarge,
     Unavailable,
+    Unreadable,
 )
 
 #: The nearest class decides; what is not here is 500.
@@ -30,11 +34,16 @@ _STATUS: Mapping[type[CofioError], int] = {
     NotFound: 404,
     Conflict: 409,
     EmbedderMismatch: 409,
+    NotConfigured: 501,
+    TooBusy: 429,
+    Refused: 502,
+    Unreadable: 502,
     StoreError: 503,
     Unavailable: 503,
 }
 _HEADERS: Mapping[type[CofioError], Mapping[str, str]] = {
     StoreBusy: {"Retry-After": "1"},
+    TooBusy: {"Retry-After": "5"},
     TooLarge: {"Connection": "close"},  # some of the body may be on its way still
 }
 _LONGEST = 1_000  # characters: a message may quote what was sent

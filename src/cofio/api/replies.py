@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
-from cofio.model import Action, MatchType
+from cofio.model import Action as Done
+from cofio.model import MatchType
 
 JSON = "application/json"
 #: On every reply. Nothing here is for caches, for frames or for other sites.
@@ -95,7 +96,7 @@ class Hit(Memory, kw_only=True):
 class Change(Shape):
     id: int
     changeset: int
-    action: Action
+    action: Done
     memory_id: int
     at: str
     by: str
@@ -232,6 +233,112 @@ class Page(Shape):
     memories: list[Memory]
     next: int | None
     total: int
+
+
+class Action(Struct):
+    action: Literal["add", "update", "delete", "noop", "rejected", "error"]
+    text: str
+    kind: str
+    category: str
+    reason: str
+    id: int | UnsetType | None = UNSET
+    old_id: int | UnsetType = UNSET
+    new_id: int | UnsetType | None = UNSET
+    existing_id: int | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+class Usage(Shape):
+    calls: int
+    input_tokens: int
+    output_tokens: int
+
+
+class Judged(Shape):
+    text: str
+    role: str
+    way: Literal["skip", "pattern", "model"]
+    reason: str
+
+
+class Learned(Shape):
+    actions: list[Action]
+    extracted_count: int
+    stored_count: int
+    updated_count: int
+    deleted_count: int
+    noop_count: int
+    method: Literal["pattern", "llm", "none"]
+    reason: str
+    missed: int
+    usage: Usage
+    changeset: int | None
+    dry_run: bool
+    sentences: list[Judged] | UnsetType = UNSET
+
+
+class Captured(Struct, kw_only=True):
+    id: int | None
+    new: bool
+    state: Literal["pending", "parked", "stored", "merged", "rejected"]
+    reason: str = ""
+
+
+class Job(Shape):
+    job: int
+    state: Literal["pending", "parked", "stored", "merged", "rejected"]
+    done: bool
+    attempts: int
+    reason: str
+    received_at: str
+    finished_at: str | None
+    result: Learned | None
+
+
+class Submitted(Shape):
+    job: int
+    new: bool
+    state: Literal["pending", "parked", "stored", "merged", "rejected"]
+
+
+class Extraction(Struct):
+    enabled: bool
+    provider: str | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    audn: bool | UnsetType = UNSET
+    status: Literal["healthy", "unhealthy"] | UnsetType = UNSET
+    problem: str | UnsetType = UNSET
+
+
+class Ledger(Shape):
+    captured: int
+    stored: int
+    merged: int
+    rejected: int
+    pending: int
+    parked: int
+    reasons: dict[str, int]
+    oldest: str | None
+    balanced: bool
+
+
+class Item(Shape):
+    id: int
+    task: Literal["learn", "extract"]
+    state: Literal["pending", "parked", "stored", "merged", "rejected"]
+    exchange: dict[str, Any] | None
+    received_at: str
+    due_at: str
+    finished_at: str | None
+    attempts: int
+    reason: str
+    changeset: int | None
+    result: dict[str, Any]
+
+
+class Items(Shape):
+    items: list[Item]
+    next: int | None
 
 
 class Fault(Shape):

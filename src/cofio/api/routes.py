@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cofio.api import answers, metrics, replies, schemas
+from cofio.api import answers, captures, metrics, replies, schemas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 
@@ -27,10 +27,15 @@ class Route:
     says: str
     example: Mapping[str, Any] | None = None
     statuses: tuple[int, ...] = (200,)
+    later: type[Struct] | None = None  # the shape of a 202, where that is another one
     keyless: bool = False  # whether it answers one who sent no key
     quick: bool = False  # whether it must answer while every worker is busy
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
     page: bool = False  # whether people visit it with a browser
+
+    def shape(self, status: int) -> type[Struct] | str:
+        """What a reply with this status looks like."""
+        return self.later if status == 202 and self.later else self.gives
 
     @property
     def has_body(self) -> bool:
@@ -38,6 +43,11 @@ class Route:
 
 
 _FACT = {"text": "We deploy on Fridays, after lunch.", "source": "claude/web", "kind": "policy"}
+
+_SAID = {
+    "messages": [{"role": "user", "content": "We switched from Prisma to Drizzle."}],
+    "source": "claude-code/web", "client": "claude-code", "session": "s1", "turn": "1",
+}  # fmt: skip
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/health", answers.health, None, replies.Health, "Whether it is up, and the key right.",
@@ -62,6 +72,21 @@ ROUTES: tuple[Route, ...] = (
           "Whether a text says something new.", {"text": "Deployments are on Fridays."}),
     Route("POST", "/memory/deduplicate", answers.deduplicate, schemas.Deduplicate, replies.Plan,
           "Merge memories that say the same; tells what it would do unless dry_run is false.", {"dry_run": True}),
+    Route("POST", "/capture", captures.capture, schemas.Capture, replies.Captured,
+          "Keep what was said and learn from it: 202 at once, 200 with the result when you wait.", _SAID, (202, 200)),
+    Route("POST", "/memory/extract", captures.extract, schemas.Extract, replies.Learned,
+          "Have the model read what was said: 200 with the result, or 202 with a job; 501 without a model.",
+          {"messages": "User: use drizzle\nAssistant: Good call.", "source": "claude-code/web", "context": "stop"},
+          (200, 202), later=replies.Submitted),
+    Route("GET", "/memory/extract/{id}", captures.job, None, replies.Job, "How a job stands, and its result."),
+    Route("GET", "/extract/status", captures.status, None, replies.Extraction,
+          "Whether a model reads conversations, which, and how it is."),
+    Route("GET", "/ledger", captures.ledger, None, replies.Ledger,
+          "Where everything is that was captured: stored, merged, rejected or pending."),
+    Route("GET", "/inbox", captures.inbox, schemas.Inbox, replies.Items, "A page of captures, newest first."),
+    Route("GET", "/inbox/{id}", captures.item, None, replies.Item, "One capture."),
+    Route("POST", "/inbox/{id}/retry", captures.retry, schemas.Reason, replies.Item,
+          "Have a parked or rejected capture tried again."),
     Route("GET", "/memory/{id}", answers.get, None, replies.Memory, "One memory, archived or not."),
     Route("PATCH", "/memory/{id}", answers.edit, schemas.Edit, replies.Changed, "Change fields of a memory in place.",
           {"tags": ["release"], "pinned": True}),

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from cofio.conversation import STATES
 from cofio.errors import InvalidInput
 from cofio.keeper import MAX_PAGE
 from cofio.model import (
@@ -233,6 +234,42 @@ class DeleteAll(Given, kw_only=True):
         if not self.source.strip().strip("/"):
             raise InvalidInput("The source is empty.", "Name the source whose memories are to go.")
         return self.source
+
+
+class Said(Given, kw_only=True):
+    """What was said, and where."""
+
+    messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
+    source: Source = ""
+    context: Annotated[str, _text("Which event hands it over: stop, pre_compact, session_end, after_agent.")] = "stop"
+    client: Annotated[str, _text("Which client hands it over.")] = ""
+    session: str = ""
+    turn: Annotated[str, _text("Names the turn within the session: the same one is taken once.")] = ""
+    agent: str = ""
+    visibility: Visibility = "private"
+    at: Annotated[Time, _text("When it was said; now, when it is left out.")] | UnsetType = UNSET
+    injected: Annotated[list[str], _text("What the agent was shown: that is not news.")] = []
+    dry_run: Annotated[bool, _text("Only tell what would be learned.")] = False
+
+    def about(self) -> dict[str, Any]:
+        """The fields of an Exchange that were sent, beside the messages."""
+        names = ("source", "context", "client", "session", "turn", "agent", "visibility", "at", "injected")
+        sent = _timed(self.given(names), "at")
+        return {**sent, "injected": tuple(self.injected)}
+
+
+class Capture(Said, kw_only=True):
+    wait: Annotated[bool, _text("Learn from it now, and answer with the result.")] = False
+
+
+class Extract(Said, kw_only=True, rename={"later": "async"}):
+    later: Annotated[bool, _text("Answer with a job at once; the result comes later.")] = False
+
+
+class Inbox(Given):
+    state: Annotated[str, _text("Only those that stand so.", STATES)] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
 
 
 class Changes(Given):

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from cofio.cli import journal, memories, output, service, upkeep
+from cofio.cli import journal, learning, memories, output, service, upkeep
 from cofio.cli.session import Session, examples, where
 from cofio.errors import CofioError
 from cofio.version import __version__
@@ -35,6 +35,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
             memories.restore,
         ),
     ),
+    ("Conversations", (learning.extract, learning.ledger)),
     ("History", (journal.history, journal.undo)),
     ("Service", (service.serve, service.up, service.down, service.status)),
     ("Upkeep", (upkeep.stats, upkeep.dedup, upkeep.reembed, upkeep.config, upkeep.completion)),

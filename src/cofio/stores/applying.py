@@ -71,8 +71,8 @@ class Rows(Protocol):
     def unsee(self, change_id: int) -> bool:
         """True when that change had noted a sighting, which is now gone."""
 
-    def erase(self, memory_id: int) -> None:
-        """Remove its words from the journal, the retrieval log and the memories that came after it."""
+    def erase(self, memory: Memory) -> None:
+        """Remove its words from the inbox, the journal, the retrieval log and the memories that came after it."""
 
 
 class Applying:
@@ -172,10 +172,10 @@ class Applying:
         return change
 
     def _purge(self, decision: Purge) -> Change:
-        self._existing(decision.id)
+        memory = self._existing(decision.id)
         self._rows.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
-        self._rows.erase(decision.id)  # its own line included: what is left says that it was, not what it said
+        self._rows.erase(memory)  # its own line included: what is left says that it was, not what it said
         return change
 
     def _revert(self, decision: Revert) -> list[Change]:

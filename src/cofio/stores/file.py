@@ -15,6 +15,7 @@ from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreT
 from cofio.stores.sources import migrations
 
 APPLICATION_ID = 0x636F_6669  # "cofi": tells our files from any other SQLite file
+BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
 _BUSY_SECONDS = 15.0
 _PRAGMAS = (
     "foreign_keys = ON",
@@ -82,6 +83,11 @@ class StoreFile:
         with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
             yield self._writer
+
+    def empty_log(self) -> bool:
+        """Wipe the write-ahead log, once the file has what is in it. False when somebody who reads was in the way."""
+        with self.alone(BRIEFLY) as connection:
+            return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     @contextmanager
     def _turn(self, patience: float) -> Iterator[None]:

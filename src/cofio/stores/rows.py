@@ -70,6 +70,11 @@ def as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def fits(number: int) -> bool:
+    """Whether it is a whole number that a column can hold."""
+    return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
+
+
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
     """InvalidInput unless all are rows of finite numbers, of one length: the store's, where it has one."""
     lengths = set() if dimension is None else {dimension}

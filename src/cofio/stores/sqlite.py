@@ -20,13 +20,15 @@ import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, Memory, Occurrence, Retrieval, Scope
-from cofio.ports import Clock, Matrix, Vector
+from cofio.ports import Clock, Matrix, Settles, Vector
 from cofio.stores.applying import Applying, Entry, as_change
-from cofio.stores.file import StoreFile
+from cofio.stores.file import BRIEFLY, StoreFile
+from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
     check_vectors,
+    fits,
     from_json,
     occurrence_from,
     occurrence_json,
@@ -44,7 +46,6 @@ _INSERT = _SQL["insert_memory"].format(
     columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
 _AT_ONCE = 4_096  # vectors read at a time
-_BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
 _SCOPES_KEPT = 16
 _log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class SqliteStore:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = StoreFile(path)
         self._clock = clock
+        self.inbox = SqliteInbox(self._file, clock)
         self._index = _Index(self._file)
         self._postings = Postings()
         self._scopes = _Scopes()
@@ -71,6 +73,7 @@ class SqliteStore:
         by: str,
         why: str,
         undoes: int | None = None,
+        settles: Settles | None = None,
     ) -> Changeset:
         at = self._clock()
         if vectors:
@@ -83,11 +86,14 @@ class SqliteStore:
             number = self._open_changeset(connection, at, by, why, undoes)
             applying = Applying(_Tables(connection), changeset=number, at=at, by=by, why=why)
             changes = applying.all(decisions, blobs)
+            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, changes=tuple(changes))
+            if settles:
+                settle(connection, settles(done), at=at, changeset=number)
             if any(change.action == "purge" for change in changes):
                 connection.execute(_SQL["tidy_words"])  # no word of it stays in the full-text segments
                 self._unwiped = True
         self._follow_up()
-        return Changeset(id=number, at=at, by=by, why=why, undoes=undoes, changes=tuple(changes))
+        return done
 
     def _open_changeset(self, connection: sqlite3.Connection, at: str, by: str, why: str, undoes: int | None) -> int:
         try:
@@ -102,15 +108,9 @@ class SqliteStore:
         try:
             self._index.catch_up()
             if self._unwiped:
-                self._empty_the_log()
+                self._unwiped = not self._file.empty_log()
         except StoreError as error:
             _log.warning("after a write: %s", error)
-
-    def _empty_the_log(self) -> None:
-        """After a purge, so that no word of it stays in the write-ahead log. Whoever reads just now is in the way."""
-        with self._file.alone(_BRIEFLY) as connection:
-            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        self._unwiped = bool(busy)
 
     def _refuse_another_embedder(self, signature: str) -> None:
         if self._signature and signature != self._signature:
@@ -249,9 +249,15 @@ class SqliteStore:
         with self._file.reading() as connection:
             return [Occurrence(*row) for row in connection.execute(_SQL["sightings"], (memory_id,))]
 
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        where, values = _where(scope)
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["repeated"].format(where=where), {**values, "least": least, "limit": limit})
+            return [(agent, memory_id, times) for agent, memory_id, times in rows]
+
     def changeset(self, changeset_id: int) -> Changeset:
         with self._file.reading() as connection:
-            row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if _fits(changeset_id) else None
+            row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             return _changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
@@ -262,7 +268,7 @@ class SqliteStore:
 
     def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _Tables(connection)
-        rows = connection.execute(_SQL[name], (key,)).fetchall() if _fits(key) else []
+        rows = connection.execute(_SQL[name], (key,)).fetchall() if fits(key) else []
         changes = []
         for *columns, at, by, why in rows:
             entry = _entry(columns)
@@ -276,7 +282,7 @@ class SqliteStore:
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         counts = Counter(each.memory_id for each in retrievals)
         latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
-        with self._file.writing(_BRIEFLY) as connection:  # a log waits for nobody
+        with self._file.writing(BRIEFLY) as connection:  # a log waits for nobody
             connection.executemany(_SQL["note"], (asdict(each) for each in retrievals))
             connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
 
@@ -428,10 +434,11 @@ class _Tables:
     """Rows for `Applying`, on one connection inside one transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._run: Callable[..., sqlite3.Cursor] = connection.execute
 
     def load(self, memory_id: int) -> Memory | None:
-        if not _fits(memory_id):
+        if not fits(memory_id):
             return None
         row = self._run(_GET_MEMORY, (memory_id,)).fetchone()
         return to_memory(row) if row else None
@@ -469,7 +476,7 @@ class _Tables:
         return int(self._run(_SQL["record"], (*head, before, entry.vector, seen, int(entry.erased))).lastrowid or 0)
 
     def recorded(self, change_id: int) -> Entry | None:
-        row = self._run(_SQL["recorded"], (change_id,)).fetchone() if _fits(change_id) else None
+        row = self._run(_SQL["recorded"], (change_id,)).fetchone() if fits(change_id) else None
         return _entry(row) if row else None
 
     def next_recorded(self, entry: Entry) -> Entry | None:
@@ -482,9 +489,10 @@ class _Tables:
     def unsee(self, change_id: int) -> bool:
         return self._run(_SQL["unsee"], (change_id,)).rowcount > 0
 
-    def erase(self, memory_id: int) -> None:
+    def erase(self, memory: Memory) -> None:
+        erase(self._connection, memory)
         for name in ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes"):
-            self._run(_SQL[name], (memory_id,))
+            self._run(_SQL[name], (memory.id,))
 
 
 _GET_MEMORY = _SQL["get_memory"].format(columns=_COLUMNS)
@@ -521,13 +529,9 @@ def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
     return " AND ".join(parts) or "1", values
 
 
-def _fits(number: int) -> bool:
-    return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
-
-
 def _listed(ids: Sequence[int]) -> str:
     """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
-    return f"[{','.join(str(each) for each in ids if _fits(each))}]"
+    return f"[{','.join(str(each) for each in ids if fits(each))}]"
 
 
 def _entry(row: Sequence[Any]) -> Entry:

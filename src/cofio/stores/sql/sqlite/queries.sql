@@ -173,6 +173,17 @@ SELECT agent, session, at FROM occurrences WHERE memory_id IN (SELECT id FROM me
 UNION ALL SELECT agent, session, created_at FROM memories WHERE id IN (SELECT id FROM merged)
 ORDER BY 3;
 
+-- name: repeated
+WITH inside AS (SELECT id, agent, fingerprint FROM memories WHERE {where})
+SELECT agent, min(id), count(*)
+FROM (
+    SELECT id, agent, fingerprint FROM inside
+    UNION ALL SELECT i.id, o.agent, i.fingerprint FROM occurrences o JOIN inside i ON i.id = o.memory_id
+)
+WHERE agent <> ''
+GROUP BY agent, fingerprint HAVING count(*) >= :least
+ORDER BY 3 DESC, 2, 1 LIMIT :limit;
+
 -- name: erase_changes
 UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, reason = '', erased = 1 WHERE memory_id = ?;
 
@@ -205,3 +216,77 @@ SELECT {column}, count(*) FROM memories WHERE archived_at IS NULL GROUP BY 1 ORD
 
 -- name: tidy_words
 INSERT INTO words (words) VALUES ('optimize');
+
+-- name: receive
+INSERT INTO inbox (client, session, turn, task, received_at, due_at, payload)
+VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload);
+
+-- name: received
+SELECT id FROM inbox WHERE client = :client AND session = :session AND turn = :turn AND turn <> '';
+
+-- name: is_full
+SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
+    WHEN (SELECT max(id) FROM inbox) - (SELECT min(id) FROM inbox WHERE state = 'pending') + 1 < :most THEN 0
+    ELSE (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'pending' LIMIT :most)) >= :most
+END;
+
+-- name: due_items
+SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY id LIMIT :limit;
+
+-- name: get_item
+SELECT {items} FROM inbox WHERE id = ?;
+
+-- name: item_state
+SELECT state FROM inbox WHERE id = ?;
+
+-- name: newest_items
+SELECT {items} FROM inbox WHERE id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: newest_items_in
+SELECT {items} FROM inbox WHERE state = :state AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: settle_item
+UPDATE inbox SET state = :state, reason = :reason, result = :result, changeset_id = :changeset, finished_at = :at
+WHERE id = :id AND state = 'pending';
+
+-- name: postpone_item
+UPDATE inbox SET attempts = attempts + 1, due_at = :due_at, reason = :reason WHERE id = :id AND state = 'pending';
+
+-- name: park_item
+UPDATE inbox SET state = 'parked', reason = :reason WHERE id = :id AND state = 'pending';
+
+-- name: retry_item
+UPDATE inbox SET
+    state = 'pending', due_at = :at, attempts = 0, reason = '', result = '{}', changeset_id = NULL, finished_at = NULL
+WHERE id = :id AND state IN ('parked', 'rejected') AND payload <> '';
+
+-- name: ledger
+SELECT 'state', state, count(*) FROM inbox GROUP BY state -- one statement: all of one moment
+UNION ALL SELECT 'reason', reason, count(*) FROM inbox WHERE state = 'rejected' GROUP BY reason
+UNION ALL SELECT 'oldest', min(received_at), 0 FROM inbox WHERE id IN (
+    (SELECT min(id) FROM inbox WHERE state = 'pending'), (SELECT min(id) FROM inbox WHERE state = 'parked')
+);
+
+-- name: forget_items
+UPDATE inbox SET payload = '', result = '{}' WHERE finished_at < :before AND payload <> '';
+
+-- name: words_of
+SELECT json_extract(before, '$.text'), json_extract(before, '$.context') FROM changes
+WHERE memory_id = ? AND before IS NOT NULL;
+
+-- name: erase_settled_items
+UPDATE inbox SET payload = '', result = '{}'
+WHERE finished_at IS NOT NULL AND payload <> '' AND (
+    changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
+    OR EXISTS (SELECT 1 FROM json_each(:written) WHERE instr(payload, value) OR instr(result, value))
+);
+
+-- name: erase_reasons
+UPDATE inbox SET reason = '' WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(reason, value));
+
+-- name: open_items_saying
+SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked')
+    AND EXISTS (SELECT 1 FROM json_each(:written) WHERE instr(payload, value));
+
+-- name: set_payload
+UPDATE inbox SET payload = :payload WHERE id = :id;

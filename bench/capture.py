@@ -1,0 +1,205 @@
+"""How many captures a second are taken in, each durable before it is acknowledged, beside plain SQLite in one run.
+
+    python -m bench.capture [--seconds 2] [--rounds 3] [--threads 32] [--folder FOLDER]
+
+Plain is what anybody would write: one INSERT and one COMMIT a capture, WAL, synchronous FULL, no index. Ours checks for
+a turn that came before, keeps the indexes that the ledger needs, and lets callers that come at once share a commit.
+Every side takes its turn in every round, and the median round is told. Figures depend on how fast the disk syncs; the
+ratios do so less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench import measure
+from cofio.conversation import Exchange, Message
+from cofio.model import moment
+from cofio.stores.sqlite import SqliteStore
+
+_SAID = (
+    Message("user", "We switched from JWT to Clerk for auth last week, and the tests run against Postgres now. " * 4),
+    Message("assistant", "Noted: Clerk for auth, Postgres for the tests. I will leave the old tokens alone. " * 8),
+)
+_LIMIT = 1_000_000  # the service sets one too, so that the check is paid for
+
+#: Takes in one capture, by its number.
+Take = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How one side did."""
+
+    label: str
+    per_second: float
+    p50_ms: float
+    p95_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A way in: `opened` makes a new store in the folder, and says how to capture into it and how to close it."""
+
+    label: str
+    opened: Callable[[Path], tuple[Take, Callable[[], None]]]
+    threads: int
+
+
+def plain(folder: Path) -> tuple[Take, Callable[[], None]]:
+    """INSERT and COMMIT, and nothing else."""
+    connection = sqlite3.connect(folder / "plain.db", isolation_level=None)
+    for statement in (
+        "PRAGMA journal_mode = WAL",
+        "PRAGMA synchronous = FULL",
+        "CREATE TABLE inbox (id INTEGER PRIMARY KEY, payload TEXT NOT NULL)",
+    ):
+        connection.execute(statement)
+
+    def take(number: int) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO inbox (payload) VALUES (?)", (json.dumps(_exchange(number).as_dict()),))
+        connection.execute("COMMIT")
+
+    return take, connection.close
+
+
+def ours(folder: Path) -> tuple[Take, Callable[[], None]]:
+    """The inbox of the embedded store."""
+    store = SqliteStore(folder / "cofio.db", lambda: moment(datetime.now(UTC)))
+    return lambda number: store.inbox.receive([_exchange(number)], most=_LIMIT), store.close
+
+
+def served(folder: Path) -> tuple[Take, Callable[[], None]]:
+    """The service in a process of its own, as `cofio serve` runs it: hygiene, inbox, and the worker that learns."""
+    command = [sys.executable, "-m", "cofio", "--home", str(folder), "serve", "--port", "0", "--json"]
+    limit = {**os.environ, "COFIO_INBOX_LIMIT": str(_LIMIT), "COFIO_LOG_LEVEL": "error"}
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)  # noqa: S603
+    assert service.stdout
+    url = json.loads(service.stdout.readline())["url"]
+    lines = threading.local()
+
+    def take(number: int) -> None:
+        if not hasattr(lines, "wire"):
+            lines.wire = _Line(url)
+        lines.wire.capture(number)
+
+    def close() -> None:
+        service.terminate()
+        service.communicate()
+
+    return take, close
+
+
+class _Line:
+    """A connection that is kept, with nothing on it that costs time: what is measured is the service."""
+
+    def __init__(self, url: str) -> None:
+        self._host = urlsplit(url).netloc
+        host, port = self._host.split(":")
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def capture(self, number: int) -> None:
+        messages = [{"role": each.role, "content": each.text} for each in _SAID]
+        turn = {"client": "bench", "session": f"s{number // 50}", "turn": f"t{number}", "source": "bench/app"}
+        body = json.dumps({"messages": messages, **turn}).encode()
+        head = f"POST /capture HTTP/1.1\r\nHost: {self._host}\r\nContent-Type: application/json\r\n"
+        self._socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        reply = b""
+        while not reply.endswith(b"}"):  # the head and the body may come apart
+            reply += self._socket.recv(4096)
+        assert reply.startswith(b"HTTP/1.1 202"), reply
+
+
+def sides(threads: int) -> tuple[Side, ...]:
+    """Every side; the first is what the others are divided by."""
+    return (
+        Side("plain SQLite, 1 thread", plain, 1),
+        Side("inbox, 1 thread", ours, 1),
+        Side(f"inbox, {threads} threads", ours, threads),
+        Side(f"HTTP, {threads} connections", served, threads),
+    )
+
+
+def measured(seconds: float, rounds: int, threads: int, folder: Path | None = None) -> list[Rate]:
+    """The rate of each side."""
+    runs: dict[str, list[Rate]] = {}
+    for _, side in itertools.product(range(rounds), sides(threads)):
+        with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
+            runs.setdefault(side.label, []).append(_run(side, Path(name), seconds))
+    return [sorted(each, key=lambda rate: rate.per_second)[len(each) // 2] for each in runs.values()]
+
+
+def _run(side: Side, folder: Path, seconds: float) -> Rate:
+    take, close = side.opened(folder)
+    numbers, took = itertools.count(), [[0.0] for _ in range(side.threads)]
+    for _ in range(20):
+        take(next(numbers))  # what is slow once is not measured
+    until = time.perf_counter() + seconds
+
+    def work(mine: list[float]) -> None:
+        mine.clear()
+        while time.perf_counter() < until:
+            number = next(numbers)
+            mine.append(measure.once(lambda: take(number)))  # noqa: B023 (called at once)
+
+    started = time.perf_counter()
+    workers = [threading.Thread(target=work, args=(mine,)) for mine in took]
+    if side.threads == 1:
+        work(took[0])  # SQLite's own connection stays with the thread that made it
+    else:
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    elapsed = time.perf_counter() - started
+    close()
+    every = [each for mine in took for each in mine]
+    told = measure.p50_p95("take", every)
+    return Rate(side.label, len(every) / elapsed, told["take_p50_ms"], told["take_p95_ms"])
+
+
+def _exchange(number: int) -> Exchange:
+    return Exchange(messages=_SAID, client="bench", session=f"s{number // 50}", turn=f"t{number}", source="bench/app")
+
+
+def show(rates: Sequence[Rate]) -> None:
+    """The table."""
+    about = measure.machine()
+    print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, SQLite {about['sqlite']}")
+    if about["load"] > measure.BUSY:
+        print(f"The machine is busy (load {about['load']}): trust the ratios.")
+    print(f"\n{'':26}{'captures/s':>12}{'ratio':>8}{'p50 ms':>9}{'p95 ms':>9}")
+    for rate in rates:
+        ratio = rate.per_second / rates[0].per_second
+        print(f"{rate.label:26}{rate.per_second:12,.0f}{ratio:8.2f}{rate.p50_ms:9.2f}{rate.p95_ms:9.2f}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.capture", description="Captures a second.")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each side in each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--folder", type=Path, help="where the files are made; a temporary folder otherwise")
+    options = parser.parse_args(arguments)
+    show(measured(options.seconds, options.rounds, options.threads, options.folder))
+
+
+if __name__ == "__main__":
+    main()

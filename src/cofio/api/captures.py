@@ -1,0 +1,111 @@
+"""The answers of the way in: what was said is captured, read, and accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from msgspec import UNSET
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+from cofio.conversation import OPEN, Captured
+from cofio.errors import NotFound, TooBusy
+
+Plain = dict[str, Any]
+
+
+def capture(desk: Desk, given: schemas.Capture, call: Call) -> Reply:
+    if given.dry_run:
+        learned = desk.keeper.learn(given.messages, dry_run=True, by=call.by, **given.about())
+        return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
+    waits = given.wait and desk.reading.acquire(blocking=False)  # else it is learned from like any other: in its turn
+    try:
+        captured = desk.keeper.capture(given.messages, wait=waits, by=call.by, **given.about())
+    finally:
+        if waits:
+            desk.reading.release()
+    desk.worker.wake()
+    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+
+
+def extract(desk: Desk, given: schemas.Extract, call: Call) -> Reply:
+    if given.later and not given.dry_run:
+        captured = desk.keeper.submit(given.messages, **given.about())
+        desk.worker.wake()
+        told = {"job": captured.id, "new": captured.new, "state": captured.state}
+        return Reply(told, 202, headers={"Location": f"/memory/extract/{captured.id}"})
+    with _reading(desk):
+        learned = desk.keeper.extract(given.messages, dry_run=given.dry_run, by=call.by, **given.about())
+    return Reply(learned.as_dict())
+
+
+def job(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    item = desk.keeper.item(call.id)
+    if item.task != "extract":
+        raise NotFound(f"There is no job {call.id}.", "GET /inbox/ID shows a capture.")
+    return {
+        "job": item.id,
+        "state": item.state,
+        "done": item.state not in OPEN,
+        "attempts": item.attempts,
+        "reason": item.reason,
+        "received_at": item.received_at,
+        "finished_at": item.finished_at,
+        "result": dict(item.result) or None,
+    }
+
+
+def status(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    told = desk.keeper.extraction()
+    if not told["enabled"]:
+        return told
+    health = desk.checkup.told()
+    problem = {"problem": health.problem} if health.problem else {}
+    return {**told, "status": "healthy" if health else "unhealthy", **problem}
+
+
+def ledger(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.ledger().as_dict()
+
+
+def inbox(desk: Desk, given: schemas.Inbox, call: Call) -> Plain:  # noqa: ARG001
+    state = None if given.state is UNSET else given.state
+    after = None if given.after is UNSET else given.after
+    items = desk.keeper.items(state, limit=given.limit, after=after)  # type: ignore[arg-type]
+    following = items[-1].id if len(items) == given.limit else None
+    return {"items": [each.as_dict() for each in items], "next": following}
+
+
+def item(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.item(call.id).as_dict()
+
+
+def retry(desk: Desk, given: schemas.Reason, call: Call) -> Plain:  # noqa: ARG001
+    again = desk.keeper.retry(call.id).as_dict()
+    desk.worker.wake()
+    return again
+
+
+@contextmanager
+def _reading(desk: Desk) -> Iterator[None]:
+    """A turn with the model; those who would have to queue for long are sent away instead."""
+    if not desk.reading.acquire(blocking=False):
+        hint = 'Try again in a few seconds, or send "async": true and fetch the result later.'
+        raise TooBusy("The model is busy with other conversations.", hint)
+    try:
+        yield
+    finally:
+        desk.reading.release()
+
+
+def _captured(captured: Captured) -> Plain:
+    return {
+        **captured.result,
+        "id": captured.id,
+        "new": captured.new,
+        "state": captured.state,
+        "reason": captured.reason,
+    }

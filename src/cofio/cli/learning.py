@@ -1,0 +1,172 @@
+"""Commands on what was said: extract, ledger."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cofio import transcripts
+from cofio.cli import output
+from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.session import BY, Memories, Session, command
+from cofio.conversation import OPEN, STATES, Item, Ledger
+from cofio.errors import InvalidInput
+from cofio.transcripts import Turn
+
+# ── extract ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "extract",
+    "cofio extract notes.md --source claude-code/web",
+    "cofio extract ~/.claude/projects/web/SESSION.jsonl --dry-run",
+    "pbpaste | cofio extract - --source chat",
+)
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
+@click.option("--context", default="stop", metavar="EVENT", help="pre_compact reads more thoroughly.")
+@click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
+@click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
+def extract(session: Session, file: Path, source: str, context: str, agent: str, dry_run: bool) -> None:
+    """Learn from a FILE: a transcript of Claude Code or Codex, messages as JSON, or plain text; - is standard input.
+
+    A transcript is learned from turn by turn, and each turn once, however often it is given. Without a model the
+    patterns do what they can; EXTRACT_PROVIDER sets one.
+    """
+    with _readable(file) as path:
+        turns = list(transcripts.read(path))
+    if not turns:
+        raise InvalidInput(f"Nothing was said in {file}.", "Give a transcript, messages as JSON, or a text.")
+    about = {"source": source, "context": context, "agent": agent}
+    with session.memories(new=not dry_run) as memories:
+        told = []
+        with output.progress("Learning", len(turns), hidden=session.as_json) as advance:
+            for turn in turns:
+                told.append(_learned(memories, turn, about, dry_run=dry_run))
+                advance(1)
+    _tell(session, told, dry_run=dry_run)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[Path]:
+    """The file; for standard input, one that holds what came."""
+    if str(file) != "-":
+        yield file
+        return
+    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as copied:
+        copied.write(sys.stdin.buffer.read())
+        copied.flush()
+        yield Path(copied.name)
+
+
+def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
+    """What became of a turn, or would."""
+    said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
+    if dry_run:
+        return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
+    captured = memories.capture(turn.messages, wait=True, by=BY, turn=turn.turn, **said)
+    return {
+        "turn": turn.turn,
+        "new": captured.new,
+        **captured.result,
+        "state": captured.state,
+        "reason": captured.reason,
+    }
+
+
+def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    actions = [action for each in told for action in each.get("actions", ()) if each.get("new", True)]
+    if session.as_json:
+        output.document({"turns": list(told), "actions": actions, "dry_run": dry_run})
+        return
+    columns = (Column("action", "green"), ID, TEXT, Column("why", "dim", wraps=True))
+    output.table(columns, ((each["action"], _id(each), each["text"], each.get("reason", "")) for each in actions))
+    _sum_up(told, actions, dry_run=dry_run)
+
+
+def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:
+    counts = Counter(each["action"] for each in actions)
+    known = sum(not each.get("new", True) for each in told)
+    waiting = sum(each.get("state") in OPEN for each in told)
+    did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
+    output.say(f"{output.count(len(told), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
+    if known:
+        output.say(f"{output.count(known, 'turn')} had been captured before.")
+    if waiting:
+        reason = next(each["reason"] for each in told if each.get("state") in OPEN)
+        output.say(f"{output.count(waiting, 'turn')} could not be learned from yet: {reason} See `cofio ledger`.")
+
+
+def _id(action: dict[str, Any]) -> int | str:
+    return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
+
+
+# ── ledger ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "ledger",
+    "cofio ledger",
+    "cofio ledger --state parked      # what waits for you, and why",
+    "cofio ledger --retry 12",
+)
+@click.option("--state", type=click.Choice(STATES), help="Show the captures that stand so.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="How many captures, at most.")
+@click.option("--retry", "retried", metavar="ID", type=int, help="Have a parked or rejected capture tried again.")
+def ledger(session: Session, state: str | None, limit: int, retried: int | None) -> None:
+    """Show where everything is that was captured: stored, merged, rejected or pending."""
+    with session.memories() as memories:
+        if retried is not None:
+            _tell_items(session, [memories.retry(retried)])
+        elif state is not None:
+            _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
+        else:
+            _tell_ledger(session, memories.ledger())
+
+
+def _tell_ledger(session: Session, told: Ledger) -> None:
+    if session.as_json:
+        output.document(told.as_dict())
+        return
+    names = ("captured", "stored", "merged", "rejected", "pending", "parked")
+    output.facts_about([(name, str(getattr(told, name))) for name in names])
+    reasons = sorted(told.reasons.items(), key=lambda each: (-each[1], each[0]))
+    if reasons and output.on_terminal():
+        output.say("\nRejected, because:")
+    output.table((Column("captures", "cyan", "right"), Column("reason", wraps=True)), ((n, why) for why, n in reasons))
+    if not told.balanced:
+        output.say("The ledger does not balance: please report it.")
+    elif told.parked:
+        output.say(f"{output.count(told.parked, 'capture')} wait for you: `cofio ledger --state parked` says why.")
+
+
+def _tell_items(session: Session, items: Sequence[Item]) -> None:
+    if session.as_json:
+        output.document({"items": [each.as_dict() for each in items]})
+        return
+    columns = (ID, WHEN, Column("state", "green"), Column("tries", "", "right"), Column("said", wraps=True),
+               Column("reason", "dim", wraps=True))  # fmt: skip
+    output.table(
+        columns,
+        (
+            (each.id, output.when(each.received_at), each.state, each.attempts, _gist(each), each.reason)
+            for each in items
+        ),
+    )
+    if not items:
+        output.say("There are none.")
+
+
+def _gist(item: Item) -> str:
+    """The beginning of what was said."""
+    if item.exchange is None:
+        return "(forgotten)"
+    said = " / ".join(each.text for each in item.exchange.messages)
+    return said if len(said) <= 120 else said[:119] + "…"

@@ -1,0 +1,243 @@
+"""Facts by a language model: an exchange in, what is worth keeping of it out. One call, whatever comes back.
+
+The reply is held to a schema where the provider can, and read with forgiveness everywhere. What cannot be read is told
+as a problem: no facts, and no answer, are not the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+from cofio import prompts, salvage
+from cofio.conversation import ROLES, Exchange, Found, Message, Usage
+from cofio.model import CATEGORIES, KINDS, category_of
+from cofio.ports import LLM, Completion
+from cofio.wording import fingerprint
+
+MOST_FACTS = 50  # of one exchange; more is a transcript told again
+LONGEST_FACT = 1_000  # characters; what is longer is no fact
+MOST_ENTITIES, LONGEST_ENTITY = 10, 100
+THOROUGH = ("pre_compact",)  # the events after which what was said is gone
+
+_LETTERS = 3  # in a token, at least: so a text is never longer than thought
+_ROOM = 4_096  # tokens for the reply, where the model has that many
+_KNOWN = 6_000  # characters of what the assistant was shown
+_LEAST = 600  # characters of the conversation, however small the model
+_CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
+_KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, where the model names no kind
+_TEXTS = ("text", "fact", "content", "memory")  # what models call the sentence
+#: The kinds that the model is offered; a correlation is a pattern to it, and an observation is seldom worth keeping.
+_OFFERED = tuple(kind for kind in KINDS if kind not in ("correlation", "observation"))
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["facts"],
+    "properties": {
+        "facts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["text", "category", "kind", "confidence", "said_by", "entities"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "category": {"type": "string", "enum": list(CATEGORIES)},
+                    "kind": {"type": "string", "enum": list(_OFFERED)},
+                    "confidence": {"type": "string", "enum": list(_CONFIDENCE)},
+                    "said_by": {"type": "string", "enum": list(ROLES)},
+                    "entities": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """What a model found in an exchange, what that cost, and what went wrong on the way."""
+
+    found: tuple[Found, ...] = ()
+    usage: Usage = Usage()
+    problem: str = ""
+
+
+def facts(llm: LLM, exchange: Exchange) -> Extraction:
+    """What the model finds worth keeping. Unavailable or Misconfigured when it does not answer at all."""
+    if not any(message.text.strip() for message in exchange.messages):
+        return Extraction()
+    system = _system(exchange)
+    user = _user(exchange, _room(llm, system))
+    reply = llm.complete(system, user, schema=SCHEMA if llm.profile.json_schema else None)
+    return _understood(reply)
+
+
+# ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _system(exchange: Exchange) -> str:
+    name = "extract_thorough" if exchange.context in THOROUGH else "extract"
+    return prompts.read(name, project=_project(exchange.source), rules=prompts.read("extract_rules"))
+
+
+def _project(source: str) -> str:
+    """How the project is called in a sentence: "claude-code/memories" is the project memories."""
+    name = " ".join(source.rstrip("/").rpartition("/")[2].split())[:80]
+    return f'the project "{name}"' if name else "this project"
+
+
+def _room(llm: LLM, system: str) -> int:
+    """Characters that there are for the conversation."""
+    tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
+    return max(_LEAST, tokens * _LETTERS)
+
+
+def _user(exchange: Exchange, room: int) -> str:
+    known = _known(exchange.injected, min(_KNOWN, room // 4))
+    said = "\n".join(_turn(each) for each in _newest(exchange.messages, room - len(known)))
+    return f"{known}<transcript>\n{said}\n</transcript>\n\nWrite down what lasts. Reply with the JSON object only."
+
+
+def _known(injected: Sequence[str], room: int) -> str:
+    lines = "\n".join(_harmless(each) for each in injected if each.strip())[:room]
+    return f"<known>\n{lines}\n</known>\n\n" if lines else ""
+
+
+def _newest(messages: Sequence[Message], room: int) -> list[Message]:
+    """The end of the conversation, as much as there is room for; the oldest of it may be the end of a message."""
+    kept: list[Message] = []
+    for role, text in reversed(messages):
+        if room <= 0:
+            break
+        if text.strip():
+            kept.append(Message(role, text if len(text) <= room else "… " + text[-room:]))
+            room -= len(text) + 40  # with its tags
+    return kept[::-1]
+
+
+def _turn(message: Message) -> str:
+    by = message.role if message.role in ROLES else "other"
+    return f'<turn by="{by}">\n{_harmless(message.text.strip())}\n</turn>'
+
+
+_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|turn|known)\b)", re.IGNORECASE)
+
+
+def _harmless(text: str) -> str:
+    """The text, unable to end the place where it stands or to pose as somebody else's turn."""
+    return _TAG.sub("‹", text)
+
+
+# ── what it says ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Unusable(NamedTuple):
+    """An entry that is no fact, and why."""
+
+    why: str
+
+
+_UNREADABLE = "the model's reply could not be read"
+
+
+def _understood(reply: Completion) -> Extraction:
+    read = salvage.read(reply.text)
+    if read.entries is None:
+        problem = "the model's reply was cut off before the first fact" if reply.truncated else _UNREADABLE
+        return Extraction(usage=reply.usage, problem=problem)
+    found, unusable = _distinct(_fact(entry) for entry in read.entries)
+    problem = _problem(found, unusable, cut=reply.truncated or not read.whole)
+    return Extraction(found=tuple(found), usage=reply.usage, problem=problem)
+
+
+def _distinct(told: Iterable[Found | _Unusable | None]) -> tuple[list[Found], Counter[str]]:
+    """The facts, each once and not too many; and how often an entry was unusable, by the reason."""
+    found: dict[int, Found] = {}
+    examples = _examples()
+    unusable: Counter[str] = Counter()
+    for each in told:
+        if isinstance(each, _Unusable):
+            unusable[each.why] += 1
+        elif each and (mark := fingerprint(each.text)) not in found and mark not in examples:
+            if len(found) < MOST_FACTS:
+                found[mark] = each
+            else:
+                unusable["too many"] += 1
+    return list(found.values()), unusable
+
+
+@cache
+def _examples() -> frozenset[int]:
+    """The facts that the prompt itself gives as examples: small models like to hand them back."""
+    entries = salvage.array(prompts.read("extract_rules")) or []
+    return frozenset(fingerprint(entry["text"]) for entry in entries)
+
+
+def _problem(found: Sequence[Found], unusable: Counter[str], *, cut: bool) -> str:
+    if set(unusable) == {"unreadable"} and not found:
+        return _UNREADABLE
+    told = [f"the model's reply was cut off; facts kept: {len(found)}"] if cut else []
+    if unusable:
+        told.append("entries left out: " + ", ".join(f"{count} {why}" for why, count in sorted(unusable.items())))
+    return "; ".join(told)
+
+
+def _fact(entry: Any) -> Found | _Unusable | None:
+    """The fact that an entry tells; None for one that says nothing."""
+    told = {"text": entry, "category": "detail"} if isinstance(entry, str) else entry
+    said = [told[key] for key in _TEXTS if isinstance(told.get(key), str)] if isinstance(told, dict) else []
+    if not said:
+        return _Unusable("unreadable")
+    text = _STAMP.sub("", " ".join(said[0].split()))
+    if len(text) > LONGEST_FACT:
+        return _Unusable("too long")
+    if not any(letter.isalnum() for letter in text):
+        return None
+    kind, category = _sort(_word(told.get("kind")), _word(told.get("category")))
+    return Found(
+        text=text,
+        kind=kind,
+        category=category,
+        confidence=_confidence(told.get("confidence")),
+        method="llm",
+        entities=_entities(told.get("entities")),
+        role="assistant" if _word(told.get("said_by")) == "assistant" else "user",
+    )
+
+
+#: When something was said, put before it all the same. Time has a field of its own; in the text it hides the rest.
+_STAMP = re.compile(r"^[\[(]\d{4}-\d\d-\d\d[^\])]{0,40}[\])]\s*:?\s*")
+
+
+def _sort(kind: str, category: str) -> tuple[str, str]:
+    """Kind and category by what the model calls them; a kind in the place of the category is understood."""
+    if category in KINDS and category not in CATEGORIES:
+        kind, category = category, category_of(category)
+    if category not in CATEGORIES:
+        category = "detail" if category else category_of(kind)
+    return (kind if kind in KINDS else _KIND_OF.get(category, "other")), category
+
+
+def _word(value: Any) -> str:
+    return value.strip().lower() if isinstance(value, str) else ""
+
+
+def _confidence(value: Any) -> float:
+    """From a word or a number from 0 to 1; medium for anything else."""
+    try:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else -1.0
+    except (ValueError, OverflowError):
+        return _CONFIDENCE.get(_word(value), 0.8)
+    return number if isfinite(number) and 0.0 <= number <= 1.0 else 0.8
+
+
+def _entities(value: Any) -> tuple[str, ...]:
+    named = (" ".join(each.split()) for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+    return tuple(dict.fromkeys(each for each in named if 0 < len(each) <= LONGEST_ENTITY))[:MOST_ENTITIES]

@@ -1,0 +1,290 @@
+"""Facts that are worded as facts are, found by the table's rows, without a model.
+
+A sentence that asks, supposes, quotes, is code or tells where the work stands yields nothing, whatever it is worded
+like; nor does one that points instead of naming ("we always do this"). A fact that is missed may be said again; junk
+is served for months.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import NamedTuple
+
+from cofio import sentences
+from cofio.conversation import Found, Sentence
+from cofio.extract.table import ROWS, WISHES, Reading, Row, Wish, compiled, pattern
+
+MOST = 8  # facts of one sentence; where rows read more, it is no sentence
+AS_SAID = 0.6  # how sure a statement is that no row reads
+_FEWEST, _LONGEST = 4, 40  # words of a statement that is kept as it was said
+_MOSTLY = 0.6  # of the characters that somebody asked to be kept
+
+
+class Said(NamedTuple):
+    """A sentence, what of it is read, and whose it is."""
+
+    sentence: str
+    plain: str
+    role: str
+
+    def found(self, text: str, kind: str, confidence: float, entities: tuple[str, ...] = ()) -> Found:
+        """The fact in it, with the names of the sentence where no part of it is an entity."""
+        return Found(
+            text=sentences.capitalised(text),
+            kind=kind,
+            confidence=confidence,
+            entities=entities or _named(self.plain),
+            said=self.sentence,
+            role=self.role,
+        )
+
+
+def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Found]:
+    """Every fact that the rows read in one sentence of this side's, in the order in which they are said."""
+    said = sentences.tokens(sentence)
+    if _LEADING.isdisjoint(said) or len(sentence) > sentences.LONGEST:
+        return []
+    held = _TELLING.intersection(said)
+    readings = _worth_a_look(held, kind, role)
+    wishes = [_WISHES[word] for word in held if word in _WISHES] if role == "user" else []
+    if not readings and not wishes:
+        return []
+    plain = sentences.bare(sentence)
+    told = Said(sentence, plain, role)
+    found = next((kept for wish in wishes if (kept := _wished(told, wish, kind))), None) or _read(told, readings)
+    return found if found and _is_statement(sentence, plain) else []
+
+
+def facts(text: str, kind: str | None = None, role: str = "user") -> list[Found]:
+    """Every fact that the rows read in a text."""
+    return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
+
+
+def as_said(sentence: Sentence) -> Found | None:
+    """A user's statement that no row reads, kept word for word; None unless it is clearly meant to last."""
+    if sentence.role != "user" or sentence.way != "model":
+        return None
+    plain = sentences.bare(sentence.text)
+    lasting = _LASTING.match(plain)
+    if not lasting or not _FEWEST <= plain.count(" ") + 1 <= _LONGEST or _AT_HAND.search(plain):
+        return None
+    if not _is_statement(sentence.text, plain) or sentences.is_hollow(plain[lasting.end() :].strip()):
+        return None
+    return Said(sentence.text, plain, sentence.role).found(plain, _kind_of(plain), AS_SAID)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _worth_a_look(held: AbstractSet[str], kind: str | None, role: str) -> list[Reading]:
+    """The readings of which the words are there, in the order of the table."""
+    places = {place for word in held for place, others in _BY_WORD.get(word, ()) if others <= held}
+    return [
+        each
+        for each in map(_READINGS.__getitem__, sorted(places))
+        if (role == "user" or each.row.who == "anyone") and (kind is None or each.row.kind == kind)
+    ]
+
+
+def _read(said: Said, readings: Iterable[Reading]) -> list[Found]:
+    """What the rows make of it, from left to right; words that one row has read are not read again by another."""
+    matches = [(match, reading) for reading in readings for match in _matches(reading, said.plain)]
+    matches.sort(key=lambda each: each[0].start())  # stable: of those that begin together the earlier row comes first
+    found: dict[str, Found] = {}
+    read = 0
+    for match, reading in matches:
+        if match.start() >= read and _holds(said.plain, reading, match):
+            read = match.end()
+            fact = _fact(said, reading.row, match)
+            found.setdefault(fact.text, fact)
+    return list(found.values())[:MOST]
+
+
+def _matches(reading: Reading, plain: str) -> Iterable[re.Match[str]]:
+    if not reading.anchored:
+        return reading.pattern.finditer(plain)
+    match = reading.pattern.match(plain)
+    return (match,) if match else ()
+
+
+def _holds(plain: str, reading: Reading, match: re.Match[str]) -> bool:
+    """Whether the words state something, and name what they state it of."""
+    if sentences.supposes(plain[: match.start()]):
+        return False
+    things = [thing for name in reading.things if (thing := match[name])]
+    clauses = [clause for name in reading.clauses if (clause := match[name])]
+    if any(sentences.is_hollow(part) for part in (*things, *clauses)):
+        return False
+    if any(_FINITE.search(thing) for thing in things):
+        return False
+    if "value" in reading.things and not _is_value(match["value"]):
+        return False
+    says_nothing = {"policy": _NO_RULE, "learning": _VAGUE}.get(reading.row.kind)
+    return says_nothing is None or not any(says_nothing.match(part) for part in (*things, *clauses))
+
+
+def _fact(said: Said, row: Row, match: re.Match[str]) -> Found:
+    parts = {name: _unquoted(part) for name, part in match.groupdict("").items()}
+    parts |= {name: parts[name].lower() for name in ("how", "verb") if name in parts}
+    text = said.plain
+    if row.keeps and _SCOPE.match(text[: match.start()]):
+        text = text[: match.end()]  # "for tests, we always ..." is true of tests alone
+    elif row.keeps:
+        text = _filled(row.keeps, parts)
+    entities = dict.fromkeys(parts[name] for name in row.entities.split() if parts[name])
+    return said.found(text, row.kind, row.confidence, tuple(entities))
+
+
+def _unquoted(part: str) -> str:
+    part = part.strip()
+    return part[1:-1] if part[:1] in "`'" and part[-1:] == part[:1] and part.count(part[:1]) == 2 else part
+
+
+def _filled(keeps: str, said: dict[str, str]) -> str:
+    def optional(part: re.Match[str]) -> str:
+        return part[1] if all(said[name] for name in _PART.findall(part[1])) else ""
+
+    return _OPTIONAL.sub(optional, keeps).format_map(said)
+
+
+def _wished(said: Said, wish: Wish, kind: str | None) -> list[Found]:
+    """What is asked to be kept: as a row reads it, or, where the rows leave much of it out, as it was said."""
+    opening = _OPENINGS[wish].match(said.plain)
+    rest = said.plain[opening.end() :] if opening else ""
+    if rest.count(" ") < 1 or sentences.asks(rest) or sentences.is_hollow(rest):
+        return []
+    wished = said._replace(plain=rest)
+    read = _read(wished, _worth_a_look(_TELLING.intersection(sentences.tokens(rest)), kind, said.role))
+    if sum(len(each.text) for each in read) >= _MOSTLY * len(rest):
+        return [replace(each, confidence=max(wish.confidence, each.confidence)) for each in read]
+    told = "policy" if said.plain[: -len(rest)].endswith(" to ") else _kind_of(rest)
+    return [wished.found(rest, told, wish.confidence)] if kind in (None, told) else []
+
+
+# ── judging ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _is_statement(sentence: str, plain: str) -> bool:
+    if sentences.asks(sentence) or sentences.asks(plain) or sentence.lstrip()[:1] == ">":
+        return False
+    return not sentences.is_code(sentence) and not sentences.is_passing(plain)
+
+
+def _is_value(value: str) -> bool:
+    """Whether it is what a setting is set to, rather than the state that something is in."""
+    if _STATE.match(value):
+        return False
+    return " " not in value or _SET.search(value) is not None
+
+
+def _kind_of(plain: str) -> str:
+    held = set(sentences.tokens(plain))
+    of_oneself = not held.isdisjoint(("i've", "i")) and "we" not in held  # "I've never been to Rome" is no policy
+    kinds = (kind for kind, telling in _TELLS.items() if telling & held and not (of_oneself and kind == "policy"))
+    return next(kinds, "other")
+
+
+def _named(plain: str) -> tuple[str, ...]:
+    """The names in it: what has a capital inside the sentence, or a digit, a dot, a hyphen or a slash inside."""
+    found = []
+    for place, token in enumerate(plain.split()):
+        name = token.strip(".,;:!?()[]{}\"'`“”‘’*")
+        if _NAME.search(name) or (place and name[:1].isupper() and name not in _NO_NAMES):
+            found.append(name)
+    return tuple(dict.fromkeys(found))[:MOST]
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _indexed() -> dict[str, list[tuple[int, frozenset[str]]]]:
+    """By a word, the places of the rows that it may lead to, with the words that must be there too."""
+    found: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for place, row in enumerate(ROWS):
+        for words in row.words.split():
+            first, *others = words.split("+")
+            found.setdefault(first, []).append((place, frozenset(others)))
+    return found
+
+
+_READINGS = tuple(compiled(row) for row in ROWS)
+_BY_WORD = _indexed()
+_WISHES = {word: wish for wish in WISHES for word in wish.words.split()}
+_OPENINGS = {wish: pattern(wish.reads) for wish in WISHES}
+#: A sentence without any of these is not looked at; the others are asked for besides.
+_LEADING = frozenset(_BY_WORD) | frozenset(_WISHES)
+_TELLING = frozenset(word for row in ROWS for word in row.words.replace("+", " ").split()) | frozenset(_WISHES)
+
+_NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
+_NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
+_SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
+_OPTIONAL = re.compile(r"\[([^\]]*)\]")
+_PART = re.compile(r"\{(\w+)\}")
+
+#: A thing that holds a verb is no thing: "using a map for lookups is fast".
+_FINITE = re.compile(
+    r"\b(?:is|are|was|were|will|would|can|could|should|makes?|means?|seems?|does|did|has|had|gives?|works|helps?|allows"
+    r"|causes?|requires|isn't|doesn't|won't|can't|i|you|we)\b",
+    re.IGNORECASE,
+)
+#: After "always" or "never", what tells of the past or of trouble is no rule.
+_NO_RULE = re.compile(
+    r"(?:(?!need|embed|feed|seed|speed|shed)\w+ed|got|had|did|was|were|saw|made|found|ran|went|knew|thought|wrote"
+    r"|gave|took|came|heard|been|seen|done|mind|again|get|gets|see|sees|hit|end up|forget|fail|fails|have to|the|a"
+    r"|an|happy|nice|good|on|in|so|want|know|understood|remember|wonder|think|love|look forward|run into|wait|too"
+    r"|easy|hard|better|worse|more|less|going|gonna|be able|ready|really|quite|i|we|you|let's|as)\b",
+    re.IGNORECASE,
+)
+#: A cause or a fix that is not told.
+_VAGUE = re.compile(
+    r"(?:unclear|unknown|not|still|simple|easy|trivial|in (?:the|this|my)|ready|coming|done|deployed|merged|pushed"
+    r"|working|on (?:its|the) way|the (?:bug|issue|problem|error|failure|crash|tests?|build)$|probably|likely|maybe"
+    r"|obvious|below|above|as follows|hard|weird|somewhere)\b",
+    re.IGNORECASE,
+)
+_SET = re.compile(r"[\d`/_@]|[A-Z]|\w[.:-]\w")
+#: A state that something is in; not what it is set to.
+_STATE = re.compile(
+    r"(?:not|already|now|still|being|wrong|down|up|broken|missing|in use|taken|busy|correct|fine|ok|okay|set|gone|empty"
+    r"|unreachable|available|different|same|invalid|valid|too|very|so|done|ready|failing|passing|full|slow|fast|behind"
+    r"|ahead|clean|dirty|stale|outdated|deprecated|required|optional|unknown|undefined|null|none|there|here|good|bad"
+    r"|great|working|running|locked|protected|merged|deleted|created|the|a|an|where|what|how|because|probably|just|only"
+    r"|corrupt\w*|unavailable|exposed|blocked|open|closed|safe|important|nice|weird|strange|huge|big|small|long|short"
+    r"|correctly|hard-?coded|\w+ing|\w+ed)(?![\w./@:-])",
+    re.IGNORECASE,
+)
+
+#: The subject and, a few words on, a verb of what is so or was decided.
+_LASTING = re.compile(
+    r"(?:we|our|the (?:team|project|codebase|repo|repository|app|backend|frontend|company|api|platform|product)|I|my"
+    r"|this (?:project|repo|repository|codebase)|everyone(?: on the team)?)(?:'ve| have| has"
+    r"|'s)?(?: [\w'./+#-]+){0,4}? (?:uses?|using|used|prefers?|decided|adopted|chose|chosen|picked|switched|started"
+    r"|stopped|always|never|moved|migrated|replaced|upgraded|requires?|follows?|avoids?|supports?|runs?|deploys?"
+    r"|hosts?|stores?|writes?|keeps?|owns?|maintains?|relies|rely|depends?|agreed|standardi[sz]ed|is|are|lives?"
+    r"|works?|has|targets?|ships?|releases?|names?|formats?|insists?)\b",
+    re.IGNORECASE,
+)
+#: About the task at hand, or not sure: nothing to keep without a model's judgement.
+_AT_HAND = re.compile(
+    r"\b(?:I|we)(?:'d|'ll| would| will| could| can| might| may)? (?:need|want|wish|guess|suppose|feel|hope|wonder"
+    r"|believe)\b|\b(?:I'd|I'll|we'd|we'll|I think|should|could|would|might|maybe|perhaps|probably|must|let's|please"
+    r"|today|tomorrow|yesterday|right now|at the moment|for now|this (?:file|function|test|error|bug|class|method"
+    r"|line|code|one|component|page|branch|task|change|issue|pr|commit|script|button|part|approach|way)|here|above"
+    r"|below|error|bug|failing|fails?|failed|broken|crash\w*|todo|wip|trying|tried|going to|have to|has to|you|your"
+    r"|try|seems?|not sure|don't know|instead of)\b|\b(?:it|this|that|these|those|them)$|[?:{}<>=]"
+    r"|\bwe(?:'ve| have)? (?:always|never) (?:\w+ed|had|been|got|did|made|ran|went|took|forget|get|see|hit)\b",
+    re.IGNORECASE,
+)
+_TELLS = {
+    "preference": frozenset("prefer prefers favourite favorite like likes love hate dislike".split()),
+    "decision": frozenset("decided decide chose chosen picked agreed adopted settled".split()),
+    "policy": frozenset("always never policy standard convention rule must should require requires".split()),
+    "technology": frozenset(
+        "use uses using used switched migrated moved replaced upgraded hosted deployed runs deploys written".split()
+    ),
+    "temporal": frozenset("started since ago".split()),
+    "learning": frozenset("cause workaround learned".split()),
+}

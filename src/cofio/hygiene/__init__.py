@@ -1,0 +1,118 @@
+"""Hygiene: what a client delivers becomes a clean Exchange.
+
+    delivered ─ reading ─▶ messages ─ secrets ─ blocks ─ pasted ─ secrets ─▶ Exchange
+
+Out go what tools and clients put in, what cofio itself put in, code and logs, and secrets. What was put before the
+agent is kept apart, as `injected`, so that a later step can tell an echo from news.
+
+Secrets go first: a line or a block that is taken out may be the one that gives a secret away, such as the head of a key
+in a difference. They go again where something was taken out, for that may lay one bare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cofio.conversation import MAX_SAID, ROLES, Exchange, Message
+from cofio.hygiene.blocks import boot_lines, lift, lines, unclosed
+from cofio.hygiene.pasted import without_code, without_synthetic
+from cofio.hygiene.reading import Said, said, storable
+from cofio.hygiene.secrets import redact
+
+__all__ = ["clean", "redact"]
+
+MOST_INJECTED = 200  # lines
+LONGEST_INJECTED = 16_000  # characters of all of them
+
+
+def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange:
+    """What the user and the assistant said to each other, as an Exchange; it may be that nothing is left.
+
+    `about` holds the other fields of the Exchange; its `injected` is added to what is found. InvalidInput when
+    `messages` is neither a text nor a list.
+    """
+    told = _as_texts(about.pop("injected", ()))
+    kept: list[Message] = []
+    injected: list[str] = []
+    for each in said(messages):
+        text, put_in = _cleaned(each)
+        injected += put_in
+        if text and each.role in ROLES:
+            kept.append(Message(each.role, text))
+    for text in told:
+        injected += lines(redact(storable(text)))
+    return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
+
+
+def _as_texts(injected: Any) -> Iterator[str]:
+    if isinstance(injected, str):
+        injected = (injected,)
+    return (each for each in injected if isinstance(each, str)) if isinstance(injected, Iterable) else iter(())
+
+
+def _cleaned(message: Said) -> tuple[str, list[str]]:
+    """What one side says in its own words, and the lines that were put before the agent with it."""
+    parts: list[str] = []
+    injected: list[str] = []
+    for raw in message.texts:
+        text, put_in = _own_words(raw, message.role)
+        parts.append(text)
+        injected += put_in
+    return "\n\n".join(part for part in parts if part), injected
+
+
+def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
+    safe = redact(raw)
+    lifted = lift(safe)
+    rest = unclosed(without_code(without_synthetic(lifted.text, role)))
+    injected = [*lifted.injected, *rest.injected]
+    if role not in ROLES:
+        return "", injected or (boot_lines(safe) if role in _INSTRUCTING else [])
+    text = _GAP.sub("\n\n", rest.text).strip()
+    return (text if text == safe.strip() else redact(text)), injected
+
+
+def _newest(messages: Sequence[Message]) -> Iterator[Message]:
+    """The newest of what was said, within the limit, in order: a long conversation loses its beginning."""
+    room = MAX_SAID
+    kept: list[Message] = []
+    for message in reversed(messages):
+        text = message.text if len(message.text) <= room else _tail(message.text, room)
+        if text:
+            kept.append(Message(message.role, text))
+        room -= len(text)
+        if len(text) < len(message.text) or room <= 0:
+            break
+    return reversed(kept)
+
+
+def _tail(text: str, room: int) -> str:
+    """The end of a text, from the first line or sentence that fits whole; failing that, from a word."""
+    if room <= 0:
+        return ""
+    start = len(text) - room
+    half = start + room // 2  # where no sentence begins before that, too much would be lost
+    begin = _BEGIN.search(text, start - 1, half) or _WORD_BEGIN.search(text, start - 1, half)
+    return text[begin.end() if begin else start :].strip()
+
+
+def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
+    """The newest lines within the limits, each once, newest last."""
+    kept: dict[str, None] = {}
+    room = LONGEST_INJECTED
+    for line in reversed(injected):
+        if line in kept:
+            continue
+        room -= len(line)
+        if room < 0 or len(kept) >= MOST_INJECTED:
+            break
+        kept[line] = None
+    return tuple(reversed(kept))
+
+
+_INSTRUCTING = ("system", "developer")  # roles whose texts are put before the agent
+_GAP = re.compile(r"\n(?:[ \t]*\n)+")
+_BEGIN = re.compile(r"\n+|(?<=[.!?])\s+")
+_WORD_BEGIN = re.compile(r"\s+")

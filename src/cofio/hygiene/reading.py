@@ -1,0 +1,109 @@
+"""What a client delivers, read as messages: a text or a list of role-tagged items in any of the shapes in use.
+
+    "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [Said]
+
+One broken item is passed over; it never spoils the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cofio.conversation import Message
+from cofio.errors import InvalidInput
+
+
+class Said(NamedTuple):
+    """One message: who says it, and its texts as the client divided them."""
+
+    role: str
+    texts: tuple[str, ...]
+
+
+def said(messages: str | Sequence[Mapping[str, Any]]) -> list[Said]:
+    """The messages with their role, of any role, each with the texts in it; what is not text is left out."""
+    if isinstance(messages, str):
+        return _conversation(messages)
+    if not isinstance(messages, list | tuple):
+        hint = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
+        raise InvalidInput(f"messages is {type(messages).__name__}.", hint)
+    return [part for item in messages for part in _parts(item)]
+
+
+def _parts(item: Any) -> Iterator[Said]:
+    """The message in an item; several where a user's text is a whole conversation."""
+    role, content = _opened(item)
+    texts = tuple(_texts(content))
+    told = _conversation(texts[0]) if role == "user" and len(texts) == 1 else []
+    if {each.role for each in told} == {"user", "assistant"}:
+        yield from told
+    elif role and texts:
+        yield Said(role, texts)
+
+
+def _opened(item: Any) -> tuple[str, Any]:
+    """Role and content of an item; no role for what is no message, or is none of the user's and assistant's own."""
+    if isinstance(item, Message):
+        return _role(item.role), item.text
+    if not isinstance(item, Mapping) or any(item.get(mark) is True for mark in _ASIDE):
+        return "", None
+    inner = item.get("message", item.get("payload"))
+    if isinstance(inner, Mapping):  # a line of a transcript
+        return _role(inner.get("role") or item.get("type")), inner.get("content")
+    content = item.get("content")
+    return _role(item.get("role")), item.get("text") if content is None else content
+
+
+def _role(told: Any) -> str:
+    role = told.strip().lower() if isinstance(told, str) else ""
+    return _ROLES.get(role, role)
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield storable(content)
+    elif isinstance(content, list | tuple):
+        for block in content:
+            if isinstance(block, Mapping) and block.get("type") in _TEXT_BLOCKS and isinstance(block.get("text"), str):
+                yield storable(block["text"])
+    elif isinstance(content, Mapping):
+        yield from _texts([content])
+
+
+def _conversation(text: str) -> list[Said]:
+    """A text as messages, by the names at its line starts; without any it is the user's."""
+    text = storable(text)
+    marks = list(_MARK.finditer(text)) if ":" in text else []
+    if not marks:
+        return [Said("user", (text,))]
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    parts = [(_ROLES[mark[1].lower()], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    return [Said(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]
+
+
+def storable(text: str) -> str:
+    """The text with line feeds as its line ends, without NUL characters and halves of surrogate pairs."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text.replace("\x00", "")
+    return _UNSTORABLE.sub("", text)
+
+
+#: Lines of a transcript that neither side wrote to the other in this conversation.
+_ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
+_TEXT_BLOCKS = ("text", "input_text", "output_text")
+_ROLES = {
+    "human": "user",
+    "you": "user",
+    "user": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "assistant": "assistant",
+}
+_MARK = re.compile(
+    r"^[ \t]*(?:#{1,4}[ \t]*)?\**(user|human|you|assistant|ai)\**[ \t]*:\**[ \t]*", re.IGNORECASE | re.MULTILINE
+)
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

@@ -1,0 +1,141 @@
+"""Whether what follows the word "password" is one. Most of what does is prose, code or a placeholder.
+
+    password: required      api_key: str      secret = get_secret()      TOKEN=$TOKEN      password=hunter2
+
+How it is put says how much to expect of it: what is quoted or set (`PASSWORD=…`, `--password …`) is a value and need
+only not look like a reference; what is told in a sentence must look like nothing but a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+#: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | with password …
+Put = Literal["quoted", "declared", "set", "option", "noted", "told", "beside"]
+
+
+def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
+    """Whether this value of a password (or else of a token, a key) is a secret."""
+    if len(value) < 4 or _is_placeholder(value) or _is_reference(value):
+        return False
+    if " " in value or "\t" in value:
+        return put == "quoted" and any(_is_strong(word) for word in value.split())
+    if put in ("quoted", "declared", "set", "option"):
+        return _is_given(value, put, of_password)
+    if _is_compound(value) or _TECHNICAL.match(value):
+        return False
+    if put == "noted":
+        return _is_noted(value, of_password)
+    return _is_strong(value) or (put == "told" and of_password and _WORD_AND_NUMBER.fullmatch(value) is not None)
+
+
+def looks_random(value: str) -> bool:
+    """Whether a machine made it: letters and digits, and no compound of words and numbers."""
+    return _has_both(value) and not _is_compound(value) and not _PATH.match(value)
+
+
+def _is_given(value: str, put: Put, of_password: bool) -> bool:
+    if _has_letter(value) and (any(sign.isdigit() for sign in value) or re.search(r"[^\w./:-]", value)):
+        # A declaration stands in a file of settings, where names of variables do not; other values may be such names.
+        return put == "declared" or not (_is_compound(value) and (_KEY_WORD.search(value) or _names_none(value)))
+    if value.isdigit():
+        return of_password and len(value) >= 4
+    if _is_compound(value):  # "correct-horse-battery-staple" is a password, "my-app-secret" the name of one
+        return of_password and value.count("-") >= 3 and not _KEY_WORD.search(value)
+    named = value.isalpha() and len(value) >= (6 if of_password else 20) and not _KEY_WORD.search(value)
+    return named and put != "option"  # "the --password options"
+
+
+def _is_noted(value: str, of_password: bool) -> bool:
+    if value.isdigit():
+        return of_password and len(value) >= 6
+    if _has_both(value):
+        return len(value) >= (6 if of_password else 10) or _is_strong(value)
+    return of_password and len(value) >= 6 and _INNER_SIGN.search(value) is not None
+
+
+def _is_strong(value: str) -> bool:
+    """Whether hardly anything but a secret looks like this."""
+    if len(value) < 6 or not _has_letter(value) or _is_compound(value) or _TECHNICAL.match(value):
+        return False
+    if not any(sign.isdigit() for sign in value):
+        return len(value) >= 8 and _INNER_SIGN.search(value) is not None
+    classes = sum(re.search(kind, value) is not None for kind in ("[a-z]", "[A-Z]", r"[^\w.,:;/()'-]"))
+    return classes >= 2 or (len(value) >= 16 and looks_random(value))
+
+
+def _has_letter(value: str) -> bool:
+    return any(sign.isalpha() for sign in value)
+
+
+def _has_both(value: str) -> bool:
+    return _has_letter(value) and any(sign.isdigit() for sign in value)
+
+
+def _is_compound(value: str) -> bool:
+    """Whether it is made of words and numbers: base64-encoded, AES-256-GCM, required|min:8, 50k/day, oauth2_scheme."""
+    parts = _JOINT.split(value)
+    return len(parts) > 1 and all(len(part) <= 20 and _WORDY.fullmatch(part) for part in parts if part)
+
+
+def _names_none(compound: str) -> bool:
+    return not _NO_SECRETS.isdisjoint(_JOINT.split(compound.lower()))
+
+
+def _is_placeholder(value: str) -> bool:
+    return value.lower().strip("<>[]{}()*_-") in _NO_SECRETS or _PLACEHOLDER.search(value) is not None
+
+
+def _is_reference(value: str) -> bool:
+    """Whether it says where the secret is, or is code: a path, an address, a variable, a call, an attribute."""
+    if _PATH.match(value) or _ADDRESS.match(value) or _CALL.match(value) or _DIGEST.match(value):
+        return True
+    if _DOTTED.fullmatch(value) or _VARIABLE.fullmatch(value):
+        return True
+    return value.replace("_", "").isalpha() and ("_" in value or _KEY_WORD.search(value) is not None)
+
+
+_JOINT = re.compile(r"[-_/.:+|,&=()\[\]]+")
+_WORDY = re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
+_WORD_AND_NUMBER = re.compile(r"(?=.{6})[A-Za-z]{3,}\d{1,6}[!?]*")
+_INNER_SIGN = re.compile(r"\w[!@#$%^&*~+=?]+\w")
+_KEY_WORD = re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|key")
+
+_TECHNICAL = re.compile(
+    r"(?i)(?:base|sha|md|utf|aes|rsa|hs|rs|es|ps|ed|ec|p|oauth|http|ipv|iso|pbkdf|argon|x|hmac|tls|ssl|int|uint|float|"
+    r"python|node|k|s|ec|web|win|gpt|v|id_ed)-?\d+[a-z-]{0,8}[.,;:!?)]*$|1password|b2c|auth0|c\+\+"
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)^x{3,}|\*{3}|•{3}|\.\.\.|…|^<|>$|^\$[a-z_{(]|\$\{|\$\(|\{\{|^[{(\[]|^%[a-z_(]|%s|\[redacted|#\{"
+    r"|(?:^|[-_ ])(?:your|change[-_]?me|example|placeholder|insert|replace|dummy|fake|sample|redacted|todo)(?:$|[-_ ])"
+    r"|^(?:my|the|some|a)[-_](?:[a-z]+[-_])*(?:password|passwd|secret|token|key)$"
+)
+_PATH = re.compile(
+    r"(?:~|\.{0,2})/(?:[\w.-]+/|[a-z.-]+$)|[A-Za-z]:[\\/]|[\w.@-]+(?:/[\w.@-]+)*\.[a-z]{2,5}\d?[.,;:)]*$"
+)
+_ADDRESS = re.compile(
+    r"(?i)[a-z][a-z0-9+.-]{1,20}://|[\w.+-]+@[\w-]+\.[\w.-]+$|v?\d+(?:\.\d+)+|\d{4}-\d\d-\d\d|\d+:\d+"
+    r"|0x[0-9a-f]{40}$"  # of a contract: what is called a token there is public
+)
+_CALL = re.compile(
+    r"&?(?:await|new|not|lambda|func)\b|[A-Za-z_$][A-Za-z_.$:>-]*\??[(\[{]"
+    r"|[A-Za-z_][\w.]{2,}\((?:$|[)A-Za-z_\"'.*&\[{-])|[-+]|!+[a-z]+[.(]|[a-z]+::"
+)
+_DIGEST = re.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # a colour and a grammar, too
+_DOTTED = re.compile(r"[A-Za-z_$][\w$]{0,30}(?:\??\.[A-Za-z_$][A-Za-z_$]{0,30}\d?)+;?")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:_[a-z]+)+\d?")
+
+_NO_SECRETS = frozenset(
+    """
+    none null nil undefined true false yes no on off ok string str bytes int integer number bool boolean text any object
+    password passwd passphrase pwd secret token key apikey api_key api-key credential credentials username user admin
+    root guest postgres mysql mariadb redis rabbitmq mongo minio docker localhost test tests testing dev development
+    staging prod production example examples sample dummy fake mock foo bar baz foobar qux changeme change_me change-me
+    changeit letmeknow required optional missing invalid valid wrong incorrect correct expired revoked rotated unset
+    empty blank hidden masked redacted removed encrypted hashed plain plaintext unknown default auto generated random
+    secure strong weak todo tbd here there value file path keyring vault keychain header cookie query body bearer basic
+    oauth jwt session refresh access client server field column label input prompt forgot reset login logout signin
+    signup confirm passwort kennwort static public private shared internal external inherit placeholder
+    """.split()
+)

@@ -1,0 +1,86 @@
+"""The inbox at work: what is delivered is kept before anybody looks at it, and tried until it is settled.
+
+A failure that may pass (the provider is down) is waited out, however long; one that does not (nothing usable comes
+back, three times over) parks the item for a person. Nothing is dropped without a reason that can be read.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+from cofio.conversation import Captured, Exchange, Item, Task
+from cofio.errors import CofioError, Conflict, Misconfigured, StoreError, Unavailable
+from cofio.learning import Learner
+from cofio.ports import Inbox
+
+HELD = 120.0  # seconds for which nobody else takes up what is being worked on at once
+PARKED_AFTER = 3  # attempts that fail for a reason that does not pass
+_SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
+_log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Receives exchanges, and learns from them item by item."""
+
+    def __init__(self, inbox: Inbox, learner: Learner, limit: int) -> None:
+        self._inbox = inbox
+        self._learner = learner
+        self._limit = limit
+
+    def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
+        """Keep them for later. TooBusy when too many are waiting already."""
+        receipts = self._inbox.receive(exchanges, task=task, most=self._limit)
+        return [Captured(each.id, True, "pending") if each.new else self._again(each.id) for each in receipts]
+
+    def take_in(self, exchange: Exchange, task: Task, by: str) -> Captured:
+        """Keep it, and learn from it at once. It stays pending when that does not work out now."""
+        receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
+        if not receipt.new:
+            return self._again(receipt.id)
+        self.attempt(self._inbox.item(receipt.id), by)
+        return _captured(self._inbox.item(receipt.id), new=True)
+
+    def attempt(self, item: Item, by: str) -> None:
+        """Learn from an item: it is settled, postponed or parked by the end."""
+        try:
+            if item.exchange is None:
+                raise Conflict("Its words are forgotten.", "There is nothing left to learn from.")
+            self._learner.learn(item.exchange, item.task, by=by, item=item.id)
+        except (Unavailable, StoreError) as error:
+            self._postpone(item, error, _SOON)
+        except Misconfigured as error:  # the owner's to mend, and mended it may be at any time
+            self._postpone(item, error, _SLOWLY)
+        except CofioError as error:
+            self._count_against(item, error.message)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with one item, the others go on
+            _log.exception("item %d failed", item.id)
+            self._count_against(item, f"{type(error).__name__}: {error}")
+
+    def _postpone(self, item: Item, error: CofioError, first: float) -> None:
+        _log.info("item %d waits: %s", item.id, error.message)
+        with suppress(Conflict):  # somebody else has settled it meanwhile
+            self._inbox.postpone(item.id, _pause(first, item.attempts), error.message)
+
+    def _count_against(self, item: Item, reason: str) -> None:
+        with suppress(Conflict):
+            if item.attempts + 1 >= PARKED_AFTER:
+                _log.warning("item %d is parked: %s", item.id, reason)
+                self._inbox.park(item.id, reason)
+            else:
+                self._inbox.postpone(item.id, _pause(_SOON, item.attempts), reason)
+
+    def _again(self, item_id: int) -> Captured:
+        return _captured(self._inbox.item(item_id), new=False)
+
+
+def _captured(item: Item, *, new: bool) -> Captured:
+    return Captured(item.id, new, item.state, item.reason, item.result)
+
+
+def _pause(first: float, attempts: int) -> float:
+    """Longer with every attempt, and not the same for all that failed together."""
+    jitter = random.uniform(0.75, 1.0)  # noqa: S311 (spreads the attempts, guards nothing)
+    return min(first * 2.0**attempts, _LONGEST) * jitter

@@ -1,0 +1,239 @@
+"""What models behind HTTP share: a request and its reply, wishes that a server may not know, failures in our words.
+
+Whose a failure is decides its class. Unavailable may pass by itself: silence, a busy server, an account without credit.
+Misconfigured is the owner's to mend: the key, the model's name, the address, a request that the server does not take.
+TooLarge and Refused are about this one text, and another may do. A reply of nothing is a reply: `Completion("")`.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from cofio.conversation import Usage
+from cofio.errors import CofioError, Misconfigured, Refused, TooLarge, Unavailable
+from cofio.ports import Completion, Health, Profile
+from cofio.web import UNPAID, Provider, Rejection
+
+ROOM = 4_096  # tokens of a reply; with 1,024, lists of facts were cut in half
+GLANCE = 5.0  # seconds for a look at a provider's health
+
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
+)
+_FILTERED = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
+_NO_MODEL = re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
+_MAY_PASS = (408, 409, 425)
+
+_log = logging.getLogger(__name__)
+
+
+class Wish(NamedTuple):
+    """A part of a request that a server may not know, and how it says so. Of two for one field, the first is sent."""
+
+    name: str
+    part: Mapping[str, Any]
+    complaint: str  # a pattern
+
+
+class Remedies(NamedTuple):
+    """What to do about a key that is refused, a model that is not there, an address that is wrong, and the rest."""
+
+    key: str
+    model: str
+    address: str
+    later: str
+
+
+class Remote(ABC):
+    """A model behind HTTP. `reconciles` says whether it is trusted with decisions, `without` what is never wished."""
+
+    provider_name: ClassVar[str]
+    path: ClassVar[str]
+    context: ClassVar[int]
+    #: The name of the wish that its replies keep to a schema.
+    schema_wish: ClassVar[str] = "json_schema"
+
+    def __init__(
+        self, model: str, provider: Provider, remedies: Remedies, *, reconciles: bool, without: Iterable[str] = ()
+    ) -> None:
+        if not model or not model.isprintable():
+            raise Misconfigured(f"{model!r} is not the name of a model.", "Set EXTRACT_MODEL.")
+        self.model = model
+        self._provider = provider
+        self._remedies = remedies
+        self._reconciles = reconciles
+        self._without = frozenset(without)
+
+    @property
+    def base_url(self) -> str:
+        """Where the provider is."""
+        return self._provider.url
+
+    @property
+    def profile(self) -> Profile:
+        """What the model can do, with what its server has shown not to know."""
+        return Profile(self.schema_wish not in self._without, self._reconciles, self.context)
+
+    @property
+    def supports_audn(self) -> bool:
+        return self.profile.reconciles
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """The model's reply, held to the schema where the server can; the text may be "".
+
+        Unavailable when none comes, Refused when the model will not answer this, TooLarge when it cannot read so much,
+        Misconfigured when the key, the model or the address is wrong.
+        """
+        asked = self._asked(_well_formed(system), _well_formed(user))
+        without = self._without
+        while True:
+            body, sent = _with_wishes(asked, self._wishes(schema), without)
+            try:
+                reply = self._provider.ask(self.path, body)
+            except Rejection as rejection:
+                unknown = next((each.name for each in sent if _is_about(rejection, each)), None)
+                if unknown is None or self._plain_failure(rejection):
+                    raise self._failure(rejection) from rejection
+                without |= {unknown}
+            else:
+                self._remember(without)
+                return self._completion(reply)
+
+    def health_check(self) -> Health:
+        """Whether the provider answers and has the model: asked once, briefly, and free of charge."""
+        try:
+            problem = self._problem()
+        except CofioError as error:
+            problem = str(error)
+        except Rejection as rejection:
+            problem = str(self._failure(rejection))
+        return Health(not problem, problem)
+
+    # ── what each provider says ───────────────────────────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def _asked(self, system: str, user: str) -> dict[str, Any]:
+        """The body of a request, without wishes."""
+
+    @abstractmethod
+    def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
+        """What is wished beyond it, the better before the plainer."""
+
+    @abstractmethod
+    def _completion(self, reply: Any) -> Completion:
+        """What the reply says. Unavailable when it is none, Refused when it is a refusal."""
+
+    @abstractmethod
+    def _problem(self) -> str:
+        """What is wrong with the provider; "" when nothing is. Fails as `Provider.get` does."""
+
+    # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _failure(self, rejection: Rejection) -> CofioError:
+        status, message = rejection.status, rejection.message
+        if plain := self._plain_failure(rejection):
+            return plain
+        if status == 404 or rejection.says(_NO_MODEL):
+            return self._absent(rejection)
+        if status in (401, 403):
+            return Misconfigured(f"The key is refused: {message}", self._remedies.key)
+        if status >= 500 or status in _MAY_PASS:
+            return Unavailable(message, self._remedies.later)
+        if status < 400:
+            return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
+        return Misconfigured(message, f"It does not take such a request for {self.model}. {self._remedies.model}")
+
+    def _plain_failure(self, rejection: Rejection) -> CofioError | None:
+        """A failure that has nothing to do with how the request was put."""
+        message = rejection.message
+        if rejection.status == 402 or rejection.says(UNPAID):
+            return Unavailable(message, f"The account at {self._provider.name} has no credit left: fill it.")
+        if rejection.status == 413 or rejection.says(_TOO_LONG):
+            return TooLarge(message, f"{self.model} reads about {self.context:,} tokens at once: send less.")
+        if rejection.says(_FILTERED):
+            return self._refused(message)
+        return None
+
+    def _absent(self, rejection: Rejection) -> Misconfigured:
+        if "model" not in f"{rejection.code} {rejection.text}".lower():
+            message = f"Nothing answers for {self.model} at {self.base_url}: {rejection.message}"
+            return Misconfigured(message, f"{self._remedies.address} {self._remedies.model}")
+        return self._no_model(rejection.message)
+
+    def _no_model(self, detail: str) -> Misconfigured:
+        return Misconfigured(f"{self._provider.name} has no model {self.model}: {detail}", self._remedies.model)
+
+    def _refused(self, said: str = "") -> Refused:
+        hint = "Asking again does not help; another model may answer (EXTRACT_MODEL)."
+        return Refused(f"{self.model} refused to answer" + (f": {self._provider.quoted(said)}" if said else "."), hint)
+
+    def _malformed(self, reply: Any) -> Unavailable:
+        told = at(reply, "error", "message") or at(reply, "error")
+        said = f": {self._provider.quoted(str(told))}" if told else "."
+        message = f"{self._provider.name} answered with something that is no reply{said}"
+        return Unavailable(message, self._remedies.address)
+
+    def _not_among(self, names: Sequence[str]) -> str:
+        """What to say when the model is not among these; "" when it is, with or without Ollama's usual tag."""
+        if {self.model, f"{self.model}:latest"} & {*names}:
+            return ""
+        shown = ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+        return str(self._no_model(f"it has {shown or 'none'}."))
+
+    def _remember(self, without: frozenset[str]) -> None:
+        for name in sorted(without - self._without):
+            _log.warning("%s does not take %s with %s: it is left out.", self._provider.name, name, self.model)
+        self._without |= without
+
+
+# ── reading replies ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at(value: Any, *path: str | int) -> Any:
+    """What lies there in a JSON value; None where nothing does."""
+    for step in path:
+        try:
+            value = value[step]
+        except (TypeError, LookupError):
+            return None
+    return value
+
+
+def counted(read: Any, written: Any) -> Usage:
+    """One paid call with these tokens; what is no count is 0."""
+    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in (read, written)))
+
+
+def without_thinking(text: str) -> str:
+    """The reply without the thoughts that some servers leave before it, closed or cut off."""
+    text = text.strip()
+    if text.startswith("<think>"):
+        return text.partition("</think>")[2].strip()
+    if text.startswith(("{", "[", "`")):
+        return text
+    before, closed, after = text.partition("</think>")  # the server's template has opened it
+    return (after if closed else before).strip()
+
+
+def _with_wishes(
+    asked: Mapping[str, Any], wishes: Sequence[Wish], without: frozenset[str]
+) -> tuple[dict[str, Any], list[Wish]]:
+    body, sent = dict(asked), []
+    for wish in wishes:
+        if wish.name not in without and not wish.part.keys() & body.keys():
+            body.update(wish.part)
+            sent.append(wish)
+    return body, sent
+
+
+def _is_about(rejection: Rejection, wish: Wish) -> bool:
+    return rejection.status in (400, 422) and rejection.says(re.compile(wish.complaint, re.IGNORECASE))
+
+
+def _well_formed(text: str) -> str:
+    """Half a pair of surrogates makes a whole request invalid."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,70 @@
+"""A model that is left alone for a while after it failed, so that a sick provider is not asked for every exchange."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cofio.errors import Unavailable
+from cofio.ports import LLM, Completion, Health, Profile
+
+_FIRST, _LONGEST = 5.0, 300.0  # seconds
+
+
+class Resting:
+    """An LLM around another: while that one rests, every question fails at once, with what was wrong.
+
+    One question goes through when the rest is over; if it fails too, the next rest is twice as long.
+    """
+
+    def __init__(self, llm: LLM, clock: Callable[[], float] = time.monotonic) -> None:
+        self._llm = llm
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._rests = 0
+        self._until = 0.0
+        self._problem = ""
+
+    @property
+    def provider_name(self) -> str:
+        return self._llm.provider_name
+
+    @property
+    def model(self) -> str:
+        return self._llm.model
+
+    @property
+    def profile(self) -> Profile:
+        return self._llm.profile
+
+    @property
+    def supports_audn(self) -> bool:
+        return self._llm.supports_audn
+
+    def health_check(self) -> Health:
+        return self._llm.health_check()
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """The other's reply. Unavailable at once while it rests."""
+        with self._lock:
+            left = self._until - self._clock()
+            if left > 0:
+                raise Unavailable(self._problem, f"{self.provider_name} is left alone for {left:.0f} more seconds.")
+        try:
+            reply = self._llm.complete(system, user, schema=schema)
+        except Unavailable as error:
+            self._rest(error.message)
+            raise
+        with self._lock:
+            self._rests, self._until = 0, 0.0
+        return reply
+
+    def _rest(self, problem: str) -> None:
+        with self._lock:
+            if self._clock() < self._until:
+                return  # it rests already: several had asked at once
+            self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
+            self._rests += 1
+            self._problem = problem

@@ -1,0 +1,105 @@
+"""A text in plain words: contractions written out, numbers in one spelling, turns of phrase by one word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+_Instead: TypeAlias = str | Callable[[re.Match[str]], str]
+#: A sign without which there is nothing to do, what is looked for, and what is put instead.
+_Rewrites: TypeAlias = tuple[tuple[str, re.Pattern[str], _Instead], ...]
+
+
+def plain(text: str) -> str:
+    """The text as it is read: "isn't 30s anymore" is "is not 30 s"."""
+    written = text.translate(_SIGNS)
+    low = written.lower()
+    for sign, pattern, instead in _REWRITES:
+        if sign in low:
+            written = pattern.sub(instead, written)
+    low = written.lower()
+    if any(each in low for each in _PHRASES):
+        written = _PHRASE.sub(lambda found: _PHRASES[found.group().lower()], written)
+        low = written.lower()
+    for sign, pattern, instead in _TURNS:
+        if sign in low:
+            written = pattern.sub(instead, written)
+    return written
+
+
+def _compiled(*rewrites: tuple[str, str, _Instead]) -> _Rewrites:
+    return tuple((sign, re.compile(pattern, re.IGNORECASE | re.DOTALL), instead) for sign, pattern, instead in rewrites)
+
+
+def _clock(match: re.Match[str]) -> str:
+    hour = int(match.group(1)) % 12 + (12 if match.group(3).lower() == "pm" else 0)
+    return f"{hour}:{match.group(2) or '00'}"
+
+
+_SIGNS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": ",", "*": " ", "→": " -> ", "⇒": " -> "})
+_UNITS = r"ms|msec|s|sec|secs|min|mins|h|hr|hrs|d|kb|mb|gb|tb|kib|mib|gib|tib|kg|g|lb|lbs|km|m|cm|mm|px|x|k|mbit|gbit"
+_REWRITES = _compiled(
+    ("```", r"```.*?(?:```|$)", " "),
+    ("can't", r"\bcan't\b", "can not"),
+    ("won't", r"\bwon't\b", "will not"),
+    ("n't", r"n't\b", " not"),
+    ("'s", r"\b(it|that|there|what|who|he|she|here)'s\b", r"\1 is"),
+    ("'s", r"(?<=\w)'s\b", " 's"),
+    ("'re", r"'re\b", " are"),
+    ("'ve", r"'ve\b", " have"),
+    ("'m", r"'m\b", " am"),
+    ("'ll", r"'ll\b", " will"),
+    ("'d", r"'d\b", " would"),
+    (",", r"(?<=\d),(?=\d{3}\b)", ""),
+    ("/", r"\b(\w+)/(s|sec|second|min|minute|h|hour|day|week|month|year)\b", r"\1 per \2"),
+    ("rps", r"\brps\b", "requests per second"),
+    ("rpm", r"\brpm\b", "requests per minute"),
+    ("v", r"\bv(\d+(?:\.\d+)*)\b", r"version \1"),
+    ("m", r"\b(\d{1,2})(?::(\d\d))?\s?(am|pm)\b", _clock),
+    ("", r"\b(\d+)(?:st|nd|rd|th)\b", r"\1"),
+    ("", rf"\b(\d+(?:\.\d+)?)({_UNITS})\b", r"\1 \2"),
+    ("%", r"(\d)\s?%", r"\1 percent"),
+    ("$", r"([$])\s?(\d+(?:\.\d+)?)", r"\2 \1"),
+    ("€", r"([€])\s?(\d+(?:\.\d+)?)", r"\2 \1"),
+    ("£", r"([£])\s?(\d+(?:\.\d+)?)", r"\2 \1"),
+    ("-", r"(?<=\d)-(?=[a-z])", " "),
+)
+
+#: What is said in several words, by one that is read as such.
+_PHRASES = {
+    said: instead
+    for instead, phrases in (
+        ("not", "no longer/not any longer/not anymore"),
+        ("", "anymore/any more/any longer/at the moment/after all/as of now/as of today"),
+        ("henceforth", "from now on/going forward/from today on"),
+        ("nobody", "no one/no-one"),
+        ("without", "with no"),
+        ("for", "in favor of/in favour of"),
+        ("insteadof", "instead of/in place of/in lieu of/rather than"),
+        ("stopped using", "moved away from/moving away from/move away from/moved off/moving off"),
+        ("dropped", "got rid of/get rid of/getting rid of/gave up on/gave up"),
+        ("chose", "went with/go with/going with/goes with"),
+        ("the owner of", "responsible for"),
+        ("the manager of", "in charge of"),
+        ("is used", "is what we use/is what i use/is what the team uses"),
+        ("is", "takes place"),
+        ("is the on-call", "is on call"),
+        ("can not", "cannot"),
+        ("->", "=>"),
+    )
+    for said in phrases.split("/")
+}
+_PHRASE = re.compile(
+    r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))) + r")(?!\w)", re.IGNORECASE
+)
+_ON = r"\b(is|are|was|were|be|been|got|gets|turned|switched) (?:turned |switched )?"
+#: "not A but B" and "B, not A" are read as a change, "turned on" as one word.
+_TURNS = _compiled(
+    ("there ", r"^there (?:is|are|was|were)\b", " "),
+    (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
+    ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
+    (", not ", r"\b(is|are|use|uses) ([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
+    (" on", _ON + r"on(?=$|[.,;]| (?:in|on|for|by|at)\b)", r"\1 enabled"),
+    (" off", _ON + r"off(?=$|[.,;]| (?:in|on|for|by|at)\b)", r"\1 disabled"),
+)

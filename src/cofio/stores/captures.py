@@ -1,0 +1,138 @@
+"""What every inbox does alike: what is written of an exchange, who may do what to an item, how the ledger is summed up.
+
+Pure functions, shared by every store as `applying` is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any, NoReturn
+
+from cofio.conversation import OPEN, SETTLED, Exchange, Ledger, Message, Settlement, State
+from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
+from cofio.model import moment
+from cofio.stores.rows import as_json
+
+#: What can be taken up again, as long as its words are there.
+RETRIED: tuple[State, ...] = ("parked", "rejected")
+UNREADABLE = "What is kept of it cannot be read any more"
+_REASONS = 20  # told one by one; what is rarer is summed up
+
+
+# ── an exchange as it is kept ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_payload(exchange: Exchange) -> str:
+    """The exchange as JSON. InvalidInput for what cannot be stored."""
+    payload = as_json(exchange.as_dict())
+    try:
+        payload.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("An exchange holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+    return payload
+
+
+def from_payload(payload: str) -> Exchange | None:
+    """The exchange that `to_payload` wrote; None when it is forgotten, or damaged."""
+    try:
+        told = json.loads(payload)
+        return Exchange.from_dict(told) if "messages" in told else None
+    except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
+        return None
+
+
+def dated(exchange: Exchange, at: str) -> Exchange:
+    """The exchange with the time when it was said, which is now unless it says so itself."""
+    return exchange if exchange.at else replace(exchange, at=at)
+
+
+def later(at: str, seconds: float) -> str:
+    """So many seconds after that time."""
+    try:
+        return moment(datetime.fromisoformat(at) + timedelta(seconds=seconds))
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidInput(f"{seconds!r} is no time to wait.", "Give a number of seconds.") from error
+
+
+# ── how items end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[str, Any]]:
+    """The reason and the result as they are kept: with the number of the changeset, if there was one."""
+    if settlement.state not in SETTLED:
+        raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
+    result = dict(settlement.result)
+    if changeset is not None:
+        result["changeset"] = changeset
+    read: dict[str, Any] = json.loads(storable(as_json(result)))  # as it will come back: tuples are lists
+    return storable(settlement.reason), read
+
+
+def storable(text: str) -> str:
+    """The text without halves of surrogate pairs: what a provider answers must not keep an item from being settled."""
+    return text.encode(errors="replace").decode()
+
+
+def refuse(item_id: int, state: State | None) -> NoReturn:
+    """Say why an item in this state (None: there is no such item) cannot be worked on."""
+    if state is None:
+        raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+    if state == "parked":
+        raise Conflict(f"Item {item_id} is parked.", "Retry it first.")
+    raise Conflict(f"Item {item_id} is settled already.", f"It was {state}.")
+
+
+def refuse_retry(item_id: int, state: State | None) -> NoReturn:
+    """Say why an item in this state cannot be taken up again."""
+    if state == "pending":
+        raise Conflict(f"Item {item_id} is pending.", "It is taken up by itself.")
+    if state in RETRIED:
+        raise Conflict(f"Item {item_id} cannot be taken up again.", "Its words are forgotten.")
+    refuse(item_id, state)
+
+
+def too_busy(most: int) -> TooBusy:
+    """What is said when enough is waiting."""
+    return TooBusy(f"{most:,} captures are waiting to be read.", "Try again in a moment; those that wait are kept.")
+
+
+# ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str | None) -> Ledger:
+    """The ledger: every item once, the commonest reasons by name, the others together."""
+    ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    told = dict(ordered[:_REASONS])
+    if rest := sum(count for _, count in ordered[_REASONS:]):
+        told["other"] = told.get("other", 0) + rest
+    return Ledger(
+        captured=sum(states.values()),
+        **{state: states.get(state, 0) for state in (*SETTLED, "parked")},
+        pending=sum(states.get(state, 0) for state in OPEN),
+        reasons=told,
+        oldest=oldest,
+    )
+
+
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def words_to_erase(texts: Iterable[str | None]) -> list[str]:
+    """What is erased with a memory: each of its texts and contexts once, the longest first."""
+    return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
+
+
+def as_written(text: str) -> str:
+    """The text as it stands inside JSON."""
+    return as_json(text)[1:-1]
+
+
+def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
+    """The exchange with these words cut out; the rest of what was said is still to be learned from."""
+    found = re.compile("|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in words))
+    messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
+    return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))

@@ -1,0 +1,144 @@
+"""The inbox of the fake store that `cofio.testing` ships: the same rules over dictionaries. For tests only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.model import Memory, moment
+from cofio.ports import Clock
+from cofio.stores import captures
+from cofio.stores.rows import as_json
+
+
+class Captures:
+    """Every item by its id, and the turns that came in."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, Item] = {}
+        self.turns: dict[tuple[str, str, str], int] = {}
+
+    def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
+        if self.knows(exchange):
+            return Receipt(self.turns[_turn(exchange)], False)
+        number = len(self.items) + 1
+        self.items[number] = Item(
+            id=number, task=task, state="pending", exchange=exchange, received_at=at, due_at=due_at
+        )
+        if exchange.turn:
+            self.turns[_turn(exchange)] = number
+        return Receipt(number, True)
+
+    def knows(self, exchange: Exchange) -> bool:
+        return _turn(exchange) in self.turns
+
+    def waiting(self) -> int:
+        return sum(item.state == "pending" for item in self.items.values())
+
+    def pending(self, item_id: int) -> Item:
+        item = self.items.get(item_id)
+        if item is None or item.state != "pending":
+            captures.refuse(item_id, item.state if item else None)
+        return item
+
+    def put(self, item: Item) -> Item:
+        self.items[item.id] = item
+        return item
+
+    def settle(self, settlement: Settlement, at: str, changeset: int | None = None) -> None:
+        reason, result = captures.settled(settlement, changeset)
+        ended: dict[str, Any] = {"state": settlement.state, "reason": reason, "result": result, "changeset": changeset}
+        self.put(replace(self.pending(settlement.item), **ended, finished_at=at))
+
+    def erase(self, versions: Iterable[Memory | None], changesets: Container[int | None]) -> None:
+        """Remove the words of a memory in all its versions; these changesets made them."""
+        said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
+        for item in list(self.items.values()):
+            kept = f"{captures.to_payload(item.exchange) if item.exchange else ''} {as_json(dict(item.result))}"
+            says = any(captures.as_written(each) in kept for each in said)
+            left = replace(item, reason="") if any(each in item.reason for each in said) else item
+            if item.state in SETTLED and (says or item.changeset in changesets):
+                left = replace(left, exchange=None, result={})
+            elif says and item.exchange:
+                left = replace(left, exchange=captures.without(item.exchange, said))
+            self.put(left)
+
+
+class FakeInbox:
+    """An Inbox over `Captures`; `changing` gives them out to one at a time."""
+
+    def __init__(self, changing: Callable[[], AbstractContextManager[Captures]], clock: Clock) -> None:
+        self._changing = changing
+        self._clock = clock
+
+    def receive(
+        self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
+    ) -> list[Receipt]:
+        with self._changing() as held:
+            at = self._clock()
+            due_at = captures.later(at, hold)
+            dated = [captures.dated(each, at) for each in exchanges]
+            for each in dated:
+                captures.to_payload(each)  # refuses what no store could keep
+            if most is not None and held.waiting() >= most and not all(held.knows(each) for each in dated):
+                raise captures.too_busy(most)
+            return [held.keep(each, task, at, due_at) for each in dated]
+
+    def due(self, limit: int) -> list[Item]:
+        with self._changing() as held:
+            at = self._clock()
+            return [item for item in held.items.values() if item.state == "pending" and item.due_at <= at][:limit]
+
+    def settle(self, settlement: Settlement) -> None:
+        with self._changing() as held:
+            held.settle(settlement, self._clock())
+
+    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
+        with self._changing() as held:
+            due_at = captures.later(self._clock(), seconds)
+            item = held.pending(item_id)
+            held.put(replace(item, attempts=item.attempts + 1, due_at=due_at, reason=captures.storable(reason)))
+
+    def park(self, item_id: int, reason: str) -> None:
+        with self._changing() as held:
+            held.put(replace(held.pending(item_id), state="parked", reason=captures.storable(reason)))
+
+    def retry(self, item_id: int) -> Item:
+        with self._changing() as held:
+            item = held.items.get(item_id)
+            if item is None or item.state not in captures.RETRIED or item.exchange is None:
+                captures.refuse_retry(item_id, item.state if item else None)
+            again: dict[str, Any] = {"state": "pending", "attempts": 0, "reason": "", "result": {}, "changeset": None}
+            return held.put(replace(item, **again, due_at=self._clock(), finished_at=None))
+
+    def item(self, item_id: int) -> Item:
+        with self._changing() as held:
+            return held.items.get(item_id) or captures.refuse(item_id, None)
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
+        with self._changing() as held:
+            newest = [item for item in reversed(held.items.values()) if state in (None, item.state)]
+            return [item for item in newest if after is None or item.id < after][:limit]
+
+    def ledger(self) -> Ledger:
+        with self._changing() as held:
+            items = held.items.values()
+            reasons = Counter(item.reason for item in items if item.state == "rejected")
+            waiting = (item.received_at for item in items if item.state not in SETTLED)
+            return captures.ledger_of(Counter(item.state for item in items), reasons, min(waiting, default=None))
+
+    def forget(self, before: str) -> int:
+        limit = moment(before)
+        with self._changing() as held:
+            old = [item for item in held.items.values() if item.exchange and (item.finished_at or limit) < limit]
+            for item in old:
+                held.put(replace(item, exchange=None, result={}))
+            return len(old)
+
+
+def _turn(exchange: Exchange) -> tuple[str, str, str]:
+    return exchange.client, exchange.session, exchange.turn

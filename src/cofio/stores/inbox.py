@@ -1,0 +1,192 @@
+"""The inbox in the SQLite file: durable when it is acknowledged, settled in one transaction with what it changed.
+
+receive ─ many threads, one commit ─▶ pending ─ due ─▶ settled | postponed | parked ─ retry ─▶ pending
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.errors import Conflict, StoreError
+from cofio.model import Memory, moment
+from cofio.ports import Clock
+from cofio.stores import captures
+from cofio.stores.file import StoreFile
+from cofio.stores.gather import Gather
+from cofio.stores.rows import as_json, fits
+from cofio.stores.sources import queries
+
+_SQL = queries("sqlite")
+_COLUMNS = (
+    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "reason", "changeset_id",
+    "result",
+)  # fmt: skip
+_LISTED = ", ".join(_COLUMNS)
+_DUE, _GET = (_SQL[name].format(items=_LISTED) for name in ("due_items", "get_item"))
+_NEWEST, _NEWEST_IN = (_SQL[name].format(items=_LISTED) for name in ("newest_items", "newest_items_in"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    """What one caller delivers at once."""
+
+    rows: list[dict[str, Any]]
+    most: int | None
+
+
+class SqliteInbox:
+    """An Inbox in the file of the store that it belongs to."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._keep: Gather[_Delivery, list[Receipt]] = Gather(file, _kept)
+
+    def receive(
+        self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
+    ) -> list[Receipt]:
+        at = self._clock()
+        due_at = captures.later(at, hold)
+        rows = [
+            {
+                "client": each.client,
+                "session": each.session,
+                "turn": each.turn,
+                "task": task,
+                "received_at": at,
+                "due_at": due_at,
+                "payload": captures.to_payload(captures.dated(each, at)),
+            }
+            for each in exchanges
+        ]
+        return self._keep(_Delivery(rows, most)) if rows else []
+
+    def due(self, limit: int) -> list[Item]:
+        while True:
+            with self._file.reading() as connection:
+                rows = connection.execute(_DUE, {"at": self._clock(), "limit": limit}).fetchall()
+            items = [_item(row) for row in rows]
+            unreadable = [item.id for item in items if item.exchange is None]
+            if not unreadable:
+                return items
+            for each in unreadable:  # for a person to look at, and out of the way of the others
+                with suppress(Conflict):  # another process was faster
+                    self.park(each, captures.UNREADABLE)
+
+    def settle(self, settlement: Settlement) -> None:
+        at = self._clock()
+        with self._file.writing() as connection:
+            settle(connection, settlement, at=at)
+
+    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
+        values = {"due_at": captures.later(self._clock(), seconds), "reason": captures.storable(reason)}
+        with self._file.writing() as connection:
+            _update(connection, "postpone_item", item_id, values)
+
+    def park(self, item_id: int, reason: str) -> None:
+        with self._file.writing() as connection:
+            _update(connection, "park_item", item_id, {"reason": captures.storable(reason)})
+
+    def retry(self, item_id: int) -> Item:
+        at = self._clock()
+        with self._file.writing() as connection:
+            _update(connection, "retry_item", item_id, {"at": at}, refuse=captures.refuse_retry)
+            return _item(connection.execute(_GET, (item_id,)).fetchone())
+
+    def item(self, item_id: int) -> Item:
+        with self._file.reading() as connection:
+            row = connection.execute(_GET, (item_id,)).fetchone() if fits(item_id) else None
+        return _item(row) if row else captures.refuse(item_id, None)
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
+        last = after if after is not None and fits(after) else 1 << 62
+        values = {"state": state, "after": last, "limit": limit}
+        with self._file.reading() as connection:
+            rows = connection.execute(_NEWEST_IN if state else _NEWEST, values).fetchall()
+        return [_item(row) for row in rows]
+
+    def ledger(self) -> Ledger:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["ledger"]).fetchall()
+        states, reasons = ({name: n for told, name, n in rows if told == what} for what in ("state", "reason"))
+        return captures.ledger_of(states, reasons, next(name for told, name, _ in rows if told == "oldest"))
+
+    def forget(self, before: str) -> int:
+        with self._file.writing() as connection:
+            count = connection.execute(_SQL["forget_items"], {"before": moment(before)}).rowcount
+        if count:
+            with suppress(StoreError):  # whoever reads just now is in the way; it is overwritten in time
+                self._file.empty_log()
+        return count
+
+
+def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
+    """End an item inside a transaction. Conflict, and so the end of the transaction, unless it is pending."""
+    reason, result = captures.settled(settlement, changeset)
+    values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
+    _update(connection, "settle_item", settlement.item, values)
+
+
+def erase(connection: sqlite3.Connection, memory: Memory) -> None:
+    """Remove a purged memory's words, those that it had before too, while the journal still knows them.
+
+    What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
+    the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
+    """
+    former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
+    said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
+    written = as_json([captures.as_written(each) for each in said])
+    connection.execute(_SQL["erase_settled_items"], {"id": memory.id, "written": written})
+    connection.execute(_SQL["erase_reasons"], {"said": as_json(said)})
+    for item_id, payload in connection.execute(_SQL["open_items_saying"], {"written": written}).fetchall():
+        exchange = captures.from_payload(payload)
+        rest = captures.to_payload(captures.without(exchange, said)) if exchange else ""
+        connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
+
+
+def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
+    """One receipt a row. Turns that all came before are answered even when no more are taken."""
+    if delivery.most is not None and connection.execute(_SQL["is_full"], {"most": delivery.most}).fetchone()[0]:
+        known = [_received(connection, row) for row in delivery.rows]
+        if None in known:
+            raise captures.too_busy(delivery.most)
+        return [Receipt(each, False) for each in known if each]
+    return [_receipt(connection, row) for row in delivery.rows]
+
+
+def _receipt(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:
+    known = _received(connection, row)
+    return Receipt(known or int(connection.execute(_SQL["receive"], row).lastrowid or 0), known is None)
+
+
+def _received(connection: sqlite3.Connection, row: dict[str, Any]) -> int | None:
+    """The item that this turn came in as, if it did."""
+    found = connection.execute(_SQL["received"], row).fetchone() if row["turn"] else None
+    return found[0] if found else None
+
+
+def _update(
+    connection: sqlite3.Connection,
+    name: str,
+    item_id: int,
+    values: dict[str, Any],
+    refuse: Callable[[int, State | None], NoReturn] = captures.refuse,
+) -> None:
+    """Change an item, unless it is in no state for that."""
+    if not fits(item_id):
+        refuse(item_id, None)
+    if not connection.execute(_SQL[name], {**values, "id": item_id}).rowcount:
+        row = connection.execute(_SQL["item_state"], (item_id,)).fetchone()
+        refuse(item_id, row[0] if row else None)
+
+
+def _item(row: Iterable[Any]) -> Item:
+    told = dict(zip(_COLUMNS, row, strict=True))
+    exchange, result = captures.from_payload(told.pop("payload")), json.loads(told.pop("result"))
+    return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)

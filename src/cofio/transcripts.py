@@ -1,0 +1,330 @@
+"""Transcripts that clients write, read turn by turn.
+
+    Claude Code's .jsonl | Codex's rollout .jsonl | a JSON list of messages | a text ─▶ Turn, Turn, …
+
+A turn is what the user asked and what the assistant said to it. These formats are not documented and change: every key
+is optional, what is not known is passed over, and so is a line that is broken or half written. What was put before the
+agent (context from hooks, boot files) comes along under the role "system": hygiene can then tell an echo from news.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from cofio.errors import InvalidInput
+from cofio.model import MAX_LABEL, moment
+
+_log = logging.getLogger(__name__)
+
+Client = Literal["claude-code", "codex", "text"]
+
+_HEAD = 65_536  # bytes that show what a file is
+_HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
+
+
+class Turn(NamedTuple):
+    """What was said in one turn. (client, session, turn) names it; `at` is "" where nobody wrote it down."""
+
+    client: Client
+    session: str
+    turn: str
+    at: str
+    messages: list[dict[str, Any]]  # {"role", "content"}, as `hygiene.clean` takes them
+
+
+def read(path: Path) -> Iterator[Turn]:
+    """The turns of a file, oldest first. InvalidInput when it cannot be read, or is no text."""
+    head = _head(path)
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if path.suffix == ".jsonl" or _is_object(start.split(b"\n", 1)[0]):
+        return _of_lines(path)
+    if path.suffix == ".json" or start[:1] == b"[":
+        return _of_json(path)
+    return _of_text(path)
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.", _HINT) from error
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        raise InvalidInput(f"{path} is compressed.", "Unpack it first: zstd -d FILE.")
+    if b"\x00" in head and path.suffix != ".jsonl":  # a crash may leave some, between lines that are whole
+        raise InvalidInput(f"{path} is no text in UTF-8.", _HINT)
+    return head
+
+
+def _is_object(line: bytes) -> bool:
+    return isinstance(_parsed(line), dict) if line.startswith(b"{") else False
+
+
+def _parsed(raw: bytes) -> Any:
+    """The JSON value; None for what is none."""
+    try:
+        return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+# ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_text(path: Path) -> Iterator[Turn]:
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    if text.strip():
+        messages = [{"role": "user", "content": text}]
+        yield Turn("text", "", _digest(messages), "", messages)
+
+
+def _of_json(path: Path) -> Iterator[Turn]:
+    told = _parsed(path.read_bytes())
+    if told is None:
+        raise InvalidInput(f"{path} is no whole JSON.", _HINT)
+    if not _messages(told):
+        raise InvalidInput(f"{path} holds no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.')
+    return _of_messages(told)
+
+
+def _of_messages(told: Any) -> Iterator[Turn]:
+    """The turns of a list of role-tagged messages, or of {"messages": [...]}."""
+    session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
+    for turn in _turns("text", (_Spoken(role, content, at=at) for role, content, at in _messages(told))):
+        yield turn._replace(session=session, turn=_digest(turn.messages))
+
+
+def _messages(told: Any) -> list[tuple[str, Any, str]]:
+    """Role, content and time of the messages in it; what is no message is passed over."""
+    items = told.get("messages") if isinstance(told, Mapping) else told
+    found: list[tuple[str, Any, str]] = []
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, Mapping) and isinstance(item.get("role"), str):
+            content = item.get("content") if item.get("content") is not None else item.get("text")
+            if isinstance(content, str | list):
+                role = item["role"].strip().lower()
+                role = _ROLES.get(role, role)
+                found.append((role, content, _moment(item.get("timestamp") or item.get("created_at"))))
+    return found
+
+
+def _digest(messages: list[dict[str, Any]]) -> str:
+    """A name for what has none: the same messages have the same, so that reading a file twice adds nothing."""
+    return hashlib.blake2b(json.dumps(messages, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
+# ── lines ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Spoken(NamedTuple):
+    """A line of a transcript that counts: who says what. Lines of the assistant with one `part_of` are one message."""
+
+    role: str
+    content: Any
+    session: str = ""
+    turn: str = ""
+    at: str = ""
+    part_of: str = ""
+
+
+def _of_lines(path: Path) -> Iterator[Turn]:
+    lines = _lines(path)
+    seen: list[Mapping[str, Any]] = []
+    for line in lines:
+        seen.append(line)
+        if client := _client(line):
+            return _of_client(client, itertools.chain(seen, lines))
+    return iter(())
+
+
+def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[Turn]:
+    if client == "codex":
+        return _turns(client, _codex(lines))
+    if client == "claude-code":
+        return _turns(client, _claude(lines))
+    listed, tagged = itertools.tee(lines)  # either a conversation a line, or a message a line
+    whole = (turn for line in listed for turn in _of_messages(line))
+    return itertools.chain(whole, _of_messages([line for line in tagged if "role" in line]))
+
+
+def _client(line: Mapping[str, Any]) -> Client | None:
+    """Whose line it is; None when it does not tell."""
+    if isinstance(line.get("payload"), Mapping):
+        return "codex"
+    if "sessionId" in line or "leafUuid" in line or isinstance(line.get("message"), Mapping):
+        return "claude-code"
+    return "text" if "role" in line or "messages" in line else None
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects of a file, one a line. A line that is none is passed over, and counted in the log."""
+    broken = 0
+    with path.open("rb") as file:
+        for raw in file:
+            line = _parsed(raw)
+            if isinstance(line, dict):
+                yield line
+            elif raw.strip():
+                broken += 1
+    if broken:
+        _log.warning("%s: %d lines could not be read and were passed over", path, broken)
+
+
+def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
+    """One turn a prompt, with what follows it. What stood before the first prompt stands before each."""
+    standing: list[dict[str, Any]] = []
+    turn: Turn | None = None
+    part_of = ""
+    for each in spoken:
+        message = {"role": each.role, "content": each.content}
+        if each.role == "user":
+            if turn:
+                yield turn
+            turn = Turn(client, each.session, each.turn, each.at, [*standing, message])
+        elif turn is None:
+            if each.role != "assistant":
+                standing.append(message)
+        elif each.part_of and each.part_of == part_of and turn.messages[-1]["role"] == "assistant":
+            turn.messages[-1]["content"] += f"\n\n{each.content}"
+        else:
+            turn.messages.append(message)
+        part_of = each.part_of
+    if turn:
+        yield turn
+
+
+def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+    known: set[str] = set()  # a session that is resumed or forked copies lines
+    for line in lines:
+        uuid = _label(line.get("uuid"))
+        if uuid in known or any(line.get(mark) is True for mark in _ASIDE):
+            continue
+        spoken = _claude_line(line, uuid)
+        if spoken:
+            known |= {uuid} - {""}
+            yield spoken
+
+
+def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
+    if line.get("type") == "attachment":
+        return _attached(line.get("attachment"))
+    message = line.get("message")
+    if not isinstance(message, Mapping):
+        return None
+    text = _text(message.get("content"))
+    if line.get("type") == "user" and _is_prompt(text):
+        return _Spoken("user", text, _label(line.get("sessionId")), uuid, _moment(line.get("timestamp")))
+    if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
+        return _Spoken("assistant", text, part_of=_label(message.get("id")))
+    return None
+
+
+def _attached(attachment: Any) -> _Spoken | None:
+    """What a hook put before the agent."""
+    if not isinstance(attachment, Mapping) or attachment.get("type") != "hook_additional_context":
+        return None
+    content = attachment.get("content")
+    texts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
+    text = "\n\n".join(each for each in texts if isinstance(each, str))
+    return _Spoken("system", text) if text else None
+
+
+def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
+    session = named = ""
+    prompts = 0
+    for line in lines:
+        payload = line.get("payload")
+        if not isinstance(payload, Mapping):
+            continue
+        if line.get("type") == "session_meta":
+            if _is_subagent(payload):
+                return  # nobody speaks there but agents
+            session = session or _label(payload.get("id") or payload.get("session_id"))
+        elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
+            named = _label(payload.get("turn_id"))
+        elif line.get("type") == "response_item" and payload.get("type") == "message":
+            spoken = _codex_message(payload)
+            if spoken and spoken.role == "user":
+                prompts += 1
+                turn = named or _label(line.get("ordinal")) or str(prompts)
+                spoken = spoken._replace(session=session, turn=turn, at=_moment(line.get("timestamp")))
+                named = ""
+            if spoken:
+                yield spoken
+
+
+def _codex_message(payload: Mapping[str, Any]) -> _Spoken | None:
+    role, text = payload.get("role"), _text(payload.get("content"))
+    if not text or role not in ("user", "assistant", "developer", "system"):
+        return None
+    if role == "assistant":
+        return _Spoken("assistant", text)
+    return _Spoken("user" if role == "user" and _is_prompt(text) else "system", text)
+
+
+def _is_subagent(meta: Mapping[str, Any]) -> bool:
+    source = meta.get("source")
+    return bool(meta.get("parent_thread_id")) or (isinstance(source, Mapping) and "subagent" in source)
+
+
+# ── parts of a line ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _text(content: Any) -> str:
+    """The text of a message; none when it answers a tool, whatever else it holds."""
+    if isinstance(content, str):
+        return content.strip()
+    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return ""
+    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text", "output_text")]
+    return "\n\n".join(text for text in texts if isinstance(text, str)).strip()
+
+
+def _is_prompt(text: str) -> bool:
+    """Whether a person wrote it: something is left behind the wrappers of the client."""
+    place = 0
+    while wrapper := _WRAPPER.match(text, place):
+        end = text.find(f"</{wrapper[1]}>", wrapper.end())
+        if end < 0:
+            return False
+        place = end + len(wrapper[1]) + 3
+    return bool(text[place:].strip()) and not text[place:].lstrip().startswith(_SYNTHETIC)
+
+
+def _label(value: Any) -> str:
+    """A name that an Exchange takes; "" for what is none."""
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    return text.encode("utf-8", "ignore").decode().replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def _moment(value: Any) -> str:
+    try:
+        return moment(value) if value else ""
+    except InvalidInput:
+        return ""
+
+
+_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "model": "assistant"}
+_ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_WRAPPER = re.compile(
+    r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?<(INSTRUCTIONS|system-reminder|local-command-[a-z]+"
+    r"|command-[a-z]+|bash-[a-z]+|task-notification|user-prompt-submit-hook"
+    r"|environment_context|user_instructions|turn_aborted|codex_internal_context|goal_context|startup_context|skill"
+    r"|tools|user_shell_command|(?:apps|skills|plugins|environments)_instructions|collaboration_mode|multi_agent_mode"
+    r"|context_window[\w-]*|external_[\w-]+|cofio[\w-]*|relevant-context)(?:\s[^<>]*)?>"
+)
+_SYNTHETIC = (
+    "Caveat: The messages below were generated by the user",
+    "Stop hook feedback:",
+    "[Request interrupted by user",
+    "This session is being continued from a previous conversation",
+    "# AGENTS.md instructions",
+)

@@ -1,0 +1,90 @@
+"""The worker: drains the inbox in a thread of its own, oldest first, one item at a time.
+
+One at a time, because what is said later may correct what was said before.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from cofio.errors import CofioError
+from cofio.keeper import Keeper
+from cofio.model import moment
+
+_LOOK = 2.0  # seconds between two looks at the inbox, when nobody says that there is something
+_QUIET = 0.02  # seconds without a capture, before the next item is taken up
+_PATIENCE = 0.25  # seconds that an item waits for such a moment
+_REST = 5.0  # seconds, after the store itself failed
+_TIDY = 3600.0  # seconds between two rounds of forgetting
+_log = logging.getLogger(__name__)
+
+
+class Worker:
+    """Learns from what is captured."""
+
+    def __init__(self, keeper: Keeper, *, days_kept: int = 30) -> None:
+        self._keeper = keeper
+        self._days_kept = days_kept
+        self._tidied = 0.0
+        self._heard = 0.0  # when something came in last
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="cofio-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Say that there is something in the inbox."""
+        self._heard = time.monotonic()
+        self._wake.set()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Finish the item at hand and end. One that takes longer than `patience` seconds is left; it stays pending."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(patience)
+
+    def drain(self) -> int:
+        """Take up everything that is due; how many items."""
+        taken = 0
+        while not self._stopping and (items := self._keeper.due()):
+            for item in items:
+                self._let_pass()
+                if self._stopping:
+                    break
+                self._keeper.attempt(item)
+                taken += 1
+        return taken
+
+    def _let_pass(self) -> None:
+        """Whoever hands something over goes first: learning can wait, a hook cannot."""
+        until = time.monotonic() + _PATIENCE
+        while (now := time.monotonic()) < min(until, self._heard + _QUIET) and not self._stopping:
+            time.sleep(min(until, self._heard + _QUIET) - now)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._wake.clear()
+            pause = _LOOK
+            try:
+                self.drain()
+                self._tidy()
+            except CofioError as error:
+                _log.warning("the inbox cannot be drained: %s", error)
+                pause = _REST
+            except Exception:  # noqa: BLE001 - the worker outlives whatever goes wrong once
+                _log.exception("the worker stumbled")
+                pause = _REST
+            self._wake.wait(pause)
+
+    def _tidy(self) -> None:
+        """Forget the words of what was settled long ago, now and then."""
+        if self._tidied and time.monotonic() < self._tidied + _TIDY:
+            return
+        self._tidied = time.monotonic()
+        self._keeper.forget_captures(moment(datetime.now(UTC) - timedelta(days=self._days_kept)))

@@ -1,0 +1,111 @@
+"""`cofio extract` and `cofio ledger`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cofio
+
+TALK = (
+    "User: Hi! I prefer tabs over spaces.\nAssistant: Noted.\nUser: We switched from npm to pnpm.\nAssistant: Done.\n"
+)
+
+
+def line(role: str, said: str, number: int, **more: object) -> str:
+    return json.dumps(
+        {
+            "type": role,
+            "uuid": f"u{number}",
+            "sessionId": "s1",
+            "timestamp": f"2026-03-01T10:00:0{number}Z",
+            "message": {"role": role, "content": said, "id": f"m{number}"},
+            **more,
+        }
+    )
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    path = tmp_path / "session.jsonl"
+    lines = [
+        line("user", "I prefer tabs over spaces.", 1),
+        line("assistant", "Noted.", 2),
+        line("user", "We switched from npm to pnpm.", 3),
+        line("assistant", "Done.", 4),
+        '{"type": "user", "uuid": "half',
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_a_text_is_learned_from(cofio: Cofio, tmp_path: Path) -> None:
+    path = tmp_path / "talk.txt"
+    path.write_text(TALK, encoding="utf-8")
+    told = cofio.json("extract", str(path), "--source", "shop")
+    assert [each["action"] for each in told["actions"]] == ["add", "add"]
+    listed = cofio.json("list", "--source", "shop")["memories"]
+    assert sorted(each["text"] for each in listed) == [
+        "Team switched from npm to pnpm",
+        "User prefers tabs over spaces",
+    ]
+
+
+def test_the_standard_input_is_learned_from(cofio: Cofio) -> None:
+    lines = cofio.lines("extract", "-", says=TALK)
+    assert [each.split("\t")[0] for each in lines] == ["add", "add"]
+
+
+def test_a_dry_run_changes_nothing(cofio: Cofio) -> None:
+    done = cofio("extract", "-", "--dry-run", says=TALK)
+    assert "Nothing was changed" in done.stderr
+    assert cofio.json("list")["total"] == 0
+    assert cofio.json("ledger")["captured"] == 0
+
+
+def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transcript: Path) -> None:
+    told = cofio.json("extract", str(transcript))
+    assert [each["turn"] for each in told["turns"]] == ["u1", "u3"]
+    assert len(told["actions"]) == 2
+    done = cofio("extract", str(transcript))
+    assert "2 turns had been captured before" in done.stderr
+    assert done.stdout == ""
+    assert cofio.json("ledger")["captured"] == 2
+
+
+def test_a_file_that_says_nothing_or_is_not_there_is_an_error(cofio: Cofio, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.write_text("", encoding="utf-8")
+    for path in (empty, tmp_path / "nowhere.txt"):
+        done = cofio("extract", str(path))
+        assert done.exit_code == 1
+        assert "Error" in done.stderr
+
+
+def test_a_capture_that_must_wait_is_told_with_the_reason(cofio: Cofio) -> None:
+    env = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
+    done = cofio("extract", "-", says="Our team decided to adopt microservices for scalability", env=env)
+    assert done.exit_code == 0
+    assert "could not be learned from yet" in done.stderr
+    assert cofio.json("ledger")["pending"] == 1
+
+
+def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
+    cofio("extract", "-", says="Hi there!")
+    lines = cofio.lines("ledger")
+    assert "captured\t1" in lines
+    assert "1\tGreeting or confirmation" in lines
+    told = cofio.json("ledger")
+    assert told["balanced"] is True
+    [item] = cofio.json("ledger", "--state", "rejected")["items"]
+    assert item["reason"] == "Greeting or confirmation"
+    assert cofio.lines("ledger", "--state", "rejected")[0].endswith("Hi there!\tGreeting or confirmation")
+
+
+def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
+    cofio("extract", "-", says="Hi there!")
+    assert cofio.json("ledger", "--retry", "1")["items"][0]["state"] == "pending"
+    assert cofio("ledger", "--retry", "1").exit_code == 1
+    assert cofio("ledger", "--retry", "9").exit_code == 1

@@ -1,0 +1,471 @@
+"""What is read as a fact, how it is kept, and what never is."""
+
+from __future__ import annotations
+
+import pytest
+
+from cofio import sentences
+from cofio.conversation import Sentence
+from cofio.extract import patterns
+from cofio.extract.table import ROWS, WISHES, Row, compiled
+from cofio.model import CATEGORIES, KINDS, category_of
+
+#: A sentence, the kind of fact, and the texts that are kept of it.
+FACTS = [
+    # preferences
+    ("I prefer dark mode", "preference", ["User prefers dark mode"]),
+    ("I prefer dark mode for coding", "preference", ["User prefers dark mode"]),
+    ("I prefer VS Code over Vim", "preference", ["User prefers VS Code over Vim"]),
+    ("i prefer tabs to spaces", "preference", ["User prefers tabs over spaces"]),
+    ("I prefer to use early returns", "preference", ["User prefers to use early returns"]),
+    ("I prefer listening to music", "preference", ["User prefers listening to music"]),
+    ("I'd prefer pnpm over npm.", "preference", ["User prefers pnpm over npm"]),
+    ("I would prefer snake_case instead of camelCase", "preference", ["User prefers snake_case over camelCase"]),
+    ("I prefer tabs and I hate spaces.", "preference", ["User prefers tabs", "User dislikes spaces"]),
+    ("I prefer viridis but others like the default", "preference", ["User prefers viridis"]),
+    ("I really like functional components.", "preference", ["User likes functional components"]),
+    ("I like Rust, Go and Zig", "preference", ["User likes Rust, Go and Zig"]),
+    ("I like tabs better", "preference", ["User likes tabs"]),
+    ("I always use ripgrep for searching", "preference", ["User likes ripgrep"]),
+    ("I hate YAML", "preference", ["User dislikes YAML"]),
+    ("I don’t like default exports", "preference", ["User dislikes default exports"]),
+    ("I avoid ORMs because they hide queries", "preference", ["User dislikes ORMs"]),
+    ("I never use Docker for local work", "preference", ["User dislikes Docker for local work"]),
+    ("My favourite editor is Helix", "preference", ["User's favourite editor is Helix"]),
+    ("Anna prefers pytest over unittest", "preference", ["Anna prefers pytest over unittest"]),
+    # policies
+    ("We always add null checks for optional parameters", "policy", ["Team policy: always add null checks"]),
+    ("We never use var", "policy", ["Team policy: never use var"]),
+    ("We never use mocks for integration tests", "policy", ["Team policy: never use mocks for integration tests"]),
+    ("We should always use UTC timestamps.", "policy", ["Team policy: always use UTC timestamps"]),
+    ("We never commit directly to main", "policy", ["Team policy: never commit directly to main"]),
+    ("We only deploy on weekdays", "policy", ["Team policy: only deploy on weekdays"]),
+    ("We must not log personal data", "policy", ["Team policy: must not log personal data"]),
+    ("We should not store tokens in cookies", "policy", ["Team policy: should not store tokens in cookies"]),
+    ("We shouldn't use any in TypeScript.", "policy", ["Team policy: shouldn't use any in TypeScript"]),
+    ("We must use TLS 1.3", "policy", ["Team policy: must use TLS 1.3"]),
+    ("For tests, we always use factories", "policy", ["For tests, we always use factories"]),
+    ("our convention is to name branches after the ticket", "policy", ["Team policy: name branches after the ticket"]),
+    ("Our naming convention for tables is singular snake_case", "policy",
+     ["Our naming convention for tables is singular snake_case"]),
+    ("please always run the tests before committing", "policy", ["Always run the tests before committing"]),
+    ("Never push to main without a review", "policy", ["Never push to main without a review"]),
+    ("I want you to always explain the plan first", "policy", ["Always explain the plan first"]),
+    ("When writing migrations, always make them reversible.", "policy",
+     ["When writing migrations, always make them reversible"]),
+    ("Don't ever edit generated files", "policy", ["Never edit generated files"]),
+    ("From now on, answer in German", "policy", ["Answer in German"]),
+    ("ok so going forward use conventional commits", "policy", ["Use conventional commits"]),
+    ("All endpoints must return JSON", "policy", ["All endpoints must return JSON"]),
+    ("No secrets may be committed", "policy", ["No secrets may be committed"]),
+    ("Our pipeline requires two approvals", "policy", ["Our pipeline requires two approvals"]),
+    ("prefer composition over inheritance", "policy", ["Prefer composition over inheritance"]),
+    ("use pnpm, not npm", "policy", ["Use pnpm, not npm"]),
+    ("avoid default exports", "policy", ["Avoid default exports"]),
+    ("please ask before installing packages", "policy", ["Please ask before installing packages"]),
+    # technology
+    ("We switched from JWT to Clerk for auth", "technology", ["Team switched from JWT to Clerk"]),
+    ("We've switched from Webpack to Vite.", "technology", ["Team switched from Webpack to Vite"]),
+    ("We switched from C# to C++ because of latency", "technology", ["Team switched from C# to C++"]),
+    ("We moved from Next.js to SvelteKit last year", "technology", ["Team moved from Next.js to SvelteKit"]),
+    ("We upgraded from Python 3.9 to 3.12", "technology", ["Team upgraded from Python 3.9 to 3.12"]),
+    ("migrated from CRA to Next.js", "technology", ["Team migrated from CRA to Next.js"]),
+    ("Migrated MySQL to Postgres", "technology", ["Team migrated from MySQL to Postgres"]),
+    ("We migrated MySQL to Postgres", "technology", ["Team migrated from MySQL to Postgres"]),
+    ("We migrated the billing service to Go", "technology", ["Team migrated the billing service to Go"]),
+    ("I switched from bash to fish", "technology", ["User switched from bash to fish"]),
+    ("Switched from pip to uv", "technology", ["Team switched from pip to uv"]),
+    ("We replaced Redux with Zustand", "technology", ["Team replaced Redux with Zustand"]),
+    ("we migrated to Kubernetes", "technology", ["Team migrated to Kubernetes"]),
+    ("I've switched to pnpm", "technology", ["User switched to pnpm"]),
+    ("Using Prisma for database access", "technology", ["Team uses Prisma for database access"]),
+    ("we use scikit-learn for ranking", "technology", ["Team uses scikit-learn for ranking"]),
+    ("we ended up using S3 for uploads", "technology", ["Team uses S3 for uploads"]),
+    ("I use Neovim for writing", "technology", ["User uses Neovim for writing"]),
+    ("I use Arch btw", "technology", ["User uses Arch"]),
+    ("We use Postgres 16 and Redis.", "technology", ["We use Postgres 16 and Redis"]),
+    ("we don't use Docker in development", "technology", ["We don't use Docker in development"]),
+    ("We no longer use Jenkins", "technology", ["Team no longer uses Jenkins"]),
+    ("Our backend uses FastAPI", "technology", ["Our backend uses FastAPI"]),
+    ("We started using Bun", "technology", ["Team started using Bun"]),
+    ("we dropped support for Node 16", "technology", ["We dropped support for Node 16"]),
+    ("we're on Python 3.11 in production", "technology", ["We're on Python 3.11 in production"]),
+    ("This is a NestJS project.", "technology", ["This is a NestJS project"]),
+    ("this repo follows conventional commits", "technology", ["This repo follows conventional commits"]),
+    ("we keep secrets in Vault", "technology", ["We keep secrets in Vault"]),
+    ("The frontend is written in SvelteKit", "technology", ["The frontend is written in SvelteKit"]),
+    ("Deploys run on GitHub Actions", "technology", ["Deploys run on GitHub Actions"]),
+    ("In our frontend we use React Query for server state", "technology",
+     ["In our frontend we use React Query for server state"]),
+    # decisions
+    ("We decided to drop IE11 support", "decision", ["Team decided to drop IE11 support"]),
+    ("We decided to use Postgres because it supports JSONB", "decision",
+     ["Team decided to use Postgres because it supports JSONB"]),
+    ("We chose to keep the monolith since the team is small", "decision",
+     ["Team decided to keep the monolith because the team is small"]),
+    ("We agreed to ship on Fridays", "decision", ["Team agreed to ship on Fridays"]),
+    ("I've decided to use Tauri instead of Electron", "decision", ["User decided to use Tauri instead of Electron"]),
+    ("we decided against GraphQL", "decision", ["Team decided against GraphQL"]),
+    ("we've standardised on ruff for linting", "decision", ["Team standardised on ruff for linting"]),
+    ("We chose Stripe over Paddle for payments", "decision", ["We chose Stripe over Paddle for payments"]),
+    ("We went with Hetzner because it is cheap", "decision", ["We went with Hetzner because it is cheap"]),
+    ("Let's use httpx instead of requests", "decision", ["Decided to use httpx instead of requests"]),
+    ("let's go with Postgres for the job queue", "decision", ["Decided to go with Postgres for the job queue"]),
+    ("Let's stick with REST", "decision", ["Decided to stick with REST"]),
+    ("let's not use GraphQL", "decision", ["Decided not to use GraphQL"]),
+    ("Found a workaround for NativeWind v4 by using className prop", "decision",
+     ["Found workaround for NativeWind v4 by using className prop"]),
+    # learnings
+    ("The root cause was a missing index on orders.user_id", "learning",
+     ["The root cause was a missing index on orders.user_id"]),
+    ("The issue was caused by a missing await", "learning", ["The issue was caused by a missing await"]),
+    ("I fixed the memory leak by closing the cursor", "learning", ["Fixed the memory leak by closing the cursor"]),
+    ("The workaround is to pin protobuf to 3.20", "learning", ["The workaround is to pin protobuf to 3.20"]),
+    ("Turns out the staging database is shared with QA", "learning", ["The staging database is shared with QA"]),
+    ("We learned that Safari caches redirects", "learning", ["We learned that Safari caches redirects"]),
+    # temporal
+    ("Started using React last month", "temporal", ["Started using React last month"]),
+    ("We started using Terraform 3 months ago", "temporal", ["Started using Terraform 3 months ago"]),
+    ("I've been using Vim for about 10 years", "temporal", ["Been using Vim for 10 years"]),
+    ("Been using Linear since 2022", "temporal", ["Been using Linear since 2022"]),
+    # the rest
+    ("My name is Ada", "other", ["User's name is Ada"]),
+    ("my timezone is Europe/Berlin", "other", ["User's timezone is Europe/Berlin"]),
+    ("Call me Ann", "other", ["User is called Ann"]),
+    ("I work at Acme", "other", ["User works at Acme"]),
+    ("I live in Leeds and love trains", "other", ["User lives in Leeds"]),
+    ("I'm a backend engineer at Siemens", "other", ["User is a backend engineer at Siemens"]),
+    ("Ann owns billing", "other", ["Ann owns billing"]),
+    ("Maria is our designer", "other", ["Maria is our designer"]),
+    ("the staging port is 5433", "other", ["The staging port is 5433"]),
+    ("our staging url is staging.example.com", "other", ["Our staging url is staging.example.com"]),
+    ("our default branch is develop", "other", ["Our default branch is develop"]),
+    ("API docs are in docs/api.md", "other", ["API docs are in docs/api.md"]),
+    ("The config lives in config/settings.toml", "other", ["The config lives in config/settings.toml"]),
+]  # fmt: skip
+
+#: What is asked to be kept, how sure that is, the kind, and the text.
+WISHED = [
+    ("Remember that the demo is every Friday", 0.95, "other", "The demo is every Friday"),
+    ("remember: I prefer tabs over spaces", 0.95, "preference", "User prefers tabs over spaces"),
+    ("Please remember to run make lint before pushing", 0.95, "policy", "Run make lint before pushing"),
+    ("Remember: never restart the queue on weekdays", 0.95, "policy", "Never restart the queue on weekdays"),
+    ("Remember that the demo is on Friday and I prefer tabs", 0.95, "preference",
+     "The demo is on Friday and I prefer tabs"),
+    ("don't forget that the API is versioned by date", 0.95, "other", "The API is versioned by date"),
+    ("Save this: my backup email is ada@example.com", 0.95, "other", "User's backup email is ada@example.com"),
+    ("Note that the invoices table is partitioned by month", 0.85, "other",
+     "The invoices table is partitioned by month"),
+    ("Keep in mind that legacy clients send XML", 0.85, "other", "Legacy clients send XML"),
+    ("Important: never run the seed script in production", 0.85, "policy", "Never run the seed script in production"),
+    ("heads up, the staging certs expire in June", 0.8, "other", "The staging certs expire in June"),
+]  # fmt: skip
+
+#: Worded like facts, and none: nothing is read, whoever says it.
+NEVER = {
+    "questions": [
+        "Hello, how are you?",
+        "Should we always use tabs?",
+        "do we always use UTC",
+        "What if we switched from Jest to Vitest?",
+        "I prefer tabs, right?",
+        "why do we never use mocks",
+        "Do you remember that the demo is on Friday",
+    ],
+    "what is supposed, hoped, denied or said by others": [
+        "If we switched from Jest to Vitest, builds would be faster",
+        "Maybe we should use Postgres",
+        "I wonder whether we always use UTC",
+        "we could switch from npm to pnpm",
+        "Imagine we migrated from MySQL to Postgres",
+        "I would prefer if you kept it short",
+        "It's not true that we always use mocks",
+        "I don't think we should use Redux",
+        "The docs say we should always use strict mode",
+        'He said "I prefer dark mode"',
+        "Bob said we switched from Jest to Vitest",
+        "For example, we always use tabs",
+        "> I prefer dark mode",
+        "The customer switched from Stripe to Adyen",
+    ],
+    "code, markup, JSON, traces and logs": [
+        "const always = useMemo(() => we.use(x))",
+        "<ide_opened_file>We always use tabs</ide_opened_file>",
+        "TypeError: we should never use this",
+        '"policy": "We always use tabs",',
+        '{"text": "I prefer dark mode"}',
+        "2026-01-01 12:00:00 INFO we always use the cache",
+        "if (we) { I prefer tabs }",
+        "at Object.use (/app/node_modules/we/always.js:10:5)",
+    ],
+    "what points instead of naming": [
+        "let's go with A",
+        "let's go with option B",
+        "I prefer that one",
+        "I prefer the second option",
+        "I'd prefer you do it later",
+        "we always do this",
+        "we never do that",
+        "I like it",
+        "I like this approach",
+        "I like the new layout",
+        "I love how clean this is",
+        "use it",
+        "We decided to do it later",
+        "we're using the wrong endpoint",
+        "I fixed it by hand",
+        "It owns the lock",
+        "Remember this",
+        "Note that this is a draft",
+        "turns out it was cached",
+    ],
+    "the task at hand": [
+        "we should fix the failing test",
+        "We must finish this today",
+        "we should not merge this yet",
+        "we need to use a different approach here",
+        "we should use a transaction here",
+        "I'd like to add a button",
+        "I'm using a for loop",
+        "let's use a dict for the lookup",
+        "don't forget to push",
+        "Please use a dict here",
+    ],
+    "trouble and the past": [
+        "I always get this error",
+        "We always get the same warning",
+        "We never finished the migration",
+        "We never had this problem with webpack",
+        "you never run the tests",
+        "never mind, I found it",
+        "I have never seen this before",
+        "Turns out I had a typo",
+        "The root cause is unclear",
+        "The fix is in the next commit",
+        "Fixed the bug by adding a null check",
+    ],
+    "where the work stands": [
+        "all tests pass",
+        "Our default branch is failing",
+        "the port is already in use",
+        "The database is down",
+        "The version is outdated",
+        "We switched from 12 tests to 44 tests",
+        "Merged PR #123, we always use squash",
+        "We decided to revert a1b2c3d4",
+        "I'm currently working on the login page",
+        "The next step is to use the new API",
+        "now let's use Redis for caching",
+        "I'm going to use Redis for caching",
+        "I'll use a regex",
+        "I'm on branch feature/login",
+    ],
+    "participles and near misses": [
+        "Using a map for lookups is faster",
+        "try using Redis for caching",
+        "I'm a bit confused",
+        "I'm a fan of Rust",
+        "Call me when you are done",
+        "Our team decided to use a microservices architecture for scalability",
+        "I like to think so",
+        "We decided to wait",
+    ],
+}
+
+#: What an assistant may tell, and what only a user's word counts for.
+TOLD_BY_ANYONE = [
+    "The root cause was a stale connection in the pool.",
+    "The root cause is that `useEffect` runs twice in strict mode.",
+    "I found a workaround for the Safari bug by using a polyfill.",
+    "Fixed the flaky login test by awaiting the flush.",
+    "We switched from Jest to Vitest.",
+    "We migrated from Express to Fastify.",
+    "We decided to keep the old endpoint because clients depend on it.",
+    "The fix was to pin protobuf to 3.20.",
+    "It turned out that the index was missing on orders.",
+]
+TOLD_BY_USERS = [
+    "I prefer using async/await.",
+    "We always use React Query for data fetching.",
+    "Always use parameterised queries.",
+    "We use Postgres for storage.",
+    "Using Redis for caching",
+    "Switched from useState to useReducer.",
+    "My name is Claude",
+    "The staging port is 5433.",
+    "Remember that hooks are called at the top level.",
+    "Our standard is to write tests first",
+]
+
+
+@pytest.mark.parametrize(("sentence", "kind", "texts"), FACTS)
+def test_what_is_worded_like_a_fact_is_kept(sentence: str, kind: str, texts: list[str]) -> None:
+    found = patterns.find(sentence)
+    assert [each.text for each in found] == texts
+    assert {each.kind for each in found} == {kind}
+    assert {(each.method, each.said, each.role) for each in found} == {("pattern", sentence, "user")}
+    assert all(0.8 <= each.confidence <= 0.95 for each in found)
+
+
+@pytest.mark.parametrize(("sentence", "confidence", "kind", "text"), WISHED)
+def test_what_somebody_asks_to_remember_is_kept_with_more_confidence(
+    sentence: str, confidence: float, kind: str, text: str
+) -> None:
+    (found,) = patterns.find(sentence)
+    assert (found.text, found.kind, found.confidence) == (text, kind, confidence)
+
+
+@pytest.mark.parametrize(("why", "sentence"), [(why, each) for why, sentences_ in NEVER.items() for each in sentences_])
+def test_nothing_is_read_in(why: str, sentence: str) -> None:
+    assert patterns.find(sentence) == [], why
+    assert patterns.find(sentence, role="assistant") == [], why
+
+
+@pytest.mark.parametrize("sentence", TOLD_BY_ANYONE)
+def test_what_was_learned_or_decided_may_be_told_by_the_assistant(sentence: str) -> None:
+    assert [each.role for each in patterns.find(sentence, role="assistant")] == ["assistant"]
+    assert [each.role for each in patterns.find(sentence)] == ["user"]
+
+
+@pytest.mark.parametrize("sentence", TOLD_BY_USERS)
+def test_preferences_and_rules_are_the_users_to_tell(sentence: str) -> None:
+    assert patterns.find(sentence, role="assistant") == []
+    assert patterns.find(sentence) != []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "confidence", "entities"),
+    [
+        ("I prefer React over Vue", 0.9, ("React", "Vue")),
+        ("I love Rust", 0.85, ("Rust",)),
+        ("I never use semicolons", 0.85, ("semicolons",)),
+        ("We always add null checks for optional parameters", 0.85, ("null checks",)),
+        ("Our standard is to write tests first", 0.9, ("write tests first",)),
+        ("We switched from JWT to Clerk for authentication", 0.9, ("JWT", "Clerk")),
+        ("Using Prisma for database access", 0.85, ("Prisma", "database access")),
+        ("We migrated from MySQL to PostgreSQL", 0.9, ("MySQL", "PostgreSQL")),
+        ("We decided to drop IE11 support", 0.85, ("drop IE11 support",)),
+        ("Found a fix for NativeWind v4 by using className", 0.85, ("NativeWind v4", "using className")),
+        ("Started using React last month", 0.8, ("React",)),
+        ("I've been using Vim for 10 years", 0.8, ("Vim",)),
+        ("We use CI/CD from GitLab and C#", 0.85, ("CI/CD", "GitLab", "C#")),
+        ("the base url is https://api.example.com/v2", 0.85, ("https://api.example.com/v2",)),
+        ("we use `uv` for tooling", 0.85, ("uv", "tooling")),
+    ],
+)
+def test_a_fact_has_its_entities_and_its_confidence(
+    sentence: str, confidence: float, entities: tuple[str, ...]
+) -> None:
+    (found,) = patterns.find(sentence)
+    assert (found.confidence, found.entities) == (confidence, entities)
+
+
+def test_only_facts_of_the_kind_that_is_asked_for_come_back() -> None:
+    sentence = "I prefer tabs and we switched from npm to pnpm"
+    assert [each.kind for each in patterns.find(sentence)] == ["preference", "technology"]
+    assert [each.text for each in patterns.find(sentence, "technology")] == ["Team switched from npm to pnpm"]
+    assert patterns.find("I prefer React", "preference") != []
+    assert patterns.find("I prefer React", "temporal") == []
+    assert patterns.find("Remember that the demo is on Friday", "policy") == []
+
+
+def test_every_sentence_of_a_text_is_read() -> None:
+    text = (
+        "Hi! I prefer tabs. We use uv for tooling, can you fix the build?\n- never push to main\n> we always use npm\n"
+    )
+    assert [each.text for each in patterns.facts(text)] == [
+        "User prefers tabs",
+        "Team uses uv for tooling",
+        "Never push to main",
+    ]
+
+
+def test_the_words_of_one_fact_are_not_read_twice() -> None:
+    found = patterns.find("We decided to stop using Jest because we always use Vitest for new tests")
+    assert [each.kind for each in found] == ["decision"]
+
+
+def test_what_is_too_long_to_be_a_sentence_is_not_read() -> None:
+    assert patterns.find("I prefer tabs " + "x" * sentences.LONGEST) == []
+
+
+def kept(text: str, way: str = "model", role: str = "user") -> str | None:
+    found = patterns.as_said(Sentence(text=text, role=role, way=way, reason=""))
+    return found.text if found else None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind"),
+    [
+        ("Our team decided to adopt microservices for better scalability", "decision"),
+        ("ok so the team agreed to use trunk-based development.", "decision"),
+        ("Everyone on the team uses a Mac", "technology"),
+        ("My colleague prefers tabs over spaces", "preference"),
+        ("I've never used Rust at work", "technology"),
+        ("I have never been to Rome", "other"),
+    ],
+)
+def test_a_lasting_statement_that_no_row_reads_is_kept_as_it_was_said(sentence: str, kind: str) -> None:
+    assert patterns.find(sentence) == []
+    found = patterns.as_said(Sentence(text=sentence, role="user", way="model", reason=""))
+    assert found is not None
+    plain = sentence.removeprefix("ok so ").rstrip(".")
+    assert (found.text, found.kind) == (plain[0].upper() + plain[1:], kind)
+    assert (found.confidence, found.said, found.method) == (0.6, sentence, "pattern")
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "use async/await in this function",
+        "we should switch to Redis at some point",
+        "I want to use Postgres and Redis",
+        "We never finished the migration",
+        "we always forget about this",
+        "We always had problems with webpack",
+        "the app must work offline",
+        "it always returns null and crashes",
+        "The button must be blue on every page",
+        "We use tabs",
+        "our " + "very " * 40 + "old code uses tabs",
+        "Should our team always use tabs?",
+        "my code uses foo = bar(baz);",
+    ],
+)
+def test_what_is_about_the_task_at_hand_or_too_short_or_too_long_is_not_kept_as_said(sentence: str) -> None:
+    assert kept(sentence) is None
+
+
+def test_only_what_a_user_said_and_the_gate_could_not_read_is_kept_as_said() -> None:
+    sentence = "Our team decided to adopt microservices for better scalability"
+    assert kept(sentence)
+    assert kept(sentence, role="assistant") is None
+    assert kept(sentence, way="skip") is None
+
+
+# ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.reads[:60])
+def test_every_row_is_led_to_by_its_words_and_reads_a_sentence(row: Row) -> None:
+    reading = compiled(row)
+    asked = [set(words.split("+")) for words in row.words.split()]
+    read = [
+        sentence
+        for sentence, kind, _ in FACTS
+        if kind == row.kind
+        and any(words <= set(sentences.tokens(sentence)) for words in asked)
+        and reading.pattern.search(sentences.bare(sentence))
+    ]
+    assert read
+    assert row.kind in KINDS
+    assert category_of(row.kind) in CATEGORIES
+    assert set(row.entities.split()) <= set(reading.pattern.groupindex)
+
+
+def test_every_wish_has_been_asked_for() -> None:
+    assert len(WISHES) == len({wish for wish in WISHES for each in WISHED if set(wish.words.split()) & held(each[0])})
+
+
+def held(sentence: str) -> set[str]:
+    return set(sentences.tokens(sentence))

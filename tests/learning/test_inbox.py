@@ -1,0 +1,203 @@
+"""The inbox at work: once, in order, tried again, parked, accounted for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cofio.conversation import Exchange, Ledger, Settlement
+from cofio.errors import Conflict, NotConfigured, TooBusy, Unavailable
+from cofio.intake import PARKED_AFTER
+from cofio.keeper import Keeper
+from cofio.testing import ScriptedLLM
+from cofio.worker import Worker
+from tests.learning.conftest import Learning
+
+SAID = "Our team decided to adopt microservices for scalability"  # no pattern reads it: the model is asked
+FACTS = json.dumps({"facts": [{"text": "The team adopts microservices", "category": "decision"}]})
+
+
+def drained(keeper: Keeper) -> Ledger:
+    Worker(keeper).drain()
+    return keeper.ledger()
+
+
+def test_a_capture_waits_until_the_worker_comes(learning: Learning) -> None:
+    keeper = learning()
+    captured = keeper.capture("I prefer tabs over spaces.")
+    assert (captured.new, captured.state) == (True, "pending")
+    assert keeper.ledger() == Ledger(
+        captured=1, stored=0, merged=0, rejected=0, pending=1, parked=0, oldest=keeper.item(captured.id).received_at
+    )
+    assert drained(keeper).stored == 1
+    assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
+    item = keeper.item(captured.id)
+    assert item.state == "stored"
+    assert item.result["stored_count"] == 1
+    assert item.changeset == item.result["changeset"]
+
+
+def test_a_turn_that_is_delivered_twice_is_learned_once(learning: Learning) -> None:
+    keeper = learning()
+    turn = {"client": "claude-code", "session": "s1", "turn": "1"}
+    first = keeper.capture("I prefer tabs over spaces.", **turn)
+    again = keeper.capture("I prefer tabs over spaces.", **turn)
+    assert (again.id, again.new) == (first.id, False)
+    drained(keeper)
+    after = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
+    assert (after.new, after.state) == (False, "stored")
+    [memory] = keeper
+    assert memory.occurrences == 1
+    assert keeper.ledger().captured == 1
+
+
+def test_without_a_turn_every_delivery_counts(learning: Learning) -> None:
+    keeper = learning()
+    for _ in range(2):
+        keeper.capture("I prefer tabs over spaces.", wait=True)
+    ledger = keeper.ledger()
+    assert (ledger.captured, ledger.stored, ledger.merged) == (2, 1, 1)
+
+
+def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_back(learning: Learning) -> None:
+    llm = ScriptedLLM([Unavailable("Anthropic answered 503.", "Try later."), FACTS])
+    keeper = learning(llm)
+    captured = keeper.capture(SAID, wait=True)
+    assert (captured.state, captured.reason) == ("pending", "Anthropic answered 503.")
+    item = keeper.item(captured.id)
+    assert item.attempts == 1
+    assert item.due_at > item.received_at
+    assert keeper.due() == []
+    keeper.attempt(item)  # when its time has come
+    assert keeper.ledger().stored == 1
+
+
+def test_an_outage_never_parks_anything(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
+    captured = keeper.capture(SAID)
+    for _ in range(10):
+        keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).state == "pending"
+    assert keeper.item(captured.id).attempts == 10
+
+
+def test_an_outage_does_not_hold_up_what_patterns_can_read(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
+    keeper.capture(SAID)
+    keeper.capture("I prefer tabs over spaces.")
+    ledger = drained(keeper)
+    assert (ledger.stored, ledger.pending) == (1, 1)
+
+
+def test_what_the_model_cannot_be_understood_about_is_parked_with_the_reason_and_can_be_retried(
+    learning: Learning,
+) -> None:
+    keeper = learning(ScriptedLLM(["Sorry, I can't help with that."] * PARKED_AFTER + [FACTS]))
+    captured = keeper.capture(SAID)
+    for _ in range(PARKED_AFTER):
+        keeper.attempt(keeper.item(captured.id))
+    item = keeper.item(captured.id)
+    assert item.state == "parked"
+    assert "could not be read" in item.reason
+    ledger = keeper.ledger()
+    assert (ledger.pending, ledger.parked, ledger.balanced) == (1, 1, True)
+    assert keeper.retry(captured.id).attempts == 0
+    assert drained(keeper).stored == 1
+
+
+def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: pytest.LogCaptureFixture) -> None:
+    keeper = learning(ScriptedLLM([ValueError("a bug")] * PARKED_AFTER))
+    captured = keeper.capture(SAID)
+    for _ in range(PARKED_AFTER):
+        keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).reason == "ValueError: a bug"
+    assert keeper.item(captured.id).state == "parked"
+    keeper.capture("I prefer tabs over spaces.")
+    assert drained(keeper).stored == 1
+    assert "a bug" in caplog.text
+
+
+def test_a_refusal_of_the_model_leaves_what_patterns_read(learning: Learning) -> None:
+    from cofio.errors import Refused
+
+    keeper = learning(ScriptedLLM([Refused("The model refused.", "Rephrase.")]))
+    captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
+    assert captured.state == "stored"
+    assert captured.result["method"] == "pattern"
+
+
+def test_too_much_waiting_is_refused_but_a_known_turn_is_answered(learning: Learning) -> None:
+    keeper = learning(inbox_limit=2)
+    turn = {"client": "c", "session": "s", "turn": "1"}
+    keeper.capture("I prefer tabs.", **turn)
+    keeper.capture("I prefer spaces.")
+    with pytest.raises(TooBusy):
+        keeper.capture("I prefer neither.")
+    assert keeper.capture("I prefer tabs.", **turn).new is False
+    assert keeper.ledger().captured == 2
+
+
+def test_captures_survive_the_process(learning: Learning, tmp_path: Path) -> None:
+    captured = learning().capture("I prefer tabs over spaces.")
+    later = learning()
+    assert drained(later).stored == 1
+    assert later.item(captured.id).state == "stored"
+
+
+def test_a_job_without_a_model_is_refused_and_one_whose_model_went_away_waits(learning: Learning) -> None:
+    with pytest.raises(NotConfigured):
+        learning().submit("User: use drizzle")
+    job = learning(ScriptedLLM([])).submit("User: use drizzle")
+    without = learning()
+    Worker(without).drain()
+    assert without.item(job.id).state == "pending"
+    assert "not configured" in without.item(job.id).reason
+
+
+def test_what_two_work_on_at_once_is_learned_once(learning: Learning) -> None:
+    keeper = learning()
+    captured = keeper.capture("I prefer tabs over spaces.")
+    item = keeper.item(captured.id)
+    keeper.attempt(item)
+    keeper.attempt(item)  # the other one had read the item before it was settled
+    [memory] = keeper
+    assert memory.occurrences == 1
+    assert len(keeper.changes()) == 1
+    assert keeper.ledger().stored == 1
+
+
+def test_the_worker_ends_while_it_is_asked_to_and_leaves_the_rest_pending(learning: Learning) -> None:
+    keeper = learning()
+    for number in range(3):
+        keeper.capture(f"The port of service{number} is 80{number}0.")
+    worker = Worker(keeper)
+    worker.stop()
+    assert worker.drain() == 0
+    assert keeper.ledger().pending == 3
+
+
+def test_the_words_of_old_captures_are_forgotten_and_still_counted(learning: Learning) -> None:
+    keeper = learning()
+    captured = keeper.capture("I prefer tabs over spaces.", wait=True)
+    assert keeper.forget_captures("2030-01-01") == 1
+    assert keeper.item(captured.id).exchange is None
+    assert keeper.ledger().stored == 1
+
+
+def test_an_exchange_survives_being_written_down() -> None:
+    exchange = Exchange(messages=(), source="a/b", turn="1", injected=("We use tabs.",))
+    assert Exchange.from_dict(exchange.as_dict()) == exchange
+
+
+def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) -> None:
+    from cofio.stores.sqlite import SqliteStore
+    from cofio.testing import FixedClock
+
+    keeper = learning()
+    captured = keeper.capture("I prefer tabs over spaces.", wait=True)
+    store = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    with pytest.raises(Conflict):
+        store.inbox.settle(Settlement(item=captured.id, state="rejected"))
+    store.close()

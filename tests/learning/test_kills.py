@@ -1,0 +1,117 @@
+"""The service is killed in the middle of it, everything is delivered twice, and the ledger still balances."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cofio.client import Client
+from cofio.errors import CofioError
+
+ROUNDS = 8
+TURNS = 120
+SERVICE = """
+import sys
+from cofio import assemble, daemon
+from cofio.settings import Settings
+from cofio.testing import HashEmbedder
+
+settings = Settings.load({"home": sys.argv[1], "port": 0}, environ={})
+daemon.serve(settings, lambda s: assemble.keeper(s, embedder=HashEmbedder()), lambda i: print(i.url, flush=True))
+"""
+
+
+class Service:
+    """The real service in a process of its own, with the hashing embedder."""
+
+    def __init__(self, home: Path) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("COFIO", "EXTRACT"))}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVICE, str(home)], stdout=subprocess.PIPE, text=True, env=clean
+        )
+        assert self._process.stdout
+        self.url = self._process.stdout.readline().strip()
+        assert self.url
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.communicate()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=30)
+
+
+def turn(number: int) -> dict[str, Any]:
+    """What is said in that turn: some of it news, some said before, some nothing."""
+    said = (
+        f"The port of service{number} is {8000 + number}.",
+        f"The port of service{number - 1} is {8000 + number - 1}.",
+        "Hi there!",
+    )[number % 3]
+    return {"messages": said, "client": "test", "session": "s", "turn": str(number), "source": "a/b"}
+
+
+def deliver(url: str, turns: list[int], acknowledged: set[int], stop: threading.Event) -> None:
+    """Deliver these turns, each twice, until the service is gone."""
+    with Client(url, timeout=10) as client:
+        for number in turns:
+            for _ in range(2):
+                if stop.is_set():
+                    return
+                try:
+                    client.capture(**turn(number))
+                except CofioError:
+                    return
+                acknowledged.add(number)
+
+
+def test_nothing_that_was_acknowledged_is_lost_or_learned_twice(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    acknowledged: set[int] = set()
+    for _ in range(ROUNDS):
+        service = Service(tmp_path)
+        left = [number for number in range(TURNS) if number not in acknowledged]
+        again = chance.sample(sorted(acknowledged), min(10, len(acknowledged)))
+        stop = threading.Event()
+        hands = [
+            threading.Thread(target=deliver, args=(service.url, part, acknowledged, stop))
+            for part in (left[::2] + again, left[1::2])
+        ]
+        for hand in hands:
+            hand.start()
+        time.sleep(chance.uniform(0.02, 0.25))
+        service.kill()
+        stop.set()
+        for hand in hands:
+            hand.join(30)
+    service = Service(tmp_path)
+    try:
+        check(service.url, acknowledged)
+    finally:
+        service.stop()
+
+
+def check(url: str, acknowledged: set[int]) -> None:
+    stop = threading.Event()
+    deliver(url, list(range(TURNS)), acknowledged, stop)
+    with Client(url) as client:
+        deadline = time.monotonic() + 120
+        while (ledger := client.ledger()).pending and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert ledger.as_dict()["balanced"]
+        assert (ledger.captured, ledger.pending) == (TURNS, 0), json.dumps(ledger.as_dict())
+        news = sum(number % 3 == 0 for number in range(TURNS))
+        assert (ledger.stored, ledger.merged, ledger.rejected) == (news, news, TURNS - 2 * news)
+        memories = client.list(limit=1000).memories
+        assert Counter(memory.occurrences for memory in memories) == {2: news}
+        assert len({memory.text for memory in memories}) == news

@@ -1,0 +1,216 @@
+"""With a model: at most two questions an exchange, and everything it leads to in one changeset."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from cofio.errors import NotConfigured, Unavailable
+from cofio.keeper import Keeper
+from cofio.ports import LLM, Completion
+from cofio.testing import ScriptedLLM
+from tests.learning.conftest import Learning
+
+SOURCE = "claude-code/shop"
+TALK = "User: use drizzle\nAssistant: Done, Drizzle it is."
+
+
+def facts(*texts: str, **about: Any) -> str:
+    return json.dumps({"facts": [{"text": each, "category": "decision", **about} for each in texts]})
+
+
+def decisions(*told: dict[str, Any]) -> str:
+    return json.dumps({"decisions": list(told)})
+
+
+def test_facts_are_added_updated_deleted_and_noted_in_one_changeset(learning: Learning) -> None:
+    keeper = learning()
+    known = [
+        keeper.add(text, source=SOURCE).memory_id
+        for text in (
+            "The shop uses Prisma as its ORM",
+            "TypeScript runs in strict mode",
+            "Cron runs the nightly import",
+        )
+    ]
+    llm = ScriptedLLM(
+        [
+            facts(
+                "The shop uses Drizzle as its ORM",
+                "TypeScript is run in strict mode",
+                "The nightly import by cron was removed",
+                "Deployments go through Fly machines",
+            ),
+            decisions(
+                {
+                    "fact": "f1",
+                    "action": "UPDATE",
+                    "memory": "m1",
+                    "text": "The shop uses Drizzle as its ORM (was Prisma)",
+                },
+                {"fact": "f2", "action": "NOOP", "memory": "m2", "text": None},
+                {"fact": "f3", "action": "DELETE", "memory": "m3", "text": None},
+                {"fact": "f4", "action": "ADD", "memory": None, "text": None},
+            ),
+        ]
+    )
+    taught = learning(_ordinals(llm, keeper, known))
+    result = taught.extract(TALK, source=SOURCE).as_dict()
+    counts = {name: result[f"{name}_count"] for name in ("extracted", "stored", "updated", "deleted", "noop")}
+    assert counts == {"extracted": 4, "stored": 1, "updated": 1, "deleted": 1, "noop": 1}
+    update, noop, delete, add = result["actions"]
+    assert (update["action"], update["old_id"]) == ("update", known[0])
+    assert taught.get(update["new_id"]).previous_text == "The shop uses Prisma as its ORM"
+    assert (noop["action"], noop["existing_id"]) == ("noop", known[1])
+    assert (delete["action"], delete["old_id"]) == ("delete", known[2])
+    assert taught.get(known[2]).archived
+    assert taught.get(add["id"]).method == "llm"
+    assert len(taught.changeset(result["changeset"]).changes) == 5
+    assert result["usage"]["calls"] == 2
+    assert len(llm.calls) == 2
+    taught.undo(result["changeset"])
+    assert sorted(memory.id for memory in taught) == sorted(known)
+
+
+class _Ordinals:
+    """The scripted model; its script calls the known memories m1, m2, … in the order in which they were made."""
+
+    def __init__(self, llm: ScriptedLLM, texts: list[str]) -> None:
+        self._llm, self._texts = llm, texts
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._llm, name)
+
+    def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+        reply = self._llm.complete(system, user, schema=schema)
+        text = reply.text
+        for number, each in enumerate(self._texts, 1):
+            shown = next((line for line in user.splitlines() if each in line), "")
+            ordinal = next((word.strip('",:[](){}') for word in shown.split() if _is_ordinal(word)), f"m{number}")
+            text = text.replace(f'"m{number}"', f'"<{ordinal}>"')
+        return reply._replace(text=text.replace('"<', '"').replace('>"', '"'))
+
+
+def _is_ordinal(word: str) -> bool:
+    plain = word.strip('",:[](){}')
+    return plain[:1] == "m" and plain[1:].isdigit()
+
+
+def _ordinals(llm: ScriptedLLM, keeper: Keeper, known: list[int]) -> LLM:
+    wrapped: Any = _Ordinals(llm, [keeper.get(each).text for each in known])
+    return wrapped  # type: ignore[no-any-return]
+
+
+def test_the_model_is_not_asked_where_patterns_read_everything(learning: Learning) -> None:
+    llm = ScriptedLLM([])
+    captured = learning(llm).capture("Hi! I prefer tabs over spaces.", wait=True)
+    assert captured.state == "stored"
+    assert llm.calls == []
+
+
+def test_what_the_model_says_better_is_not_kept_twice(learning: Learning) -> None:
+    said = "I prefer tabs over spaces. Our team decided to adopt microservices for scalability."
+    llm = ScriptedLLM([facts("User prefers tabs over spaces in every language", "The team adopts microservices")])
+    keeper = learning(llm)
+    keeper.capture(said, wait=True)
+    assert sorted(memory.text for memory in keeper) == [
+        "The team adopts microservices",
+        "User prefers tabs over spaces in every language",
+    ]
+
+
+def test_what_the_model_passes_over_the_patterns_keep(learning: Learning) -> None:
+    said = "I prefer tabs over spaces. Our team decided to adopt microservices for scalability."
+    keeper = learning(ScriptedLLM([facts("The team adopts microservices")]))
+    keeper.capture(said, wait=True)
+    assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}
+
+
+def test_before_a_compaction_the_model_reads_what_the_gate_would_pass_over(learning: Learning) -> None:
+    llm = ScriptedLLM([facts("The retry queue lives in Redis")])
+    keeper = learning(llm)
+    said = "The queue thing we looked at, with Redis behind it"
+    keeper.capture(said, wait=True, context="pre_compact")
+    assert [memory.text for memory in keeper] == ["The retry queue lives in Redis"]
+    assert "everything" in llm.calls[0][0].lower()
+
+
+def test_a_model_that_cannot_reconcile_is_asked_once_and_known_facts_are_noted(learning: Learning) -> None:
+    llm = ScriptedLLM([facts("Uses Drizzle ORM"), facts("Uses Drizzle ORM")], reconciles=False)
+    keeper = learning(llm)
+    assert keeper.extract(TALK, source=SOURCE).count("add") == 1
+    assert keeper.extract(TALK, source=SOURCE).count("noop") == 1
+    assert len(llm.calls) == 2
+
+
+def test_a_reply_that_cannot_be_read_stores_nothing_and_says_so(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM(["Sorry, I can't extract facts from this."]))
+    learned = keeper.extract(TALK)
+    assert learned.actions == ()
+    assert "could not be read" in learned.reason
+    assert keeper.changes() == []
+
+
+def test_without_a_model_extraction_says_what_to_set(learning: Learning) -> None:
+    with pytest.raises(NotConfigured, match="EXTRACT_PROVIDER"):
+        learning().extract(TALK)
+
+
+def test_when_the_second_question_fails_the_facts_are_not_lost(learning: Learning) -> None:
+    keeper = learning()
+    keeper.add("The shop uses Prisma as its ORM today", source=SOURCE)
+    llm = ScriptedLLM([facts("The shop uses Prisma with an ORM layer"), Unavailable("down", "wait")])
+    learned = learning(llm).extract(TALK, source=SOURCE)
+    assert len(learned.actions) == 1
+    assert learned.actions[0]["action"] in ("add", "noop", "update")
+    assert "down" in learned.reason
+
+
+class _Meddling(ScriptedLLM):
+    """While it thinks, somebody else archives the memory that it decides about."""
+
+    keeper: Keeper
+    doomed: int
+
+    def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+        reply = super().complete(system, user, schema=schema)
+        if len(self.calls) == 2:
+            self.keeper.delete(self.doomed)
+        return reply
+
+
+@pytest.mark.parametrize(("action", "expected"), [("UPDATE", "add"), ("NOOP", "add"), ("DELETE", "error")])
+def test_a_memory_that_went_meanwhile_spoils_only_what_was_decided_about_it(
+    learning: Learning, action: str, expected: str
+) -> None:
+    keeper = learning()
+    doomed = keeper.add("The shop uses Prisma as its ORM", source=SOURCE).memory_id
+    llm = _Meddling(
+        [
+            facts("The shop uses Drizzle as its ORM", "Deployments go through Fly machines"),
+            decisions({"fact": "f1", "action": action, "memory": "m1", "text": None}),
+        ]
+    )
+    llm.keeper, llm.doomed = keeper, doomed
+    learned = learning(llm).extract(TALK, source=SOURCE)
+    assert [each["action"] for each in learned.actions] == [expected, "add"]
+
+
+def test_a_dry_run_asks_and_writes_nothing(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([facts("Uses Drizzle ORM")]))
+    learned = keeper.extract(TALK, dry_run=True)
+    assert [(each["action"], each["id"]) for each in learned.actions] == [("add", None)]
+    assert keeper.changes() == []
+
+
+def test_every_exchange_is_told_with_how_and_how_long(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([facts("Uses Drizzle ORM")]))
+    heard = []
+    keeper.listen(heard.append)
+    keeper.extract(TALK)
+    keeper.capture("I prefer tabs over spaces.", wait=True)
+    keeper.learn("I prefer spaces.", dry_run=True)
+    assert [each.method for each in heard] == ["llm", "pattern"]
+    assert all(each.seconds > 0 for each in heard)

@@ -1,0 +1,163 @@
+"""With no provider at all: preferences, decisions and switches are learned, updated and deduplicated."""
+
+from __future__ import annotations
+
+import pytest
+
+from cofio.keeper import Keeper
+from tests.learning.conftest import Learning
+
+SOURCE = "claude-code/shop"
+
+
+@pytest.fixture
+def keeper(learning: Learning) -> Keeper:
+    return learning()
+
+
+def texts(keeper: Keeper) -> list[str]:
+    return sorted(memory.text for memory in keeper)
+
+
+def say(keeper: Keeper, *said: str, **about: str) -> list[dict[str, object]]:
+    """What was done about each of these turns of the user."""
+    done: list[dict[str, object]] = []
+    for each in said:
+        captured = keeper.capture([{"role": "user", "content": each}], wait=True, source=SOURCE, **about)
+        done += captured.result["actions"]
+    return done
+
+
+def test_a_preference_is_learned(keeper: Keeper) -> None:
+    [action] = say(keeper, "I prefer dark mode for coding")
+    assert action["action"] == "add"
+    [memory] = keeper
+    assert memory.text == "User prefers dark mode"
+    assert (memory.kind, memory.category, memory.method, memory.source) == (
+        "preference",
+        "decision",
+        "pattern",
+        SOURCE,
+    )
+
+
+def test_a_switch_is_learned_with_both_names(keeper: Keeper) -> None:
+    say(keeper, "We switched from JWT to Clerk for authentication")
+    [memory] = keeper
+    assert memory.text == "Team switched from JWT to Clerk"
+    assert memory.entities == ("JWT", "Clerk")
+
+
+def test_what_is_said_again_stays_one_memory_that_was_seen_twice(keeper: Keeper) -> None:
+    say(keeper, "I prefer tabs over spaces.", session="monday")
+    [again] = say(keeper, "I prefer tabs over spaces!", session="tuesday")
+    assert again["action"] == "noop"
+    [memory] = keeper
+    assert memory.occurrences == 2
+    assert [each.session for each in keeper.sightings(memory.id)] == ["monday", "tuesday"]
+
+
+def test_a_switch_takes_the_place_of_what_was_used_before_and_keeps_its_history(keeper: Keeper) -> None:
+    say(keeper, "We're using Prisma for the database layer.")
+    [action] = say(keeper, "We switched from Prisma to Drizzle because of the migrations.")
+    assert action["action"] == "update"
+    [memory] = keeper
+    assert memory.text == "Team switched from Prisma to Drizzle"
+    assert memory.previous_text is not None
+    assert "Prisma" in memory.previous_text
+    assert len({change.memory_id for change in keeper.history(memory.id)}) == 2
+
+
+def test_a_new_value_takes_the_place_of_the_old_one(keeper: Keeper) -> None:
+    say(keeper, "The staging port is 8080.", "The production port is 80.")
+    [action] = say(keeper, "The staging port is 9090.")
+    assert action["action"] == "update"
+    assert texts(keeper) == ["The production port is 80", "The staging port is 9090"]
+
+
+def test_a_reversed_rule_takes_the_place_of_the_rule(keeper: Keeper) -> None:
+    say(keeper, "We always squash commits.")
+    [action] = say(keeper, "We never squash commits.")
+    assert action["action"] == "update"
+    assert texts(keeper) == ["Team policy: never squash commits"]
+
+
+def test_a_conversation_is_learned_as_a_whole(keeper: Keeper) -> None:
+    captured = keeper.capture(
+        "User: Hi there! I prefer TypeScript over JavaScript. We decided to keep the monolith because splitting it"
+        " costs too much. Could you look at the failing test?\nAssistant: Sure, I'll look at it now.",
+        wait=True,
+        source=SOURCE,
+    )
+    assert captured.state == "stored"
+    assert captured.result["stored_count"] == 2
+    assert texts(keeper) == [
+        "Team decided to keep the monolith because splitting it costs too much",
+        "User prefers TypeScript over JavaScript",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("Hi there!", "Greeting or confirmation"),
+        ("Sounds good!", "Greeting or confirmation"),
+        ("What is React?", "Pure question without facts"),
+        ("The weather looked pleasant over the harbour", "No extractable facts detected"),
+        ("<system-reminder>We always use tabs.</system-reminder>", "Nothing was said"),
+    ],
+)
+def test_what_is_not_worth_keeping_is_rejected_with_the_reason(keeper: Keeper, said: str, reason: str) -> None:
+    captured = keeper.capture(said, wait=True)
+    assert (captured.state, captured.reason) == ("rejected", reason)
+    assert keeper.ledger().reasons == {reason: 1}
+    assert texts(keeper) == []
+
+
+def test_the_same_fact_of_two_projects_is_two_memories(keeper: Keeper) -> None:
+    for source in ("claude-code/shop", "claude-code/blog"):
+        keeper.capture("We switched from npm to pnpm.", wait=True, source=source)
+    assert len(texts(keeper)) == 2
+
+
+def test_a_correction_within_one_exchange_leaves_the_last_word(keeper: Keeper) -> None:
+    say(keeper, "We're using Prisma for the ORM. Wait, no. We switched from Prisma to Drizzle.")
+    assert texts(keeper) == ["Team switched from Prisma to Drizzle"]
+
+
+def test_an_older_turn_that_comes_late_does_not_overwrite_a_newer_memory(keeper: Keeper) -> None:
+    say(keeper, "The staging port is 9090.", at="2026-03-02T10:00:00Z")
+    late = keeper.capture("The staging port is 8080.", wait=True, source=SOURCE, at="2026-03-01T10:00:00Z")
+    assert texts(keeper) == ["The staging port is 9090"]
+    assert late.state == "rejected"
+    assert "newer" in late.reason
+
+
+def test_what_was_learned_from_one_exchange_is_undone_as_one(keeper: Keeper) -> None:
+    captured = keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True, source=SOURCE)
+    keeper.undo(captured.result["changeset"])
+    assert texts(keeper) == []
+
+
+def test_a_secret_reaches_neither_the_memories_nor_the_inbox(keeper: Keeper) -> None:
+    secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    captured = keeper.capture(f"We're using {secret} for the deploy job. I prefer tabs over spaces.", wait=True)
+    assert secret not in str(keeper.item(captured.id).as_dict())
+    assert secret not in str([memory.as_dict() for memory in keeper])
+
+
+def test_a_dry_run_tells_sentence_by_sentence_and_keeps_nothing(keeper: Keeper) -> None:
+    learned = keeper.learn("Hello! I prefer tabs over spaces. What is React?", dry_run=True)
+    assert [each.way for each in learned.sentences] == ["skip", "pattern", "skip"]
+    assert [each["action"] for each in learned.actions] == ["add"]
+    assert texts(keeper) == []
+    assert keeper.ledger().captured == 0
+
+
+def test_a_fact_that_no_pattern_reads_is_kept_as_it_was_said(keeper: Keeper) -> None:
+    said = "Our team decided to adopt microservices for better scalability"
+    captured = keeper.capture(said, wait=True)
+    [memory] = keeper
+    assert memory.text == said
+    assert memory.confidence < 0.7
+    assert captured.result["missed"] == 1

@@ -1,0 +1,170 @@
+"""Whatever is done to an inbox in whatever order: the ledger balances, and the real one and the fake answer alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+
+from cofio.conversation import OPEN, SETTLED, STATES, State
+from cofio.errors import CofioError
+from cofio.model import Add, Delete, Fact, Noop, Purge, moment
+from cofio.ports import Store
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import MemoryStore
+from tests.stores.contract import apply, everything
+from tests.stores.inbox_contract import ending, said, settling
+from tests.stores.test_sqlite import assert_in_step
+
+START = 1_767_225_600  # 2026
+SPOKEN = ("we use tabs", "port is 8080", 'a "b" \\ c', "x\ny", "Ünïcode 🌊", "tab", "")
+EXCHANGES = st.builds(
+    said,
+    st.lists(st.sampled_from(SPOKEN), max_size=3).map(" ".join),
+    st.sampled_from(("", "t1", "t2", "t3")),
+    session=st.sampled_from(("", "s1")),
+    injected=st.lists(st.sampled_from(SPOKEN), max_size=1).map(tuple),
+)
+REASONS = st.sampled_from(("Small talk", "A question", "we use tabs", ""))
+
+
+class Watch:
+    """A time that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def __call__(self) -> str:
+        return moment(START + self.seconds)
+
+
+class Captures(RuleBasedStateMachine):
+    """The same is done to both; they have to say the same, refusals included."""
+
+    items: Bundle[int] = Bundle("items")
+
+    @initialize()
+    def start(self) -> None:
+        self.folder = TemporaryDirectory()
+        self.path = Path(self.folder.name) / "cofio.db"
+        self.watch = Watch()
+        self.real, self.fake = SqliteStore(self.path, self.watch), MemoryStore(self.watch)
+        self.captured = 0
+
+    def teardown(self) -> None:
+        if hasattr(self, "real"):
+            self.real.close()
+            assert_in_step(self.path)
+            self.folder.cleanup()
+
+    def both(self, act: Callable[[Store], Any]) -> Any:
+        """What both answer; None where both refuse, with the same error."""
+        told = []
+        for store in (self.real, self.fake):
+            try:
+                told.append(act(store))
+            except CofioError as error:
+                told.append((type(error), str(error)))
+        assert told[0] == told[1]
+        refused = isinstance(told[0], tuple) and isinstance(told[0][0], type)
+        return None if refused else told[0]
+
+    @rule(
+        target=items,
+        exchanges=st.lists(EXCHANGES, min_size=1, max_size=3),
+        most=st.none() | st.integers(0, 6),
+        hold=st.sampled_from((0.0, 0.0, 30.0)),
+        task=st.sampled_from(("learn", "extract")),
+    )
+    def receive(self, exchanges: Any, most: Any, hold: float, task: Any) -> Any:
+        receipts = self.both(lambda store: store.inbox.receive(exchanges, most=most, hold=hold, task=task)) or []
+        self.captured += sum(receipt.new for receipt in receipts)
+        return multiple(*(receipt.id for receipt in receipts if receipt.new))
+
+    @rule(seconds=st.integers(1, 60))
+    def wait(self, seconds: int) -> None:
+        self.watch.seconds += seconds
+
+    @rule(limit=st.integers(0, 5))
+    def look_for_what_is_due(self, limit: int) -> None:
+        due = self.both(lambda store: store.inbox.due(limit))
+        assert [item.id for item in due] == sorted(item.id for item in due)
+        assert all(item.state == "pending" and item.due_at <= self.watch() for item in due)
+
+    @rule(item=items, state=st.sampled_from(STATES), reason=REASONS)
+    def settle(self, item: int, state: State, reason: str) -> None:
+        before = self.real.inbox.item(item).state
+        result = {"actions": [{"text": "we use tabs"}]}
+        done = self.both(lambda store: store.inbox.settle(ending(item, state, reason=reason, result=result)) or "done")
+        assert bool(done) == (before == "pending" and state in SETTLED)
+
+    @rule(item=items, text=st.sampled_from(SPOKEN[:-1]), good=st.booleans())
+    def learn(self, item: int, text: str, good: bool) -> None:
+        before, memories = self.real.inbox.item(item).state, len(everything(self.real))
+        decisions = [Add(Fact(text=text)), *([] if good else [Delete(999)])]
+        done = self.both(lambda store: apply(store, *decisions, settles=settling(item)).id)
+        assert bool(done) == (good and before == "pending")
+        assert len(everything(self.real)) == memories + bool(done)
+        assert done is None or self.real.inbox.item(item).changeset == done
+
+    @rule(item=items)
+    def learn_what_is_known(self, item: int) -> None:
+        if memories := everything(self.real):
+            number = memories[-1].id
+            self.both(lambda store: apply(store, Noop(number), settles=settling(item, "merged")).id)
+
+    @rule(item=items, seconds=st.sampled_from((0, 1, 45)), reason=REASONS)
+    def postpone(self, item: int, seconds: float, reason: str) -> None:
+        self.both(lambda store: store.inbox.postpone(item, seconds, reason) or "done")
+
+    @rule(item=items, reason=REASONS)
+    def park(self, item: int, reason: str) -> None:
+        self.both(lambda store: store.inbox.park(item, reason) or "done")
+
+    @rule(item=items)
+    def retry(self, item: int) -> None:
+        before = self.real.inbox.item(item)
+        again = self.both(lambda store: store.inbox.retry(item))
+        assert bool(again) == (before.state in ("parked", "rejected") and before.exchange is not None)
+
+    @rule(ago=st.integers(0, 40))
+    def forget(self, ago: int) -> None:
+        before = moment(START + self.watch.seconds - ago)
+        self.both(lambda store: store.inbox.forget(before))
+
+    @rule()
+    def purge(self) -> None:
+        if memories := everything(self.real):
+            self.both(lambda store: apply(store, Purge(memories[0].id)).id)
+            said_now = [item for item in self.real.inbox.items(limit=1_000) if item.state in SETTLED]
+            assert all(memories[0].text not in message.text for item in said_now for message in _messages(item))
+
+    @invariant()
+    def every_capture_is_accounted_for(self) -> None:
+        if not hasattr(self, "real"):
+            return
+        ledger = self.both(lambda store: store.inbox.ledger())
+        assert ledger.balanced
+        assert ledger.captured == self.captured
+        assert sum(ledger.reasons.values()) == ledger.rejected
+        items = self.both(lambda store: store.inbox.items(limit=1_000))
+        assert ledger.pending == sum(item.state in OPEN for item in items)
+        assert {item.state for item in items if item.finished_at} <= set(SETTLED)
+        changesets = [item.changeset for item in items if item.changeset]
+        assert len(changesets) == len(set(changesets))  # none settles two
+        self.both(lambda store: store.stats()["inbox_pending"])
+
+
+def _messages(item: Any) -> Any:
+    return item.exchange.messages if item.exchange else ()
+
+
+TestCaptures = Captures.TestCase
+TestCaptures.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

@@ -1,0 +1,117 @@
+"""Where sentences end, and what kind each one is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cofio.sentences import LONGEST, asks, bare, capitalised, is_code, is_hollow, is_passing, split, supposes
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("I use vim. You use emacs! Why? Because.", ["I use vim.", "You use emacs!", "Why?", "Because."]),
+        ("one line\nand another\n\n", ["one line", "and another"]),
+        ("lower case. also splits", ["lower case.", "also splits"]),
+        ("We use Next.js and Node.js v1.2.3 today.", ["We use Next.js and Node.js v1.2.3 today."]),
+        ("Use a linter, e.g. ruff, i.e. the fast one.", ["Use a linter, e.g. ruff, i.e. the fast one."]),
+        (
+            "See foo.py and https://a.example/b?c=d. Then stop.",
+            ["See foo.py and https://a.example/b?c=d.", "Then stop."],
+        ),
+        ("It took 3.5 s. That is long.", ["It took 3.5 s.", "That is long."]),
+        ("J. R. Smith owns it. Ask Dr. Jones.", ["J. R. Smith owns it.", "Ask Dr. Jones."]),
+        ("Tabs, spaces, etc. are fine. Or so.", ["Tabs, spaces, etc. are fine.", "Or so."]),
+        ("We like tabs, etc. We hate spaces.", ["We like tabs, etc.", "We hate spaces."]),
+        ("That was not me. I was out.", ["That was not me.", "I was out."]),
+        ('He said "no." Then he left.', ['He said "no."', "Then he left."]),
+        ("- one\n* two\n• three\n1. four\n2) five\n- [ ] six\n## seven", "one two three four five six seven".split()),
+        ("**Always** use tabs", ["Always use tabs"]),
+        ("Look:\n```python\nwe.always(x)\n```\nDone.", ["Look:", "Done."]),
+        ("cut off\n```\nprose\n```python\nx = 1\n```\nafter", ["cut off", "after"]),
+        ("run ```make``` now", ["run"]),
+        ("> quoted\n| a | table |\nmine", ["mine"]),
+        ("---\n***\n!!!\n", []),
+        ("We use uv, can you fix the build?", ["We use uv", "can you fix the build?"]),
+        ("I like tabs - how about you?", ["I like tabs", "how about you?"]),
+        ("Is it red, blue or green?", ["Is it red, blue or green?"]),
+        ("", []),
+    ],
+)
+def test_a_text_falls_into_its_sentences(text: str, sentences: list[str]) -> None:
+    assert split(text) == sentences
+
+
+def test_what_runs_on_is_cut_and_nothing_of_it_is_lost() -> None:
+    text = "word " * 1_000
+    pieces = split(text)
+    assert max(map(len, pieces)) <= LONGEST
+    assert " ".join(pieces).split() == text.split()
+    assert max(map(len, split("x" * 5_000))) == LONGEST
+
+
+@given(st.text())
+def test_any_text_has_sentences_that_are_words_of_it(text: str) -> None:
+    for sentence in split(text):
+        assert 0 < len(sentence) <= LONGEST
+        assert sentence == sentence.strip()
+        assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plain"),
+    [
+        ("ok so btw, we use tabs.", "we use tabs"),
+        ("Hi Ann, we use tabs!", "we use tabs"),
+        ("no, use spaces", "use spaces"),
+        ("No secrets in logs", "No secrets in logs"),
+        ("Also don’t use tabs, thanks", "don't use tabs"),
+        ("Well-known tools are fine", "Well-known tools are fine"),
+    ],
+)
+def test_filler_and_the_full_stop_are_taken_off(sentence: str, plain: str) -> None:
+    assert bare(sentence) == plain
+
+
+def test_a_name_that_is_written_small_stays_small() -> None:
+    told = ["use tabs", "pnpm is fast", "iOS is there", "app.py starts it", "i see", "über alles"]
+    assert [capitalised(each) for each in told] == [
+        "Use tabs", "pnpm is fast", "iOS is there", "app.py starts it", "I see", "Über alles",
+    ]  # fmt: skip
+
+
+def test_a_question_is_known_without_its_mark() -> None:
+    assert all(map(asks, ["Why?", 'is it "red"?"', "should we use tabs", "ok so how do I run it", "can you help"]))
+    assert not any(map(asks, ["We use tabs", "Do not use tabs", "When deploying, always tag", "Whatever works"]))
+
+
+def test_what_is_not_stated_is_supposed() -> None:
+    assert all(
+        map(supposes, ["if ", "I wonder whether ", "he said ", "is it true? ", 'the sign reads "', "instead of "])
+    )
+    assert not any(map(supposes, ["", "in our tests ", "last year ", 'the "fast" one: ']))
+
+
+def test_code_is_told_from_prose() -> None:
+    code = ["x = 1", "foo();", "import os", "</div>", "<a_b>", "ValueError: no", '"a": 1', "const a = b", "{", "a::b"]
+    prose = ["We use `a = b` here", "I import cars from Italy", "He returned", "A/B tests (both)", "Why not: because"]
+    assert [each for each in code if not is_code(each)] == []
+    assert [each for each in prose if is_code(each)] == []
+
+
+def test_a_passing_status_is_told_from_a_rule() -> None:
+    passing = ["All tests pass", "the build is still failing on CI", "Done!", "44 tests", "see #12", "as a1b2c3d",
+               "I'll do it", "I get the same error", "issue 12 again", "I’m going to bed", "we should fix the test"]  # fmt: skip
+    lasting = ["Files have at most 400 lines", "The build passes flags on", "Our colour is #333333", "We test on CI",
+               "The limit is 3000000", "Error pages live in web/"]  # fmt: skip
+    assert [each for each in passing if not is_passing(each)] == []
+    assert [each for each in lasting if is_passing(each)] == []
+
+
+def test_what_points_names_nothing() -> None:
+    hollow = ["that one", "A", "option B", "it", "do this", "the second option", "use it", "to do that", "", "here"]
+    named = ["Go", "tabs", "that we use tabs", "C#", "the Oxford comma", "everything that touches payments"]
+    assert [each for each in hollow if not is_hollow(each)] == []
+    assert [each for each in named if is_hollow(each)] == []
