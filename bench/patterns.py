@@ -1,7 +1,7 @@
 """How long the gate and the patterns take: a message's sentences split, judged and read, without a model.
 
-Messages are about 500 characters, mixed as they come in coding sessions: most hold nothing to keep. The baseline is
-`str.split` of the same text, the least that anything which looks at every word can do.
+Messages are about 500 characters, mixed as they come when people work on code: most hold nothing to keep. The baseline
+is `str.split` of the same text, the least that anything which looks at every word can do.
 
     python -m bench.patterns
 """
@@ -68,11 +68,11 @@ _PROSE = (
     at the export, but do not spend more than an hour on it. Somebody from support asked for a column with the country,
     what do you think about that? I am a little afraid that the table gets too wide. Show me a picture of both versions
     and I will ask them which one they like."""),
-    ("assistant", """The fixed layout helps: the header no longer jumps. I set the widths in the style sheet, in percent,
-    so that small screens keep working. The export is slow for another reason. It writes one line at a time and flushes
-    the file after each. I wrote a small test that exports ten thousand rows, it takes nine seconds. With a larger
-    buffer the same test takes one second. Here are the pictures of both versions of the table. The one with the country
-    is wider by eighty pixels, and on a laptop nothing is cut off."""),
+    ("assistant", """The fixed layout helps: the header no longer jumps. I set the widths in the style sheet, in
+    percent, so that small screens keep working. The export is slow for another reason. It writes one line at a time and
+    flushes the file after each. I wrote a small test that exports ten thousand rows, it takes nine seconds. With a
+    larger buffer the same test takes one second. Here are the pictures of both versions of the table. The one with the
+    country is wider by eighty pixels, and on a laptop nothing is cut off."""),
 )  # fmt: skip
 _WITH_CODE = (
     ("assistant", """Here is the plan. First I add `cancel` to the order service, with the checks that refund has. Then

@@ -18,8 +18,8 @@ NOTHING = "No extractable facts detected"
 BY_THE_USER = {
     GREETING: [
         "Hi there!", "Sounds good!", "ok thanks", "yep", "lgtm", "great, thank you!", "Hello", "hey", "Hi Ann!",
-        "Thanks a lot!", "Thank you Claude", "perfect, continue", "yes please", "go ahead", "makes sense", "Good morning!",
-        "no problem", "do it", "👍", "ok, sounds good, go ahead then",
+        "Thanks a lot!", "Thank you Claude", "perfect, continue", "yes please", "go ahead", "makes sense",
+        "Good morning!", "no problem", "do it", "👍", "ok, sounds good, go ahead then",
     ],
     QUESTION: [
         "What is React?", "Hello, how are you?", "Should we always use tabs?", "do we use tabs or spaces",
@@ -67,7 +67,7 @@ BY_THE_ASSISTANT = {
     ],
     UNREAD: [
         "This happens because of a race between the two workers.", "I believe the root cause sits in the pool.",
-        "As it turned out, the index was missing.", "I think the fix is a longer timeout.",
+        "I suspect the actual culprit is the pool.", "I think the fix is a longer timeout.",
     ],
     NOTHING: [
         "I prefer using async/await.", "You should always validate user input.", "We use React Query for fetching.",

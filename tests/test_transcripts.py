@@ -274,6 +274,14 @@ def test_the_same_messages_have_the_same_name_and_others_another(tmp_path: Path)
     assert turns("a.json", "I use vim") != turns("a.json", "I use ed")
 
 
+def test_a_dialogue_in_a_text_file_has_a_turn_for_each_time_that_the_user_speaks(tmp_path: Path) -> None:
+    path = tmp_path / "talk.txt"
+    path.write_text("User: one\nAssistant: two\n\nUser: three\nwith more\nAI: four\n", encoding="utf-8")
+    turns = list(read(path))
+    assert [turn.messages[0]["content"].splitlines()[0] for turn in turns] == ["User: one", "User: three"]
+    assert len({turn.turn for turn in turns}) == 2
+
+
 @pytest.mark.parametrize("name", ["notes.md", "notes.txt", "notes"])
 def test_a_text_file_is_one_turn(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("\ufeffUser: I use vim\nAssistant: Noted\n", encoding="utf-8")

@@ -57,7 +57,7 @@ def weigh(text: str, role: str, find: Find) -> Sentence:
 def _weighed(text: str, role: str, find: Find, heard: bool) -> Sentence:
     """The same, knowing whether a fact-like sentence of this side's is worth a model's while."""
     held = sentences.tokens(text)
-    if _PLEASANT.issuperset(held) or _is_address(held):
+    if _PLEASANT.issuperset(held) or (held[0] in _ADDRESSING and _is_address(held)):
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
     if sentences.asks(text):
         return Sentence(text=text, role=role, way="skip", reason=QUESTION)
@@ -80,13 +80,13 @@ def _may_hold_a_fact(text: str, held: Sequence[str], heard: bool) -> bool:
         fact = _LESSON.search(text)
     if fact is None or sentences.supposes(text[: fact.start()]):
         return False
-    about = text[fact.end() :].strip(" .!,:;") or text[: fact.start()]
+    about = text[fact.end() :].strip(" .!,:;").removeprefix("not ") or text[: fact.start()]
     return not sentences.is_hollow(about) and text[0] != ">" and not sentences.is_code(text)
 
 
 def _is_address(held: Sequence[str]) -> bool:
     """Whether it greets or thanks somebody by name: "Hi Ann!"."""
-    return 1 < len(held) <= 3 and held[0] in _ADDRESSING and _PLEASANT.issuperset(held[:-1])
+    return len(held) <= 3 and _PLEASANT.issuperset(held[:-1])
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +100,7 @@ _PLEASANT = frozenset(
     sure sounds looks lgtm yes no yep nope yeah yup ya got it understood right correct exactly agreed go ahead please do
     that this continue proceed on keep going ship makes sense all problem np of course absolutely definitely fine
     alright well job work works for me again everyone team folks claude codex bye see later too will welcome hm hmm oh
-    ah aha wow haha lol just now then and but the next one step is was indeed fair enough my bad sorry worries 👍 🎉 🙏
+    ah aha wow haha lol just now then and but next one step indeed fair enough my bad sorry worries 👍 🎉 🙏
     """.split()
 )
 

@@ -58,7 +58,7 @@ def conflict(one: str, other: str) -> str:
     ):
         if first != second:  # in their order: from 1 to 2 is not from 2 to 1
             return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
-    if _negated(one) != _negated(other):
+    if negated(one) != negated(other):
         return "one of them negates"
     first, second = gist(one), gist(other)
     if first != second and sorted(first) == sorted(second):
@@ -89,6 +89,12 @@ def names(text: str) -> list[str]:
             found[token.lower()] = None
         opening = match.group()[-1] in ".!?:"
     return list(found)
+
+
+def negated(text: str) -> bool:
+    """Whether there is a negation in it. Which one does not matter: "never" and "does not" say the same."""
+    plain = _SHORT_NOT.sub(" not", text.lower().replace("’", "'").replace("cannot", "can not"))
+    return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
 
 
 # ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
@@ -130,13 +136,8 @@ def _is_mark(letter: str) -> bool:
     return unicodedata.category(letter)[0] in "PZ"  # punctuation and blanks
 
 
-def _negated(text: str) -> bool:
-    # Which negation it is does not matter, only whether there is one: "never" and "does not" say the same.
-    plain = _SHORT_NOT.sub(" not", text.lower().replace("’", "'").replace("cannot", "can not"))
-    return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
-
-
 def opposite(only_one: set[str], only_other: set[str]) -> str:
+    """What the words that only one text has say against those that only the other has; "" when nothing."""
     for left, right in OPPOSITES:
         if (left in only_one and right in only_other) or (right in only_one and left in only_other):
             return f"{left} and {right} are opposites"
@@ -200,8 +201,9 @@ OPPOSITES = tuple(
     required/forbidden internal/external old/new tab/space read/write input/output client/server horizontal/vertical
     light/dark upper/lower uppercase/lowercase ascending/descending morning/evening day/night hot/cold fast/slow
     sit/stand sitting/standing man/woman boy/girl men/women he/she his/her many/few all/none everybody/nobody
-    often/rarely often/seldom usually/rarely big/small large/small dry/wet full/empty clean/dirty cheap/expensive few/lot
-    manual/automatic strict/lenient thick/thin simple/complex verbose/terse shallow/deep single/married sometimes/always good/bad better/worse best/worst high/low long/short early/late
+    often/rarely often/seldom usually/rarely sometimes/always good/bad better/worse best/worst high/low long/short
+    early/late big/small large/small dry/wet full/empty clean/dirty cheap/expensive few/lot manual/automatic
+    strict/lenient thick/thin simple/complex verbose/terse shallow/deep single/married
     success/failure pass/fail passes/fails win/lose buy/sell push/pull import/export encode/decode local/remote
     """.split()
 )

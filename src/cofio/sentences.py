@@ -30,8 +30,10 @@ def split(text: str) -> list[str]:
 
 @lru_cache(maxsize=8)  # the gate and the patterns ask for the same sentence's, one after the other
 def tokens(text: str) -> tuple[str, ...]:
-    """The lower-case words of a sentence, quickly: "Next.js" falls apart, "don't" stays whole."""
-    return tuple(text.lower().translate(_BLANK).split())
+    """The lower-case words of a sentence, quickly: without the punctuation around them, not without that inside."""
+    lower = text.lower()
+    plain = lower if lower.isascii() else lower.translate(_TYPED)
+    return tuple([word for each in plain.split() if (word := each.strip(_AROUND))])
 
 
 def bare(sentence: str) -> str:
@@ -62,7 +64,7 @@ def supposes(opening: str) -> bool:
     """Whether what follows this opening is not stated: supposed, asked, hoped, denied, or said by somebody else."""
     if not opening:
         return False
-    held = opening.lower().translate(_BLANK).split()
+    held = tokens(opening)
     if not _SUPPOSING.isdisjoint(held) or "?" in opening:
         return True
     said = f" {' '.join(held)} "
@@ -89,7 +91,7 @@ def is_passing(sentence: str) -> bool:
 
 def is_hollow(phrase: str) -> bool:
     """Whether it points at something ("that one", "option B", "do this") instead of naming it."""
-    held = phrase.translate(_BLANK).split()
+    held = [word.strip(_AROUND) for word in phrase.split()]
     if _POINTS.match(phrase) or (not _POINTING.isdisjoint(held) and _POINTS_INSIDE.search(phrase)):
         return True
     return all((word.lower() in _LIGHT and word != "Go") or (len(word) == 1 and word.isalpha()) for word in held)
@@ -206,7 +208,8 @@ def _any(words: str) -> str:
 
 
 _AFTER_END = " \"'`)]*_!.…”’"
-_BLANK = str.maketrans({**dict.fromkeys(',;:!?()[]{}"…“”.*`–—_', " "), "’": "'"})
+_AROUND = ",;:!?()[]{}\"'….*`_<>"
+_TYPED = str.maketrans({**dict.fromkeys("“”…–—", " "), "’": "'", "‘": "'"})
 _LETTER = re.compile(r"[^\W_]")
 _VOWEL = re.compile(r"[aeiouyAEIOUY]|[^\x00-\x7f]")
 _BULLETS = frozenset("-*+•◦▪‣–0123456789#[")
@@ -254,14 +257,14 @@ _SUPPOSING = frozenset(
     """
     if unless whether suppose supposing imagine assuming assume maybe perhaps might could would wish hope hopefully
     wonder wondering pretend why hypothetically until consider considering thinking unsure doubt explain asked say says
-    said saying claim claims claimed suggests suggested recommends recommended according reads wrote told without
+    said saying claim claims claimed suggests suggested recommends recommended according reads wrote told without here
     """.split()
 )
 _SUPPOSING_PHRASES = tuple(
     f" {phrase} "
     for phrase in (
         "in case,as though,once we,before we,after we,thought about,think about,not sure,can you,should we,do we,"
-        "did we,shall we,can we,what if,how about,what about,tell me,let me,for example,e g,for instance,not true,"
+        "did we,shall we,can we,what if,how about,what about,tell me,let me,for example,e.g,for instance,not true,"
         "don't think,doesn't mean,not that,instead of,rather than,by not,try to,trying to,tried to,used to"
     ).split(",")
 )
@@ -375,12 +378,13 @@ _POINTS = re.compile(
     re.I,
 )
 _POINTS_INSIDE = re.compile(
-    r"\b(?:this|that) (?:one|way|approach|option)\b|\boption [a-d1-9]\b|\bthe above\b|\bas is$|\blike (?:this|that)\b"
-    r"|\bfor now\b|\bright now\b|\bhere$|\bwhat you (?:said|did|have|suggested)"
+    r"\b(?:this|that) (?:one|way|approach|option)\b|\bthis(?:$| (?:component|function|file|test|case|method|class|page"
+    r"|line|step|example|pr|branch|commit|task)\b)|\boption [a-d1-9]\b|\bthe above\b|\bas is$|\blike (?:this|that)\b"
+    r"|\bfor now\b|\bright now\b|\bhere$|\byet$|\bwhat you (?:said|did|have|suggested)"
     r"|\byour (?:suggestion|idea|approach|plan)",
     re.I,
 )
-_POINTING = frozenset("one way approach option above is like now here you your".split())
+_POINTING = frozenset("this one way approach option above is like now here yet you your".split())
 #: Words that name nothing.
 _LIGHT = frozenset(
     """

@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 Client = Literal["claude-code", "codex", "text"]
 
 _HEAD = 65_536  # bytes that show what a file is
+_SPEAKS = re.compile(r"(?im)^(?=[ \t]*(?:user|human|you):)")
+_REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
 _HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
 
 
@@ -79,10 +81,12 @@ def _parsed(raw: bytes) -> Any:
 
 
 def _of_text(path: Path) -> Iterator[Turn]:
+    """One turn; in a dialogue ("User: …", "Assistant: …"), one for each time that the user speaks."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    if text.strip():
-        messages = [{"role": "user", "content": text}]
-        yield Turn("text", "", _digest(messages), "", messages)
+    for part in _SPEAKS.split(text) if _REPLIES.search(text) else [text]:
+        if part.strip():
+            messages = [{"role": "user", "content": part}]
+            yield Turn("text", "", _digest(messages), "", messages)
 
 
 def _of_json(path: Path) -> Iterator[Turn]:

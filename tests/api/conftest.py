@@ -13,13 +13,23 @@ import pytest
 
 from cofio.api.serve import Serving
 from cofio.keeper import Keeper
-from cofio.ports import LLM
+from cofio.ports import LLM, Completion
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
-from cofio.testing import FixedClock, HashEmbedder
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 
 Serve = Callable[..., Caller]
+
+
+class Uneventful(ScriptedLLM):
+    """A model that never finds anything worth keeping, however often it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+        return Completion('{"facts": []}')
 
 
 @contextmanager
@@ -43,7 +53,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """One service for a whole module, for tests that do not mind what others left there."""
     clock = FixedClock()
     path = tmp_path_factory.mktemp("served") / "cofio.db"
-    with Keeper(SqliteStore(path, clock), HashEmbedder(), clock) as keeper, serving(keeper) as url:
+    store = SqliteStore(path, clock)
+    with Keeper(store, HashEmbedder(), clock, llm=Uneventful()) as keeper, serving(keeper) as url:
         yield Caller(url)
 
 

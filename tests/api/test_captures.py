@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cofio.conversation import Usage
 from cofio.errors import Unavailable
 from cofio.ports import Completion, Health
 from cofio.testing import ScriptedLLM
@@ -256,7 +257,7 @@ def test_what_was_rejected_can_be_tried_again(service: Caller) -> None:
 
 
 def test_what_is_learned_is_counted_for_prometheus(serve: Serve) -> None:
-    service = serve(llm=ScriptedLLM([Completion(FACTS)]))
+    service = serve(llm=ScriptedLLM([Completion(FACTS, usage=Usage(1, 100, 20))]))
     service.post("/capture", {**PREFERS, "wait": True})
     service.post("/memory/extract", TALK)
     told = service.get("/metrics").body.decode()
@@ -266,3 +267,4 @@ def test_what_is_learned_is_counted_for_prometheus(serve: Serve) -> None:
     assert "cofio_pattern_misses_total 0.0" in told
     assert 'cofio_inbox{state="stored"} 1.0' in told
     assert "cofio_model_calls_total 1.0" in told
+    assert 'cofio_model_tokens_total{direction="input"} 100.0' in told

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cofio.api.routes import ROUTES
 from cofio.version import __version__
 from tests.api.caller import Caller
+from tests.api.conftest import Serve, Uneventful
 
 
 def test_health_says_healthy_with_the_count_of_now(service: Caller) -> None:
@@ -118,7 +119,8 @@ def test_the_document_knows_parameters_and_their_defaults(served: Caller) -> Non
     assert document["components"]["schemas"]["Search"]["properties"]["k"]["default"] == 5
 
 
-def test_every_example_works(service: Caller) -> None:
+def test_every_example_works(serve: Serve) -> None:
+    service = serve(llm=Uneventful())
     service.post("/memory/add", {"text": "The coffee machine is on the second floor."})
     examples = [route for route in ROUTES if route.example]
     assert len(examples) > 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
+from bench.patterns import MESSAGES, of_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.patterns import MESSAGES, of_messages
 from cofio import gate
 from cofio.conversation import Exchange, Message
 from cofio.extract import patterns

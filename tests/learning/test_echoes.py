@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cofio.keeper import Keeper
+from cofio.model import Fact
 from cofio.testing import ScriptedLLM
 from tests.learning.conftest import Learning
 
@@ -52,7 +53,7 @@ WAYS = {
 def test_a_replay_in_which_the_assistant_repeats_every_memory_adds_none(learning: Learning, way: str) -> None:
     keeper = learning()
     known = memories()
-    keeper.add_all(known, source=SOURCE, dedup=False)
+    keeper.add_all([Fact(text=text, source=SOURCE) for text in known], dedup=False)
     for number, text in enumerate(known):
         turn = [
             {"role": "user", "content": "What do we know about this?"},
@@ -68,7 +69,7 @@ def test_a_replay_in_which_the_assistant_repeats_every_memory_adds_none(learning
 def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Learning) -> None:
     keeper = learning()
     known = memories()
-    keeper.add_all(known, source=SOURCE, dedup=False)
+    keeper.add_all([Fact(text=text, source=SOURCE) for text in known], dedup=False)
     replies = [
         json.dumps({"facts": [{"text": lightly_paraphrased(text), "category": "detail", "said_by": "assistant"}]})
         for text in known

@@ -322,7 +322,7 @@ class Ledger(Shape):
     balanced: bool
 
 
-class Item(Shape):
+class InboxItem(Shape):
     id: int
     task: Literal["learn", "extract"]
     state: Literal["pending", "parked", "stored", "merged", "rejected"]
@@ -337,7 +337,7 @@ class Item(Shape):
 
 
 class Items(Shape):
-    items: list[Item]
+    items: list[InboxItem]
     next: int | None
 
 

@@ -71,7 +71,9 @@ def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: 
     said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
-    captured = memories.capture(turn.messages, wait=True, by=BY, turn=turn.turn, **said)
+    # What has no session is named by its words alone, and may be said in another project too.
+    name = turn.turn if turn.session else f"{about['source']}#{turn.turn}"
+    captured = memories.capture(turn.messages, wait=True, by=BY, turn=name, **said)
     return {
         "turn": turn.turn,
         "new": captured.new,

@@ -8,14 +8,14 @@ is served for months.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from cofio import sentences
 from cofio.conversation import Found, Sentence
-from cofio.extract.table import ROWS, WISHES, Reading, Row, Wish, compiled, pattern
+from cofio.extract.sayings import Reading, Row, Wish, compiled, pattern
+from cofio.extract.table import ROWS, WISHES
 
 MOST = 8  # facts of one sentence; where rows read more, it is no sentence
 AS_SAID = 0.6  # how sure a statement is that no row reads
@@ -44,10 +44,9 @@ class Said(NamedTuple):
 
 def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Found]:
     """Every fact that the rows read in one sentence of this side's, in the order in which they are said."""
-    said = sentences.tokens(sentence)
-    if _LEADING.isdisjoint(said) or len(sentence) > sentences.LONGEST:
+    held = sentences.tokens(sentence)
+    if _LEADING.isdisjoint(held) or len(sentence) > sentences.LONGEST:
         return []
-    held = _TELLING.intersection(said)
     readings = _worth_a_look(held, kind, role)
     wishes = [_WISHES[word] for word in held if word in _WISHES] if role == "user" else []
     if not readings and not wishes:
@@ -79,9 +78,10 @@ def as_said(sentence: Sentence) -> Found | None:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _worth_a_look(held: AbstractSet[str], kind: str | None, role: str) -> list[Reading]:
+def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Reading]:
     """The readings of which the words are there, in the order of the table."""
-    places = {place for word in held for place, others in _BY_WORD.get(word, ()) if others <= held}
+    led_to = (each for word in _LEADING.intersection(held) for each in _BY_WORD.get(word, ()))
+    places = {place for place, other in led_to if not other or other in held}
     return [
         each
         for each in map(_READINGS.__getitem__, sorted(places))
@@ -122,8 +122,9 @@ def _holds(plain: str, reading: Reading, match: re.Match[str]) -> bool:
         return False
     if "value" in reading.things and not _is_value(match["value"]):
         return False
-    says_nothing = {"policy": _NO_RULE, "learning": _VAGUE}.get(reading.row.kind)
-    return says_nothing is None or not any(says_nothing.match(part) for part in (*things, *clauses))
+    if reading.row.kind == "learning":
+        return not any(_VAGUE.match(part) for part in (*things, *clauses))
+    return reading.row.kind not in ("policy", "preference") or not any(_NO_RULE.match(clause) for clause in clauses)
 
 
 def _fact(said: Said, row: Row, match: re.Match[str]) -> Found:
@@ -134,6 +135,8 @@ def _fact(said: Said, row: Row, match: re.Match[str]) -> Found:
         text = text[: match.end()]  # "for tests, we always ..." is true of tests alone
     elif row.keeps:
         text = _filled(row.keeps, parts)
+        if row.keeps.startswith(("User", "Team")):
+            text = _OWN.sub("their", text)
     entities = dict.fromkeys(parts[name] for name in row.entities.split() if parts[name])
     return said.found(text, row.kind, row.confidence, tuple(entities))
 
@@ -154,10 +157,10 @@ def _wished(said: Said, wish: Wish, kind: str | None) -> list[Found]:
     """What is asked to be kept: as a row reads it, or, where the rows leave much of it out, as it was said."""
     opening = _OPENINGS[wish].match(said.plain)
     rest = said.plain[opening.end() :] if opening else ""
-    if rest.count(" ") < 1 or sentences.asks(rest) or sentences.is_hollow(rest):
+    if rest.count(" ") < 1 or "?" in rest or sentences.asks(rest) or sentences.is_hollow(rest):
         return []
     wished = said._replace(plain=rest)
-    read = _read(wished, _worth_a_look(_TELLING.intersection(sentences.tokens(rest)), kind, said.role))
+    read = _read(wished, _worth_a_look(sentences.tokens(rest), kind, said.role))
     if sum(len(each.text) for each in read) >= _MOSTLY * len(rest):
         return [replace(each, confidence=max(wish.confidence, each.confidence)) for each in read]
     told = "policy" if said.plain[: -len(rest)].endswith(" to ") else _kind_of(rest)
@@ -200,13 +203,13 @@ def _named(plain: str) -> tuple[str, ...]:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _indexed() -> dict[str, list[tuple[int, frozenset[str]]]]:
-    """By a word, the places of the rows that it may lead to, with the words that must be there too."""
-    found: dict[str, list[tuple[int, frozenset[str]]]] = {}
+def _indexed() -> dict[str, list[tuple[int, str]]]:
+    """By a word, the places of the rows that it leads to, each with the word that must be there too."""
+    found: dict[str, list[tuple[int, str]]] = {}
     for place, row in enumerate(ROWS):
         for words in row.words.split():
-            first, *others = words.split("+")
-            found.setdefault(first, []).append((place, frozenset(others)))
+            word, _, other = words.partition("+")
+            found.setdefault(word, []).append((place, other))
     return found
 
 
@@ -214,13 +217,13 @@ _READINGS = tuple(compiled(row) for row in ROWS)
 _BY_WORD = _indexed()
 _WISHES = {word: wish for wish in WISHES for word in wish.words.split()}
 _OPENINGS = {wish: pattern(wish.reads) for wish in WISHES}
-#: A sentence without any of these is not looked at; the others are asked for besides.
+#: A sentence without any of these is not looked at.
 _LEADING = frozenset(_BY_WORD) | frozenset(_WISHES)
-_TELLING = frozenset(word for row in ROWS for word in row.words.replace("+", " ").split()) | frozenset(_WISHES)
 
 _NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 _SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _PART = re.compile(r"\{(\w+)\}")
 
@@ -233,7 +236,7 @@ _FINITE = re.compile(
 #: After "always" or "never", what tells of the past or of trouble is no rule.
 _NO_RULE = re.compile(
     r"(?:(?!need|embed|feed|seed|speed|shed)\w+ed|got|had|did|was|were|saw|made|found|ran|went|knew|thought|wrote"
-    r"|gave|took|came|heard|been|seen|done|mind|again|get|gets|see|sees|hit|end up|forget|fail|fails|have to|the|a"
+    r"|gave|took|came|heard|been|seen|done|mind|again|get|gets|see|sees|end up|forget|fail|fails|have to|the|a"
     r"|an|happy|nice|good|on|in|so|want|know|understood|remember|wonder|think|love|look forward|run into|wait|too"
     r"|easy|hard|better|worse|more|less|going|gonna|be able|ready|really|quite|i|we|you|let's|as)\b",
     re.IGNORECASE,
@@ -241,8 +244,8 @@ _NO_RULE = re.compile(
 #: A cause or a fix that is not told.
 _VAGUE = re.compile(
     r"(?:unclear|unknown|not|still|simple|easy|trivial|in (?:the|this|my)|ready|coming|done|deployed|merged|pushed"
-    r"|working|on (?:its|the) way|the (?:bug|issue|problem|error|failure|crash|tests?|build)$|probably|likely|maybe"
-    r"|obvious|below|above|as follows|hard|weird|somewhere)\b",
+    r"|working|on (?:its|the) way|the (?:bug|issue|problem|error|failure|crash|typo|tests?|build)$|hand$|accident$"
+    r"|probably|likely|maybe|obvious|below|above|as follows|hard|weird|somewhere)\b",
     re.IGNORECASE,
 )
 _SET = re.compile(r"[\d`/_@]|[A-Z]|\w[.:-]\w")
@@ -250,10 +253,10 @@ _SET = re.compile(r"[\d`/_@]|[A-Z]|\w[.:-]\w")
 _STATE = re.compile(
     r"(?:not|already|now|still|being|wrong|down|up|broken|missing|in use|taken|busy|correct|fine|ok|okay|set|gone|empty"
     r"|unreachable|available|different|same|invalid|valid|too|very|so|done|ready|failing|passing|full|slow|fast|behind"
-    r"|ahead|clean|dirty|stale|outdated|deprecated|required|optional|unknown|undefined|null|none|there|here|good|bad"
-    r"|great|working|running|locked|protected|merged|deleted|created|the|a|an|where|what|how|because|probably|just|only"
-    r"|corrupt\w*|unavailable|exposed|blocked|open|closed|safe|important|nice|weird|strange|huge|big|small|long|short"
-    r"|correctly|hard-?coded|\w+ing|\w+ed)(?![\w./@:-])",
+    r"|ahead|clean|dirty|stale|outdated|deprecated|required|optional|unknown|undefined|null|none|there|here|out|good"
+    r"|bad|great|working|running|locked|protected|merged|deleted|created|the|a|an|where|what|how|because|probably"
+    r"|just|only|corrupt\w*|unavailable|exposed|blocked|open|closed|safe|important|nice|weird|strange|huge|big|small"
+    r"|long|short|correctly|hard-?coded|\w+ing|\w+ed)(?![\w./@:-])",
     re.IGNORECASE,
 )
 
@@ -275,7 +278,9 @@ _AT_HAND = re.compile(
     r"|line|code|one|component|page|branch|task|change|issue|pr|commit|script|button|part|approach|way)|here|above"
     r"|below|error|bug|failing|fails?|failed|broken|crash\w*|todo|wip|trying|tried|going to|have to|has to|you|your"
     r"|try|seems?|not sure|don't know|instead of)\b|\b(?:it|this|that|these|those|them)$|[?:{}<>=]"
-    r"|\bwe(?:'ve| have)? (?:always|never) (?:\w+ed|had|been|got|did|made|ran|went|took|forget|get|see|hit)\b",
+    r"|\bwe(?:'ve| have)? (?:always|never) (?:\w+ed|had|been|got|did|made|ran|went|took|forget|get|see|hit)\b"
+    r"|\bI always (?:forget|get|see|hit)\b"
+    r"|\bI(?:'ve| have)?(?: just)? (?:started|stopped|replaced|moved|upgraded|used|switched) (?:the|an?|it|to the)\b",
     re.IGNORECASE,
 )
 _TELLS = {

@@ -1,54 +1,14 @@
-r"""What a fact sounds like: one row a wording, the most telling first.
+"""What a fact sounds like: one row a wording, the most telling first.
 
 A row says which kind of fact it is, how sure, which words must be there for it to be worth a look, how the sentence
-reads, what is kept of it, which parts are entities, and whose word counts. How a sentence reads is a regular expression
-in which `(a|b)` groups without capturing, and with these marks:
-
-    <what>          a thing: up to eight words that name something, without a verb
-    <rule...>       a clause: all the rest, up to thirty words; <choice...?> is as short as can be
-    <how=a|b>       one of these words
-    <end>           where a thing ends: at "for", "when", "because", at a comma, at the end
-    <stop>          the same, but "for" and "when" belong to the thing: what limits a statement is not cut off
-    <adv>           words that change nothing: "really", "also", "currently"
-    <we>            the team, with or without "have", as the subject of what follows
-    <project>       the team's work as a subject: "our backend", "this repo"
-    <person>        a name with a capital, as the part {name}
-
-What is kept fills the parts into a text; "[ over {than}]" stands only where that part was said, and "" keeps the
-sentence as it was said. Where two rows read the same words, the one that begins further left has them, and of two that
-begin together the one that stands first.
+reads, what is kept of it, which parts are entities, and whose word counts; `sayings` explains the marks. Where two rows
+read the same words, the one that begins further left has them, and of two that begin together the one that stands
+first.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Literal, NamedTuple
-
-from cofio.model import Kind
-
-
-class Row(NamedTuple):
-    kind: Kind
-    confidence: float
-    words: str  # one of these is in the sentence; "don't+like": both are
-    reads: str
-    keeps: str = ""
-    entities: str = ""
-    who: Literal["user", "anyone"] = "user"
-
-
-class Wish(NamedTuple):
-    """An opening that asks for what follows to be kept."""
-
-    confidence: float
-    words: str
-    reads: str
-
-
-def _both(some: str, others: str) -> str:
-    """The words of a row that asks for one of these and one of those."""
-    return " ".join(f"{one}+{other}" for one in some.split() for other in others.split())
-
+from cofio.extract.sayings import Row, Wish, both
 
 PREFERENCES = (
     Row("preference", .9, "prefer",
@@ -60,7 +20,7 @@ PREFERENCES = (
     Row("preference", .9, "prefer",
         r"\bI(('d| would) <adv>prefer (?!to )| <adv>prefer )<what><end>",
         "User prefers {what}", "what"),
-    Row("preference", .9, _both("favorite favourite preferred go-to default usual", "my"),
+    Row("preference", .9, both("favorite favourite preferred go-to default usual", "my"),
         r"\bmy <how=favou?rite|preferred|go-to|default|usual> <thing> is <what><stop>",
         "User's {how} {thing} is {what}", "what"),
     Row("preference", .85, "like+i love+i always+i",
@@ -69,16 +29,33 @@ PREFERENCES = (
     Row("preference", .85, "hate dislike never+i avoid+i don't+like not+like can't+stand",
         r"\bI <adv>(hate|dislike|never use|avoid|don't (really )?like|do not like|can't stand) (?!the )<what><stop>",
         "User dislikes {what}", "what"),
+    Row("preference", .85, "prefer+we",
+        r"\bwe <adv>prefer <what> (over|instead of|rather than) <than><end>",
+        "Team prefers {what} over {than}", "what than"),
+    Row("preference", .85, "prefer+we",
+        r"\bwe <adv>prefer <what><stop>",
+        "Team prefers {what}", "what"),
+    Row("preference", .85, "rather+than",
+        r"\bI('d| would) (much )?rather (?!not )<rule...>",
+        "User would rather {rule}"),
+    Row("preference", .85, "like+when love+when",
+        r"\bI <adv>(like|love) it when you <rule...>",
+        "User likes it when you {rule}"),
+    Row("preference", .85, "like+when hate+when",
+        r"\bI <adv>(hate|don't like|do not like) it when you <rule...>",
+        "User dislikes it when you {rule}"),
+    Row("preference", .8, "always+i never+i usually+i",
+        r"^I (always|never|usually) <rule...>"),
     Row("preference", .85, "prefers",
         r"^<person> prefers <what><stop>", "", "name what"),
 )  # fmt: skip
 
 TEMPORAL = (
     Row("temporal", .8, "started+using",
-        r"\b((we|I)('ve| have)? <adv>)?started using <what>( for <aim>)? <when=(last|this) \w+|\d+ \w+ ago|(a|two|three|a few|a couple of) \w+ ago"
-        r"|yesterday|in (\d{4}|[A-Z]\w+( \d{4})?)>",
+        r"\b((we|I)('ve| have)? <adv>)?started using <what>( for <aim>)? <when=(last|this) \w+|\d+ \w+ ago"
+        r"|(a|two|three|a few|a couple of) \w+ ago|yesterday|in (\d{4}|[A-Z]\w+( \d{4})?)>",
         "Started using {what}[ for {aim}] {when}", "what"),
-    Row("temporal", .8, _both("been", "using writing running"),
+    Row("temporal", .8, both("been", "using writing running"),
         r"\bbeen <verb=using|writing|running> <what> for (about |around |over |almost |~)?"
         r"<span=(\d+|an?|one|two|three|four|five|six|ten|several|many|a few) \w+>",
         "Been {verb} {what} for {span}", "what"),
@@ -88,31 +65,34 @@ TEMPORAL = (
 )  # fmt: skip
 
 TECHNOLOGY = (
-    Row("technology", .9, _both("switched moved changed upgraded transitioned", "from"),
+    Row("technology", .9, both("switched moved changed upgraded transitioned", "from"),
         r"<we><verb=switched|moved|changed|upgraded|transitioned> from <old> to <new><end>",
         "Team {verb} from {old} to {new}", "old new", "anyone"),
+    Row("technology", .9, both("migrated moved switched", "from"),
+        r"<we><verb=migrated|moved|switched> (?=(all )?our )<what> from <old> to <new><end>",
+        "Team {verb} {what} from {old} to {new}", "old new", "anyone"),
     Row("technology", .9, "migrated",
         r"<we>migrated (?=the |our |all )<old> to <new><end>",
         "Team migrated {old} to {new}", "old new", "anyone"),
     Row("technology", .9, "migrated",
         r"<we>migrated (from )?<old> to <new><end>",
         "Team migrated from {old} to {new}", "old new", "anyone"),
-    Row("technology", .9, _both("switched moved changed upgraded migrated", "from"),
+    Row("technology", .9, both("switched moved changed upgraded migrated", "from"),
         r"^<verb=switched|moved|changed|upgraded|migrated> from <old> to <new><end>",
         "Team {verb} from {old} to {new}", "old new"),
     Row("technology", .9, "migrated",
         r"^migrated (?!the |our |all )<old> to <new><end>",
         "Team migrated from {old} to {new}", "old new"),
-    Row("technology", .9, _both("switched moved changed upgraded migrated", "from"),
+    Row("technology", .9, both("switched moved changed upgraded migrated", "from"),
         r"\bI('ve| have)? <adv><verb=switched|moved|changed|upgraded|migrated> from <old> to <new><end>",
         "User {verb} from {old} to {new}", "old new"),
     Row("technology", .9, "replaced",
         r"<we>replaced (?!the |a )<old> (with|by) <new><end>",
         "Team replaced {old} with {new}", "old new", "anyone"),
-    Row("technology", .85, _both("switched moved upgraded migrated", "to"),
+    Row("technology", .85, both("switched moved upgraded migrated", "to"),
         r"<we><verb=switched|moved|upgraded|migrated> to (?!the |a )<new><stop>",
         "Team {verb} to {new}", "new"),
-    Row("technology", .85, _both("switched moved upgraded migrated", "to"),
+    Row("technology", .85, both("switched moved upgraded migrated", "to"),
         r"\bI('ve| have) <adv><verb=switched|moved|upgraded|migrated> to (?!the |a )<new><stop>",
         "User {verb} to {new}", "new"),
     Row("technology", .85, "using",
@@ -142,19 +122,25 @@ TECHNOLOGY = (
         r"^we('ve| have)? <adv>(dropped|deprecated|retired|moved (off|away from)( of)?) <what><stop>", "", "what"),
     Row("technology", .85, "we're+on we+on",
         r"^we('re| are) <adv>on (?=(?-i:[^,;]{0,40}[A-Z0-9]))<what><stop>", "", "what"),
-    Row("technology", .85, _both("project app application repo repository monorepo codebase service library", "this"),
+    Row("technology", .85, both("project app application repo repository monorepo codebase service library", "this"),
         r"^this (is|project is|repo is) an? (?=(?-i:[^,;]{0,40}[A-Z0-9]))<what> "
         r"(project|app|application|repo|repository|monorepo|codebase|service|library)<end>", "", "what"),
     Row("technology", .85, "deploy deploys release releases ship ships publish support supports target targets follow "
         "follows",
         r"^(we|<project>) <adv>(deploy|release|ship|publish|support|target|follow)s? <rest...>"),
-    Row("technology", .8, _both("store keep save cache log track host write name pin", "we"),
-        r"^we <adv>(store|keep|save|cache|log|track|host|write|name|pin) (?!\w+ing )<what> "
-        r"(in|as|on|at|with|under|by|using|via|to) <where><stop>", "", "where"),
-    Row("technology", .85, _both("hosted deployed stored written built defined kept configured documented managed",
+    Row("technology", .8, both("store keep save cache log track host write name pin run build lint format monitor",
+                                "we"),
+        r"^we <adv>(store|keep|save|cache|log|track|host|write|name|pin|run|build|lint|format|monitor) "
+        r"(?!into |\w+ing )<what> (in|as|on|at|with|under|by|using|via|to) <where><stop>", "", "where"),
+    Row("technology", .85, both("hosted deployed stored written built defined kept configured documented managed",
                                  "is are"),
         r"^(the |our |all )?<thing> (is|are) (hosted|deployed|stored|written|built|defined|kept|configured|documented"
         r"|managed) (on|in|at|as|to|with|by|via|under|from|through) <where><stop>", "", "where"),
+    Row("technology", .85, "listens exposed served reachable",
+        r"^(the |our )?<thing> (listens|is exposed|is served|is reachable) (on|at|under|from) <where><stop>",
+        "", "where"),
+    Row("technology", .85, "port+on",
+        r"^(the |our )?<thing> (is|are|runs?) on port <where><stop>", "", "where"),
     Row("technology", .85, "run runs",
         r"^(deploys|deployments|builds|ci|ci/cd|production|staging|prod|(the|our) [\w./-]+( [\w./-]+)?) runs? "
         r"(on|in|through|via|from|behind|at) <where><stop>", "", "where"),
@@ -168,6 +154,9 @@ POLICIES = (
     Row("policy", .9, "standard convention policy rule practice guideline",
         r"^our ([\w-]+ ){0,2}(standard|convention|policy|rule|practice|guideline)s? (for <what> )?"
         r"(is|are|requires?|says?( that)?) <rule...>"),
+    Row("policy", .85, "rule policy convention guideline standard",
+        r"^we have an? ([\w-]+ )?(rule|policy|convention|guideline|standard)(:| that| to) <rule...>",
+        "Team policy: {rule}"),
     Row("policy", .85, "always+we",
         r"\bwe <adv>((should|must) )?<how=always> <verb=use|include|add|check> <what><end>",
         "Team policy: {how} {verb} {what}", "what"),
@@ -188,7 +177,7 @@ POLICIES = (
         "Team policy: {how} {verb} {what}", "what"),
     Row("policy", .85, "always never",
         r"^(please |and |also |make sure (to|you|that you) |you (should|must) |I (want|need) you to "
-        r"|I('d| would) like you to ){0,2}<how=always|never> <rule...>",
+        r"|I('d| would) like you to ){0,2}<how=always|never> (?!\w+[^us]s\b)<rule...>",
         "{how} {rule}"),
     Row("policy", .85, "always never",
         r"^(when|whenever|before|after|for|in) [^,]{3,80}, (please )?(always|never) \S+ \S"),
@@ -199,18 +188,38 @@ POLICIES = (
         r"^(and |please )?(from now on|from here on( out)?|going forward|moving forward|in (the )?future),? (please )?"
         r"<rule...>",
         "{rule}"),
-    Row("policy", .85, _both("all every each any no", "must should has have need needs may"),
+    Row("policy", .85, both("all every each any no", "must should has have need needs may"),
         r"^(all|every|each|any|no) (new |public )?<what> (must|should|has to|have to|needs? to|may)( not)?"
         r"( only| always| never)? <rule...>"),
+    Row("policy", .85, both("must should", "not never always only"),
+        r"^(?!(the|an?|this|that|it|you|we|i)\b)<what> (must|should) (not|never|always|only) <rule...>"),
     Row("policy", .85, "require requires",
         r"^(we|our ([\w-]+ ){0,2}[\w-]+) requires? <rule...>"),
-    Row("policy", .8, _both("prefer", "over to instead rather"),
+    Row("policy", .8, both("prefer", "over to instead rather"),
         r"^(please )?prefer <what> (over|to|instead of|rather than) <than><end>", "", "what than"),
-    Row("policy", .8, _both("use", "not instead rather"),
+    Row("policy", .8, both("use", "not instead rather"),
         r"^(please )?use (?!a |an |the )<what>,? (not|instead of|rather than) (?!a |an |the )<than><end>",
         "", "what than"),
+    Row("policy", .8, "keep",
+        r"^(please )?keep (?!the |this |it |an? )<what> "
+        r"(short|small|brief|concise|simple|focused|minimal|flat|pure|thin)<stop>", "", "what"),
     Row("policy", .8, "avoid stop",
         r"^(please )?(avoid|stop (using|adding|writing)) (?!the |an? |any |\w+ing )<what><stop>", "", "what"),
+    Row("policy", .8, both("don't not", "use add write include commit mock log import"),
+        r"^(please )?(don't|do not) (use|add|write|include|commit|mock|log|import) "
+        r"(?!the |an? |this |that |any\w* |more |it\b|my |your )<what><stop>", "", "what"),
+    Row("policy", .8, "we+don't we+not",
+        r"^we (don't|do not) "
+        r"(?!use |know|have|need|want|see|think|understand|get|care|really|yet|even|seem|remember|like)<rule...>"),
+    Row("policy", .8, both("use", "all every everything any each"),
+        r"^(please )?use (?!a |an |the )<what> for (all|every|everything|any|each) <aim...>"),
+    Row("policy", .85, both("every each", "commit push merge release deploy pr change migration edit session task"),
+        r"^(please |for this (repo|project)[,:]? ){0,2}"
+        r"(run|write|add|update|use|format|test|sign|tag|squash|rebase|bump)\b[^,]{1,80} "
+        r"(before|after|for|on|in|with|to|at) (every|each) "
+        r"(commit|push|merge|release|deploy|pr|change|migration|edit|session|task)<end>"),
+    Row("policy", .8, both("answer reply respond speak talk", "in"),
+        r"^(please )?(answer|reply|respond|speak|talk)( to me)? in (?=(?-i:[A-Z]))<what><stop>", "", "what"),
     Row("policy", .85, "ask+before",
         r"^(please )?ask (me |first )?before (?!we )<rule...>"),
 )  # fmt: skip
@@ -219,6 +228,9 @@ DECISIONS = (
     Row("decision", .85, "decided chose",
         r"\bwe('ve| have)? <adv>(decided|chose) to <choice...?>( (because|since) <reason=.{2,250}>)?$",
         "Team decided to {choice}[ because {reason}]", "choice", "anyone"),
+    Row("decision", .85, "decided+that agreed+that",
+        r"\bwe('ve| have)? <adv><verb=decided|agreed> that (?=\S+ \S)<choice...>",
+        "Team {verb} that {choice}", who="anyone"),
     Row("decision", .85, "agreed opted",
         r"\bwe('ve| have)? <adv><verb=agreed|opted> to <choice...>",
         "Team {verb} to {choice}", "choice", "anyone"),
@@ -239,7 +251,10 @@ DECISIONS = (
         r"(instead of|over|rather than) <than><end>",
         "Decided to {verb} {what} instead of {than}", "what than"),
     Row("decision", .85, "let's lets",
-        r"^let'?s <adv><verb=use|go with|stick with|stick to|pick> (?!a |an |the )<what> <how=for|as> <aim><stop>",
+        r"^let'?s <adv><verb=use|pick> (?!a |an |the )<what> <how=for|as> (?!the |this )<aim><stop>",
+        "Decided to {verb} {what} {how} {aim}", "what aim"),
+    Row("decision", .85, "let's lets",
+        r"^let'?s <adv><verb=go with|stick with|stick to> (?!a |an |the )<what> <how=for|as> <aim><stop>",
         "Decided to {verb} {what} {how} {aim}", "what aim"),
     Row("decision", .85, "let's lets",
         r"^let'?s <adv><verb=go with|stick with|stick to> <name=(?-i:[A-Z])[\w.+#-]+>$",
@@ -257,9 +272,15 @@ LEARNINGS = (
         r"^(the |our )?(root cause|culprit|underlying (cause|issue|problem))( (of|for|behind) <what>)? "
         r"(was|is|turned out to be) (that )?<why...>",
         who="anyone"),
-    Row("learning", .85, _both("problem issue bug error failure", "was turned"),
+    Row("learning", .85, "cause+root",
+        r"^root cause: <why...>",
+        who="anyone"),
+    Row("learning", .85, both("problem issue bug error failure", "was turned"),
         r"^the (actual |real )?(problem|issue|bug|error|failure)( with <what>)? (was|turned out to be) "
         r"(that|caused by|due to|because of) <why...>",
+        who="anyone"),
+    Row("learning", .85, "caused+was due+was",
+        r"^the <what> was (caused by|due to) <why...>",
         who="anyone"),
     Row("learning", .85, "fixed solved resolved",
         r"^(I |we |I've |we've |finally ){0,2}<verb=fixed|solved|resolved> <what> by <way...>",
@@ -268,11 +289,14 @@ LEARNINGS = (
         r"^the (workaround|fix|solution)( for <what>)? (was|is) (to )?<way...>",
         who="anyone"),
     Row("learning", .8, "turns+out turned+out",
-        r"^(it )?(turns|turned) out( that)?,? (?!I |you )<why...>",
+        r"\b(it )?(turns|turned) out( that)?,? (?!I |you |to )<why...>",
         "{why}", who="anyone"),
-    Row("learning", .8, "learned learnt discovered realized realised found+out",
-        r"^(we|I)('ve)? (learned|learnt|discovered|realized|realised|found out) (the hard way )?that "
-        r"(?!I |you )<why...>"),
+    Row("learning", .8, both("it", "caused broke triggered"),
+        r"^it was <what> that (caused|broke|triggered) <why...>",
+        who="anyone"),
+    Row("learning", .8, "learned learnt discovered realized realised found+that",
+        r"^(we|I)('ve)? (learned|learnt|discovered|realized|realised|found( out)?) (the hard way )?that "
+        r"(?!I |you )(?=\S+ \S+ \S)<why...>"),
 )  # fmt: skip
 
 #: What a project's own settings are called, and what is known about a person.
@@ -280,7 +304,7 @@ _SETTING = (
     "port url uri host hostname domain endpoint branch region zone database schema bucket cluster namespace queue topic"
     " directory folder path file repo repository version timeout limit ttl retention framework language orm stack"
     " editor linter formatter manager bundler runner ci provider registry license licence deadline date codename locale"
-    " currency encoding prefix id address channel username handle account owner team budget"
+    " currency encoding prefix id address channel username handle account budget"
 )
 _TRAIT = (
     "name timezone zone email e-mail username handle account editor shell os system job role title company employer"
@@ -288,19 +312,19 @@ _TRAIT = (
 )
 
 OTHERS = (
-    Row("other", .9, _both(_TRAIT, "my"),
-        rf"^my <trait=([\w-]+ )?({_TRAIT.replace(' ', '|')})> (is|are) <what><stop>",
-        "User's {trait} is {what}", "what"),
+    Row("other", .9, both(_TRAIT, "my"),
+        rf"^my <trait=([\w-]+ )?({_TRAIT.replace(' ', '|')})> <verb=is|are> <what><stop>",
+        "User's {trait} {verb} {what}", "what"),
     Row("other", .9, "call+me",
         r"^(please |you can )?call me <name=(?-i:[A-Z])[\w'-]+>$",
         "User is called {name}", "name"),
     Row("other", .85, "work+i",
-        r"^I <adv>work <how=at|on|for|as|in|with> <what>((?= and )|<stop>)",
+        r"^I <adv>work <how=at|on|for|as|in|from|with> <what>((?= and )|<stop>)",
         "User works {how} {what}", "what"),
     Row("other", .85, "live+i",
         r"^I <adv>live in <what>((?= and )|<stop>)",
         "User lives in {what}", "what"),
-    Row("other", .85, _both("i'm am", "a an"),
+    Row("other", .85, both("i'm am", "a an"),
         r"^I('m| am) <role=an? ([\w./+#-]+ ){0,4}?(engineer|developer|designer|manager|student|researcher|founder"
         r"|scientist|architect|analyst|consultant|freelancer|teacher|writer|admin)>"
         r"( <how=at|in|for|from|based in> <where>)?((?= and )|<stop>)",
@@ -308,17 +332,28 @@ OTHERS = (
     Row("other", .85, "owns maintains leads reviews approves responsible charge",
         r"^<person> (owns|maintains|leads|reviews|approves|is responsible for|is in charge of) <what><stop>",
         "", "name what"),
-    Row("other", .85, "our+is",
-        r"^<person> is (our|the team's) <what><stop>", "", "name what"),
-    Row("other", .85, _both(_SETTING, "is are"),
-        rf"^(the|our|my) ([\w./'-]+ ){{0,4}}?({_SETTING.replace(' ', '|')})( (for|of|in|on) <thing>)? "
+    Row("other", .85, both("owner lead manager designer cto ceo pm engineer developer contact maintainer architect",
+                            "is"),
+        r"^<person> is the ([\w-]+ ){0,3}?"
+        r"(owner|lead|manager|designer|cto|ceo|pm|engineer|developer|contact|maintainer|architect)"
+        r"( (for|of|on) <thing>)?<stop>", "", "name"),
+    Row("other", .85, "is+our are+our",
+        r"^<thing> (is|are) (our|the team's) <what><stop>", "", "thing what"),
+    Row("other", .85, "called named",
+        r"^(the|our) (?!branch )<thing> is (called|named) <what><stop>", "", "what"),
+    Row("other", .85, both(_SETTING, "is are"),
+        r"^(the|our|my) (?!new |old |current |next |branch )([\w./'-]+ ){0,4}?"
+        rf"({_SETTING.replace(' ', '|')})( (for|of|in|on) <thing>)? "
         r"(is|are)( called| named| set to)? <value><stop>", "", "value"),
-    Row("other", .85, _both("is are", "in at under"),
-        r"^(the |our |all )?(?!bug|error|problem|issue|fix|failure|typo)<thing> (is|are) (in|at|under) "
-        r"(?=\S*[\w/][./:@]\S|\S+/$)<where><stop>", "", "where"),
+    Row("other", .85, "our+is our+are",
+        r"^our (?!(next|first|last|only|goal|plan|meeting|call|problem|issue|bug|idea)\b)([\w-]+ ){1,4}?(is|are) "
+        r"(?!to |at |about |on )(?=(?-i:[^,;]{0,40}[A-Z0-9`/@]))<value><stop>", "", "value"),
+    Row("other", .85, both("is are", "in at under"),
+        r"^(?!(the |our )?(bug|error|problem|issue|fix|failure|typo)\b)(the |our |all )?<thing> (is|are) "
+        r"(in|at|under) (?=\S*[\w/][./:@]\S|\S+/$)<where><stop>", "", "where"),
     Row("other", .85, "lives live sits resides",
-        r"^(the |our |all |its )?<thing> (lives?|sits?|resides?) (in|at|under|on|behind|inside|next to|alongside) "
-        r"<where><stop>", "", "where"),
+        r"^(?!(the |our )?(function|method|class|bug|error|problem|code)\b)(the |our |all |its )?<thing> "
+        r"(lives?|sits?|resides?) (in|at|under|on|behind|inside|next to|alongside) <where><stop>", "", "where"),
 )  # fmt: skip
 
 ROWS: tuple[Row, ...] = (*PREFERENCES, *TEMPORAL, *TECHNOLOGY, *POLICIES, *DECISIONS, *LEARNINGS, *OTHERS)
@@ -326,7 +361,8 @@ ROWS: tuple[Row, ...] = (*PREFERENCES, *TEMPORAL, *TECHNOLOGY, *POLICIES, *DECIS
 WISHES = (
     Wish(.95, "remember",
          r"^(please |and |also |so |you should |always ){0,2}remember( this| the following)?([,:]| that| -)? "
-         r"(?!(when|how|what|why|if|me|to (do|check|fix|be)|last|where|seeing)\b)(to )?"),
+         r"(?!(when|how|what|why|if|me|last|where|seeing)\b)"
+         r"(to (?=.{0,200}\b(before|after|every|each|when|whenever|never)\b)|(?!to\b))"),
     Wish(.95, "forget", r"^(please |and |also ){0,2}(don't|do not|never) forget([,:]| that)? (?!(to|about|it)\b)"),
     Wish(.95, "save", r"^(please )?save this: ?"),
     Wish(.85, "note mind reference important",
@@ -334,71 +370,3 @@ WISHES = (
          r"|note to self[,:]?|important[,:]) (?!to\b)"),
     Wish(.8, "fyi heads record", r"^(just )?(fyi|heads up|for the record)[,:]? (?!to\b)"),
 )  # fmt: skip
-
-# ── how the rows are read ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Reading(NamedTuple):
-    """A row, ready to be used."""
-
-    row: Row
-    pattern: re.Pattern[str]
-    anchored: bool  # it reads a sentence from its beginning
-    things: tuple[str, ...]
-    clauses: tuple[str, ...]
-
-
-def compiled(row: Row) -> Reading:
-    """The row with its regular expression, and which of its parts are things and which are clauses."""
-    things: list[str] = []
-    clauses: list[str] = []
-
-    def part(mark: re.Match[str]) -> str:
-        name, clause, words = mark["name"], mark["clause"], mark["words"]
-        if words:
-            return f"(?P<{name}>{words})"
-        if clause:
-            clauses.append(name)
-            lazy = clause[3:]
-            return rf"(?P<{name}>\S++(?: \S++){{0,29}}{lazy}){'' if lazy else '$'}"
-        things.append(name)
-        return f"(?P<{name}>{_THING}{_LIST if name == 'what' else ''})"
-
-    return Reading(row, pattern(_MARK.sub(part, _with_marks(row.reads))), row.reads[0] == "^", (*things,), (*clauses,))
-
-
-def pattern(reads: str) -> re.Pattern[str]:
-    """A regular expression in which plain groups do not capture, and case does not matter."""
-    return re.compile(_GROUP.sub("(?:", reads), re.IGNORECASE)
-
-
-def _with_marks(reads: str) -> str:
-    for mark, stands_for in _MARKS.items():
-        reads = reads.replace(mark, stands_for)
-    return reads
-
-
-_GROUP = re.compile(r"(?<!\\)\((?!\?)")
-_MARK = re.compile(r"(?<!\?P)<(?P<name>\w+)(?:(?P<clause>\.{3}\??)|=(?P<words>[^<>]+))?>")
-
-_WORD = r"([^\s,;:!?\(\)\"“”]|[:?!,](?=\S))++"  # a dot, a plus or a slash inside belongs to a name
-_THING = rf"{_WORD}( {_WORD}){{0,7}}?"
-_LIST = rf"((, {_WORD}){{1,5}},? (and|or) {_WORD})?"  # "Rust, Go and Zig"
-_BREAK = (
-    r"(?= (because|since|but|so|although|though|while|whereas|especially|which|please|thanks)\b"
-    r"| and (i|we|it|they|you|he|she|then|please|that|the|now|my|our|\w+ing)\b|[,;:]? ?(btw|by the way)\b"
-    r"| (last|this|next) (week|month|year|quarter|sprint|spring|summer|autumn|fall|winter)\b"
-    r"| (yesterday|recently|\d+ \w+ ago|a while ago)\b"
-    r"| (better|more|best|a lot|the most|too|as well|very much|instead)$|[,;:!?]( |$)| ?[\(\)]| [-–—]+ |$)"
-)
-_MARKS = {
-    "<end>": rf"((?= (for|when|whenever|as|if|unless)\b)|{_BREAK})",
-    "<stop>": _BREAK,
-    "<adv>": r"((really|strongly|generally|usually|also|still|personally|definitely|much|just|now|currently|recently"
-    r"|finally|already|actually|all|both|simply|normally|typically|have|tend to|absolutely|mutually|eventually) ){0,2}",
-    "<we>": r"\b(we|our team|the team)('ve| have| has)? ((just|recently|finally|already|now|actually|also|all) )?",
-    "<project>": r"(our (team|[\w-]+)|the (team|project|app|backend|frontend|codebase|repo|repository|api|service)"
-    r"|(this|my) (project|repo|repository|codebase|app))",
-    "<person>": r"(?!(It|This|That|He|She|They|We|The|Who|What|There|Each|Nobody|Everyone|Someone|One|My|Our)\b)"
-    r"(?P<name>(?-i:[A-Z][\w'-]+( [A-Z][\w'-]+)?))",
-}

@@ -1,13 +1,191 @@
-"""Placeholder so that the package imports while this module is being written; to be overwritten."""
+"""What becomes of facts that were read in a conversation, without a model: by what they say about what is known.
+
+A fact that a memory says already is noted there, one that corrects a memory takes its place, any other is added. The
+store gives the candidates by rank, `relation.between` tells what each of them is to the fact; no cosine decides.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cofio.conversation import Settled
+from cofio.model import MAX_LABELS, Add, Decision, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
+from cofio.ports import Matrix, Store, Vector
+from cofio.relation import Relation, between
+from cofio.sameness import gist, names, negated, numbers, opposite
+from cofio.wording import telling, words
+
+CANDIDATES = 10  # by vector, and as many by words
+#: An echo has a cosine of at least this, and so much of the words of the one are in the other.
+ECHO, COVERED = 0.80, 0.70
 
 
-def settle(*_: Any, **__: Any) -> Any:
-    raise NotImplementedError
+def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, *, k: int = CANDIDATES) -> list[Settled]:
+    """What is to become of each fact, in order. Of two facts of the batch that exclude each other, the later stands."""
+    batch = _Batch(facts, vectors)
+    for place, fact in enumerate(facts):
+        target = None
+        again, corrected = batch.earlier(place)
+        if again:
+            batch.leave(place, "said before in the same exchange")
+            continue
+        for each in corrected:
+            target = batch.withdraw(each) or target
+        batch.settled.append(_settled(fact, vectors[place], store, k, batch, target))
+    return batch.settled
 
 
-def echoes(*_: Any, **__: Any) -> Any:
-    raise NotImplementedError
+def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str]) -> str:
+    """Why the fact is only an echo of what was put before the agent, or of what a store has; "" when it is news."""
+    for line in (part for text in injected for part in text.splitlines() if part.strip()):
+        if _is_echo(fact.text, _MARKER.sub("", line), 1.0):  # there is no cosine: their words alone must tell
+            return "it was put before the agent in this conversation"
+    for memory, cosine in _recalled(fact, vector, store) if store else ():
+        if _is_echo(fact.text, memory.text, cosine):
+            return f"the agent repeats memory {memory.id}"
+    return ""
+
+
+class _Batch:
+    """The facts of one exchange, and what is settled of them so far."""
+
+    def __init__(self, facts: Sequence[Fact], vectors: Matrix) -> None:
+        self._facts, self._vectors = facts, vectors
+        self.settled: list[Settled] = []
+
+    def earlier(self, place: int) -> tuple[bool, list[int]]:
+        """Whether a standing fact says the same; and the places of those that this one corrects."""
+        fact, corrected = self._facts[place], []
+        for at, other in enumerate(self._facts[:place]):
+            if self.settled[at].decision is None or not same_place(fact, other):
+                continue
+            relation = between(fact.text, other.text, float(self._vectors[at] @ self._vectors[place]))
+            if relation.kind == "same":
+                return True, []
+            if relation.kind == "update":
+                corrected.append(at)
+        return False, corrected
+
+    def leave(self, place: int, reason: str) -> None:
+        self.settled.append(Settled(fact=self._facts[place], reason=reason))
+
+    def withdraw(self, place: int) -> Update | None:
+        """Take an earlier fact back; the update that it was, if it was one, is left to the one that corrects it."""
+        decision = self.settled[place].decision
+        self.settled[place] = Settled(fact=self._facts[place], reason="corrected in the same exchange")
+        return decision if isinstance(decision, Update) else None
+
+    @property
+    def taken(self) -> set[int]:
+        """The memories of which the place is taken."""
+        return {each.decision.id for each in self.settled if isinstance(each.decision, Update)}
+
+
+# ── a fact and what is known ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, target: Update | None) -> Settled:
+    """What becomes of the fact; with a target, of the fact that takes over that update."""
+    related = _related(fact, vector, store, k)
+    same = next((memory for memory, relation in related if relation.kind == "same"), None)
+    stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
+    newer = [memory.id for memory, _ in stale.values() if fact.created_at and memory.created_at > fact.created_at]
+    if same:
+        others = _told(sorted(stale), "says otherwise", "say otherwise")
+        return _noted(fact, same, f"memory {same.id} says so already{others}")
+    if newer:
+        return Settled(fact=fact, reason=f"memory {newer[0]} is newer and says otherwise")
+    if target:
+        return _decided(fact, Update(target.id, _with_tags_of(target.fact, fact), target.reason))
+    free = [each for each in stale.values() if not each[0].pinned and each[0].id not in batch.taken]
+    if free:
+        (memory, relation), *others_ = free
+        also = _told([each.id for each, _ in others_], "is out of date too", "are out of date too")
+        return _decided(fact, Update(memory.id, _with_tags_of(memory, fact), relation.reason + also))
+    return _decided(fact, Add(fact, _why_new(related, stale), unless_known=True))
+
+
+def _related(fact: Fact, vector: Vector, store: Store, k: int) -> list[tuple[Memory, Relation]]:
+    """The memories of the same place that the fact may be about, best first, with what it is to each of them."""
+    scope = _scope(fact)
+    exact = [memory for memory in store.get(store.known(fact.text, scope)) if same_place(fact, memory)]
+    if exact:
+        return [(exact[0], Relation("same", "it is said in the same words"))]
+    matched = [each.id for each in store.matching(telling(fact.text), k, scope).candidates]
+    near = store.nearest(vector, k, scope, also=matched)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    found = [(memories[each.id], each.score) for each in near if each.id in memories]
+    return [(memory, between(fact.text, memory.text, cosine)) for memory, cosine in found if same_place(fact, memory)]
+
+
+def _scope(fact: Fact) -> Scope:
+    agent = fact.agent if fact.visibility == "private" else ""
+    return Scope(source=fact.source, visibility=(fact.visibility,), agent=agent)
+
+
+def _decided(fact: Fact, decision: Decision) -> Settled:
+    return Settled(fact=fact, decision=decision)
+
+
+def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:
+    return _decided(fact, Noop(memory.id, Occurrence(fact.agent, fact.session, fact.created_at), reason))
+
+
+def _with_tags_of(old: Fact | Memory, fact: Fact) -> Fact:
+    """The fact, under the tags of what it takes the place of too. Its entities are its own."""
+    return replace(fact, tags=tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS])
+
+
+def _why_new(related: Sequence[tuple[Memory, Relation]], stale: Iterable[int]) -> str:
+    kept = sorted(stale)
+    if kept:
+        return f"new; memory {kept[0]}, which says otherwise, is pinned or has just made way for another fact"
+    return f"new; nearest is memory {related[0][0].id}: {related[0][1].reason}" if related else "new"
+
+
+def _told(ids: Sequence[int], one: str, several: str) -> str:
+    if not ids:
+        return ""
+    return f"; memory {ids[0]} {one}" if len(ids) == 1 else f"; memories {', '.join(map(str, ids))} {several}"
+
+
+# ── echoes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _recalled(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
+    """What the agent may have been shown that is near to the fact: its project's memories, and those for everybody."""
+    found: dict[int, float] = {}
+    for scope in (Scope(source=fact.source), Scope(visibility=("global",))):
+        found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
+    return [(memory, found[memory.id]) for memory in store.get(list(found))]
+
+
+def _is_echo(text: str, known: str, cosine: float) -> bool:
+    """Whether a text repeats a known one, quoted or lightly reworded."""
+    kind = between(text, known, cosine).kind
+    return kind == "same" or (kind == "different" and _repeats(text, known, COVERED if cosine >= ECHO else 1.0))
+
+
+def _repeats(text: str, known: str, covered: float) -> bool:
+    """Whether a text says no more than a known one: so many words are the same, no number, name or negation is new."""
+    one, other = _telling(text), _telling(known)
+    shared = len(one & other)
+    within = shared >= covered * len(one) or (shared >= covered * len(other) and len(one) <= 1.5 * len(other))
+    if not shared or not within:
+        return False
+    spoken = {*names(known), *words(known), *gist(known)}
+    told = {each.split()[0] for each in numbers(text)} <= {each.split()[0] for each in numbers(known)}
+    same_way = negated(text) == negated(known) and not opposite(one - other, other - one)
+    return told and same_way and set(names(text)) <= spoken
+
+
+def _telling(text: str) -> set[str]:
+    return {word for each in telling(text) for word in gist(each)} - _SPEAKERS
+
+
+#: Who speaks, or is spoken to, is told in other words by the other side.
+_SPEAKERS = frozenset("user team project policy currently already".split())
+#: What stands before a recalled line: a bullet, a score or a source in brackets.
+_MARKER = re.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")

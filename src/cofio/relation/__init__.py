@@ -25,8 +25,8 @@ from cofio.sameness import LONG, gist
 
 __all__ = ["Relation", "between"]
 
-#: Texts with a lower cosine speak of different things.
-FLOOR = 0.45
+#: Texts with a lower cosine speak of different things, whichever model made the vectors.
+FLOOR = 0.10
 _DIFFERENT = Relation("different", "both may hold")
 
 

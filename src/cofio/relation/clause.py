@@ -98,7 +98,7 @@ def _set_aside(clause: Clause) -> None:
             kept += [] if low in t.SILENT or low in t.BEFORE else [token]
         place += 1
     if clause.tentative:
-        clause.tentative = not any(each.word == "henceforth" for each in tokens)
+        clause.tentative = not any(each.low in ("now", "henceforth") for each in tokens)
     clause.tokens = kept
     if any(each.word in t.LEADING or each.low == "used" for each in kept):
         clause.tokens = _decided(clause, kept)
@@ -165,14 +165,15 @@ def _verb_place(tokens: Tokens) -> int | None:
     start = next((place for place, each in enumerate(tokens) if each.kind != "the"), len(tokens))
     if start < len(tokens) and _speaks(tokens, start):
         return _after_speaker(tokens, start)
-    for place in range(start + 1, len(tokens)):
-        if tokens[place].kind == "be" or (tokens[place].said in (":", "=") and place + 1 < len(tokens)):
-            return place
-    for place in range(start, len(tokens) - 1):
-        if _is_verb(tokens, place, start):
-            return place
-    having = (place for place in range(start + 1, len(tokens)) if tokens[place].low in ("has", "have"))
-    return next(having, None)
+    later = range(start + 1, len(tokens))
+    found = next((place for place in later if tokens[place].kind == "be"), None)
+    if found is None:
+        found = next((place for place in later if tokens[place].said in (":", "=") and place + 1 < len(tokens)), None)
+    if found is None:
+        found = next((place for place in range(start, len(tokens) - 1) if _is_verb(tokens, place, start)), None)
+    if found is None:
+        found = next((place for place in later if tokens[place].low in ("has", "have")), None)
+    return found
 
 
 def _speaks(tokens: Tokens, start: int) -> bool:
@@ -210,7 +211,8 @@ def _is_verb(tokens: Tokens, place: int, start: int) -> bool:
         )
     before, low = tokens[place - 1], token.low
     inflected = low.endswith(("s", "ed")) or low in t.PAST or low in t.UNCHANGED
-    many = before.low.endswith("s") or before.kind == "help"
+    many = before.low.endswith("s") and before.low != "has"
+    many |= before.kind == "help" and before.low not in ("has", "have", "had")
     return before.kind not in ("the", "own", "bind") and (inflected or many)
 
 

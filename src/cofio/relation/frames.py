@@ -171,12 +171,28 @@ def _having(clause: Clause) -> Statement | None:
     if clause.verb not in t.HAVING:
         return None
     at = next((part for part in clause.parts if part.tokens and part.bind in ("", "with")), clause.parts[0])
-    place = next((place for place, each in enumerate(at.tokens) if each.word == "of"), 0)
-    if not place or at.tokens[0].low not in ("a", "an") or not words(at.tokens[place + 1 :]):
+    attribute, value = _of(at.tokens, named=clause.verb == t.HAVE)
+    if not attribute or not words(value):
         return None
     others = _flat([part for part in clause.parts if part is not at])
-    subject = [] if _is_speaker(clause.subject) else clause.subject
-    return valued([*subject, *at.tokens[:place], *others], at.tokens[place + 1 :], single=True)
+    return valued([*_unless_team(clause.subject), *attribute, *others], value, single=True)
+
+
+def _of(tokens: Tokens, *, named: bool) -> tuple[Tokens, Tokens]:
+    """The attribute and its value in "a timeout of 30 s"; where it may be `named`, in "product owner Ann" too."""
+    place = next((place for place, each in enumerate(tokens) if each.word == "of"), 0)
+    if place:
+        return (tokens[:place], tokens[place + 1 :]) if tokens[0].low in ("a", "an") else ((), ())
+    typed = (place for place, each in enumerate(tokens) if place and each.kind in ("name", "when"))
+    place = next(typed, 0) if named and tokens and tokens[0].kind == "word" else 0
+    return tokens[:place], tokens[place:]
+
+
+def _switched(clause: Clause) -> Statement | None:
+    """enabled X: X is enabled."""
+    if clause.verb not in t.SWITCHING or clause.passive or not clause.by[""] or not _is_speaker(clause.subject):
+        return None
+    return valued([*clause.by[""], *_flat(clause.parts[1:])], [Token(clause.verb, clause.verb, "word")])
 
 
 def _placed(clause: Clause) -> Statement | None:
@@ -274,8 +290,8 @@ def _plain(clause: Clause) -> Statement:
 
 
 _FRAMES = (
-    _preferred, _arrow, _replaced, _left_behind, _instead, _changed, _liked, _owned, _having, _used, _placed, _single,
-    _is, _counted, _timed,
+    _preferred, _arrow, _replaced, _left_behind, _instead, _changed, _liked, _switched, _owned, _having, _used, _placed,
+    _single, _is, _counted, _timed,
 )  # fmt: skip
 
 

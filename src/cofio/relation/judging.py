@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from cofio.relation import tables as t
 from cofio.relation.statement import Statement
 from cofio.relation.stems import stem
 from cofio.sameness import OPPOSITES, REVERSING, VALUES
@@ -20,7 +21,7 @@ def judged(new: Statement, old: Statement) -> Relation | None:
     """The relation that the statements themselves tell; None when they say too little."""
     if new.tentative != old.tentative or (new.past != old.past and not new.never):
         return None
-    for rule in (_replaced, _preferred, _denied, _repeated, _corrected):
+    for rule in (_replaced, _preferred, _denied, _turned, _repeated, _corrected):
         found = rule(new, old)
         if found is not None:
             return found
@@ -60,6 +61,16 @@ def _denied(new: Statement, old: Statement) -> Relation | None:
     denial, claim = (new, old) if new.negated else (old, new)
     if _denies(denial, claim) or (denial is new and _denies_more(denial, claim)):
         return Relation("update", f"{claim.about or claim.told or 'it'}: the one says what the other denies")
+    return None
+
+
+def _turned(new: Statement, old: Statement) -> Relation | None:
+    """The same, but for a preposition or an "often" that is the opposite of the other's."""
+    if new.value or old.value or new.negated != old.negated or len(new.sequence) != len(old.sequence):
+        return None
+    differing = [pair for pair in zip(new.sequence, old.sequence, strict=True) if pair[0] != pair[1]]
+    if len(differing) == 1 and _TURNING.issuperset(differing[0]) and opposed(*map(frozenset, zip(differing[0]))):
+        return Relation("update", f"{differing[0][1]} → {differing[0][0]}")
     return None
 
 
@@ -171,7 +182,9 @@ def kindred(one: str, other: str) -> bool:
 
 
 _KINDS = tuple(frozenset(map(stem, group)) for group in VALUES)
+_TURNING = t.BINDING | frozenset(map(stem, t.OFTENNESS))
 _NONE: frozenset[str] = frozenset()
 _OPPOSITES: dict[str, set[str]] = {}
 for _one, _other in (pair for left, right in OPPOSITES for pair in ((left, right), (right, left))):
-    _OPPOSITES.setdefault(stem(_one), set()).add(stem(_other))
+    for _form in (_one, stem(_one)):  # prepositions are no stems
+        _OPPOSITES.setdefault(_form, set()).update((_other, stem(_other)))

@@ -85,6 +85,7 @@ _PHRASES = {
         ("is used", "is what we use/is what i use/is what the team uses"),
         ("is", "takes place"),
         ("is the on-call", "is on call"),
+        ("because", "due to/on account of"),
         ("can not", "cannot"),
         ("->", "=>"),
     )
@@ -94,9 +95,13 @@ _PHRASE = re.compile(
     r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))) + r")(?!\w)", re.IGNORECASE
 )
 _ON = r"\b(is|are|was|were|be|been|got|gets|turned|switched) (?:turned |switched )?"
-#: "not A but B" and "B, not A" are read as a change, "turned on" as one word.
+_FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now|now is|now)\s+"
+#: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
 _TURNS = _compiled(
     ("there ", r"^there (?:is|are|was|were)\b", " "),
+    ("got ", r"\b(?:got|gets) (?=\w+ed\b|set\b|cut\b)", "was "),
+    (" be ", r"\bused to be " + _FORMER, r"is \1 -> "),
+    (" was ", r"\bwas " + _FORMER, r"is \1 -> "),
     (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
     ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
     (", not ", r"\b(is|are|use|uses) ([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),

@@ -50,7 +50,7 @@ def _tokens(part: str) -> list[Token]:
     found: list[Token] = []
     for match in _TOKEN.finditer(part):
         token = _token(match.group(), not found)
-        if token.kind == "name" and ("-" in token.said or "_" in token.said):
+        if token.kind == "name" and "-" in token.said:
             found += _opened(token)
         else:
             _append(found, token)
@@ -68,14 +68,15 @@ def _token(said: str, opening: bool) -> Token:
     if said[0].isdigit() or said[0] in "+-":
         return Token(low, said, "when" if _CLOCK.fullmatch(low) else "number" if low[-1].isdigit() else "name", low)
     if not said[0].isalnum():
-        return Token(said, said, "own" if low == "'s" else "mark", low)
+        return Token(said, said, "own" if low == "'s" else "mark" if said in _MARKS else "name", low)
     capital = said[0].isupper() and not opening
     day = t.SHORT.get(low, "") if capital else ""
     day = day or called(low)
     if day in t.WHEN and (day != "may" or capital):
         return Token(day, said, "when", low)
-    named = capital or not said.isalpha() or not (len(said) == 1 or said[1:].islower())
-    return Token(stem(low), said, "name" if named else "word", low)
+    inner = len(said) > 1 and not said[1:].islower()
+    exact = "_" in said or (inner and not said[:-1].isupper())  # get_users and getUsers are not get_user and getUser
+    return Token(low if exact else stem(low), said, "name" if capital or inner or not said.isalpha() else "word", low)
 
 
 def _append(found: list[Token], token: Token) -> None:
@@ -93,7 +94,7 @@ def _append(found: list[Token], token: Token) -> None:
 
 def _opened(token: Token) -> list[Token]:
     """ "auth-service" may be said as "auth service"; the number of "web-2" belongs to its name."""
-    parts = re.split(r"[-_]", token.said)
+    parts = token.said.split("-")
     if not all(part.isalnum() for part in parts):
         return [token]
     found: list[Token] = []
@@ -108,8 +109,8 @@ def _opened(token: Token) -> list[Token]:
 
 def _with_team(tokens: list[Token]) -> list[Token]:
     """ "Team uses", "the team decided" and "our team has" are "we"."""
-    for place, token in enumerate(tokens[:2]):
-        if token.low == "team" and len(tokens) > place + 1 and (place == 0 or tokens[0].kind == "the"):
+    for place, token in enumerate(tokens[:-1]):
+        if token.low == "team" and (place == 0 or tokens[place - 1].kind in ("the", "mark")):
             after = tokens[place + 1]
             if after.kind in ("help", "be", "not") or after.low.endswith(("s", "ed")) or after.low in t.PAST:
                 tokens[place] = Token("we", token.said, "team", "team")
@@ -119,9 +120,10 @@ def _with_team(tokens: list[Token]) -> list[Token]:
 _TOKEN = re.compile(
     r"\d{4}-\d\d-\d\d|(?<![\w.])[-+]?\d+(?:[.:]\d+)*(?!\w)"  # a date, a number, a time of day
     r"|'s\b|->|[=:,;()$€£]"
-    r"|[^\W_]+(?:[._'+#/@:-]+[^\W_]+)*(?:\+\+|#)?"
+    r"|\w+(?:[.'+#/@:-]+\w+)*(?:\+\+|#)?"
     r"|[^\w\s.!?\[\]{}\"'-]"
 )
+_MARKS = frozenset(",;:()=$€£|~")
 _CLOCK = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
 #: Where one statement ends and another begins.
 _BREAK = re.compile(
@@ -132,8 +134,9 @@ _BREAK = re.compile(
 _WONDER = re.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
 _LEAD = re.compile(
     r"""^\W*(?:(?:please\s+)?(?:note|remember|fyi|btw|by\ the\ way|actually|update|correction|reminder|heads[- ]up
-    |for\ the\ record|(?:team\ )?(?:policy|rule|decision|convention)|starting\ (?:now|today)|these\ days|nowadays
-    |currently|right\ now|it\ turns\ out|turns\ out|in\ fact|i\ (?:just\ )?(?:found\ out|learned|noticed|think|believe))
+    |for\ the\ record|as\ (?:noted|mentioned|a\ reminder|i\ said)|(?:just\ )?to\ (?:confirm|be\ clear|clarify)
+    |(?:team\ )?(?:policy|rule|decision|convention)|starting\ (?:now|today)|these\ days|nowadays|currently|right\ now
+    |it\ turns\ out|turns\ out|in\ fact|i\ (?:just\ )?(?:found\ out|learned|noticed|think|believe))
     (?:\s+that)?\b[\s:,]*)+""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -27,10 +27,10 @@ def reworded(new: Tokens, old: Tokens, cosine: float) -> bool:
 
 def _exchanged(one: Part, other: Part) -> tuple[str, str] | None:
     """The one word of either part that the other part has not; None when there are more, or a preposition differs."""
-    left, right = one.words - other.words, other.words - one.words
+    left, right = set(one.words) - set(other.words), set(other.words) - set(one.words)
     if one.joint == other.joint and len(left) == len(right) == 1:
         return min(left), min(right)
-    if not left and not right and one.joint.startswith("do ") and other.joint.startswith("do "):
+    if one.words == other.words and one.joint.startswith("do ") and other.joint.startswith("do "):
         return one.joint.removeprefix("do "), other.joint.removeprefix("do ")
     return None
 

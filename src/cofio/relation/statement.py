@@ -56,7 +56,9 @@ def words(tokens: Iterable[Token]) -> tuple[str, ...]:
 
 def said(tokens: Iterable[Token]) -> str:
     """The words as they were written."""
-    return " ".join(each.said for each in tokens if each.kind not in ("mark", "the", "team")).replace(" 's", "'s")
+    return " ".join(each.said for each in tokens if each.kind not in ("mark", "the", "team", "help")).replace(
+        " 's", "'s"
+    )
 
 
 def topic_of(tokens: Iterable[Token]) -> Words:

@@ -32,7 +32,8 @@ BINDING = frozenset(
 INSIDE = frozenset("of per up down off out than".split())
 #: Prepositions that say little of their own; the others tell two statements apart.
 FAINT = frozenset("of in on at for to by as per with -> insteadof".split())
-REASONS = frozenset("because since due although though while whereas".split())
+REASONS = frozenset("because since although though while whereas".split())
+OFTENNESS = frozenset("often rarely seldom usually sometimes frequently".split())
 #: Of the moment, of the speaker's mood, for emphasis: no part of what is said.
 SILENT = frozenset(
     """
@@ -46,12 +47,12 @@ ADDING = frozenset("also too additionally another both further furthermore plus 
 ASKING = frozenset("how what why where which who when can could would should do does is are will shall may".split())
 #: Nouns that may be said or left out.
 GENERIC = stems(
-    "service environment value setting parameter version amount number level server application system option"
+    "service environment value setting parameter version amount number level server application system choice tool"
 )
 #: Of which one may have many.
 MANY = stems(
-    "friend colleague teammate coworker hobby client customer contact vendor competitor sister brother child son daughter"
-    " cousin pet skill goal interest problem issue bug task example reason step idea"
+    "friend colleague teammate coworker hobby client customer contact vendor competitor sister brother child son"
+    " daughter cousin pet skill goal interest problem issue bug task example reason step idea"
 )
 #: Things that have many parts. What is used for one of them is not all that is used for it.
 CONSUMERS = stems("service app project team site client customer repository module product")
@@ -92,8 +93,8 @@ EFFECTIVE = frozenset("starting beginning effective since".split())
 #: Forms of the past that do not end in "ed".
 PAST = frozenset(
     """
-    went brought left chose chosen built sent made took taken gave given wrote written led met grew grown rose risen fell
-    ran kept held paid spent found won lost began got bought sold taught thought saw knew spoke drove ate slept
+    went brought left chose chosen built sent made took taken gave given wrote written led met grew grown rose risen
+    fell ran kept held paid spent found won lost began got bought sold taught thought saw knew spoke drove ate slept
     """.split()
 )
 
@@ -121,6 +122,8 @@ PREFERRING = stems("prefer favour favor want")
 LIKING = {stem(each): True for each in "like love enjoy adore".split()} | {
     stem(each): False for each in "dislike hate detest loathe".split()
 }
+#: What is put into a state, or into the opposite one.
+SWITCHING = stems("enable disable activate deactivate allow deny forbid block lock unlock include exclude show hide")
 MILD = stems("like dislike")
 #: A thing has one such person or team at a time, and stands behind the verb. The noun goes with its verb.
 OWNING: dict[str, str] = {
@@ -160,7 +163,7 @@ LEADING = DECIDING | HOPING | STOPPING | BEGINNING
 #: Verbs that say nothing of their own beside a number.
 LIGHT = {"be", ""} | stems("have use run listen allow get") | (CHANGING - stems("move go bring push port double halve"))
 #: Verbs of which the past says what is now.
-RESULTING = CHANGING | REPLACING | LEAVING | USING | stems("rewrite")
+RESULTING = CHANGING | REPLACING | LEAVING | USING | SWITCHING | stems("rewrite")
 #: Verbs of which the passive says where, by whom or into what.
 LEADING_ON: frozenset[str] = CHANGING | REPLACING | LEAVING | USING | SINGLE | POINTING | PLACING | OWNING.keys()
 #: All that can be told for a verb by its form alone.

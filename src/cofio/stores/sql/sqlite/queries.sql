@@ -230,6 +230,9 @@ SELECT CASE -- what is pending lies between the first pending id and the last id
     ELSE (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'pending' LIMIT :most)) >= :most
 END;
 
+-- name: any_pending
+SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 'pending');
+
 -- name: due_items
 SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY id LIMIT :limit;
 
