@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from cofio import gate
-from cofio.conversation import Exchange, Message
+from cofio.conversation import Exchange, Message, Verdict
 from cofio.extract import patterns
 
 ROUNDS = 200
@@ -104,9 +104,9 @@ This comes up when I press cancel twice, please have a look at the error page to
 MESSAGES = (*((role, " ".join(text.split())) for role, text in _PROSE), *_WITH_CODE)
 
 
-def judged(role: str, text: str) -> int:
-    """How many sentences the gate made of it."""
-    return len(gate.judge(Exchange(messages=(Message(role, text),)), patterns.find).sentences)
+def judging(role: str, text: str) -> Callable[[], Verdict]:
+    """The work that is measured: what the gate makes of the message."""
+    return partial(gate.judge, Exchange(messages=(Message(role, text),)), patterns.find)
 
 
 def median(work: Callable[[], object], rounds: int = ROUNDS) -> float:
@@ -122,14 +122,14 @@ def median(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 def of_messages() -> list[tuple[int, float, float]]:
     """For each message its length, and the seconds that we and a plain split take per 500 characters of it."""
     return [
-        (len(text), median(partial(judged, role, text)) * 500 / len(text), median(text.split) * 500 / len(text))
+        (len(text), median(judging(role, text)) * 500 / len(text), median(text.split) * 500 / len(text))
         for role, text in MESSAGES
     ]
 
 
 def growth(text: str, times: Sequence[int] = GROWTH) -> list[float]:
     """How many times as long it takes for so many times the text."""
-    took = [min(median(partial(judged, "user", text * each), 5) for _ in range(3)) for each in times]
+    took = [min(median(judging("user", text * each), 5) for _ in range(3)) for each in times]
     return [each / took[0] for each in took]
 
 

@@ -349,7 +349,7 @@ OTHERS = (
         r"^our (?!(next|first|last|only|goal|plan|meeting|call|problem|issue|bug|idea)\b)([\w-]+ ){1,4}?(is|are) "
         r"(?!to |at |about |on )(?=(?-i:[^,;]{0,40}[A-Z0-9`/@]))<value><stop>", "", "value"),
     Row("other", .85, both("is are", "in at under"),
-        r"^(?!(the |our )?(bug|error|problem|issue|fix|failure|typo)\b)(the |our |all )?<thing> (is|are) "
+        r"^(?=.*\w[./:@])(?!(the |our )?(bug|error|problem|issue|fix|failure|typo)\b)(the |our |all )?<thing> (is|are) "
         r"(in|at|under) (?=\S*[\w/][./:@]\S|\S+/$)<where><stop>", "", "where"),
     Row("other", .85, "lives live sits resides",
         r"^(?!(the |our )?(function|method|class|bug|error|problem|code)\b)(the |our |all |its )?<thing> "

@@ -134,16 +134,23 @@ def _decided(clause: Clause, tokens: list[Token]) -> list[Token]:
             clause.extra.append(token.word)
             clause.negated ^= after == "against"
             passed = place + 1
-            while kept and kept[-1].kind == "help":
-                kept.pop()
+            _drop_helpers(kept)
         elif token.low == "used" and after == "to":
             clause.past, passed = True, place + 1
         elif token.word in t.STOPPING and token.kind == "word":
             clause.negated = not clause.negated
+            _drop_helpers(kept)
             kept += [] if after.endswith("ing") else [Token(t.USE, "use", "word")]
-        elif not (token.word in t.BEGINNING and after.endswith("ing")):
+        elif token.word in t.BEGINNING and after.endswith("ing"):
+            _drop_helpers(kept)
+        else:
             kept.append(token)
     return kept
+
+
+def _drop_helpers(kept: list[Token]) -> None:
+    while kept and kept[-1].kind == "help":
+        kept.pop()
 
 
 def _put_front_last(clause: Clause) -> None:
@@ -169,17 +176,19 @@ def _verb_place(tokens: Tokens) -> int | None:
     found = next((place for place in later if tokens[place].kind == "be"), None)
     if found is None:
         found = next((place for place in later if tokens[place].said in (":", "=") and place + 1 < len(tokens)), None)
-    if found is None:
-        found = next((place for place in range(start, len(tokens) - 1) if _is_verb(tokens, place, start)), None)
+        first = start if found is None else found + 1
+        verbs = (place for place in range(first, len(tokens) - 1) if _is_verb(tokens, place, start))
+        found = next(verbs, found)
     if found is None:
         found = next((place for place in later if tokens[place].low in ("has", "have")), None)
     return found
 
 
 def _speaks(tokens: Tokens, start: int) -> bool:
-    after = tokens[start + 1] if start + 1 < len(tokens) else NOTHING
-    speaker = tokens[start].kind
-    return speaker == "team" or (speaker == "user" and tokens[start].low != "my" and after.kind != "own")
+    """Whether we or the user do it, and not something of theirs: "my editor", "user sessions are"."""
+    token, after, then = (*tokens[start : start + 3], NOTHING, NOTHING)[:3]
+    noun = token.low == "my" or after.kind == "own" or (token.low == "user" and then.kind == "be")
+    return token.kind == "team" or (token.kind == "user" and not noun)
 
 
 def _after_speaker(tokens: Tokens, start: int) -> int | None:

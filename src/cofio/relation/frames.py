@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cofio.relation import tables as t
 from cofio.relation.clause import Clause, Phrase, divided, phrases
-from cofio.relation.reading import Token, Tokens
+from cofio.relation.reading import NOTHING, Token, Tokens
 from cofio.relation.statement import Statement, Words, has, said, topic_of, valued, words
 
 
@@ -156,6 +156,18 @@ def _used(clause: Clause) -> Statement | None:
     return _use(clause.subject, parts[0].tokens, parts[1:]) if parts[0].tokens else None
 
 
+def _handled(clause: Clause) -> Statement | None:
+    """X handles P, P is handled by X: X is used for P."""
+    if clause.verb not in t.HANDLING:
+        return None
+    name, work = (clause.by.get("by", []), clause.subject) if clause.passive else (clause.subject, clause.by[""])
+    if not name or not work or not _is_name(name) or has(name, "number"):
+        return None
+    found = _use([], name, clause.others("", "by"))
+    found.purpose, found.single = topic_of(work), True
+    return found
+
+
 def _use(subject: Tokens, value: Tokens, others: list[Phrase]) -> Statement:
     purpose, scope = _purpose(others)
     found = valued([*_unless_team(subject), *scope], value, verb="use", single=bool(purpose))
@@ -168,9 +180,12 @@ def _use(subject: Tokens, value: Tokens, others: list[Phrase]) -> Statement:
 
 def _having(clause: Clause) -> Statement | None:
     """has a timeout of 30 s, runs with an image of alpine: the attribute stands before "of", the value behind."""
-    if clause.verb not in t.HAVING:
+    if clause.verb not in t.HAVING and clause.verb not in t.RUNNING:
         return None
-    at = next((part for part in clause.parts if part.tokens and part.bind in ("", "with")), clause.parts[0])
+    *rest, last = clause.by[""] or [NOTHING]
+    if clause.verb == t.HAVE and rest and last.word in t.SWITCHING:  # has X enabled
+        return valued([*_unless_team(clause.subject), *rest, *_flat(clause.parts[1:])], [last])
+    at = next((part for part in clause.parts if part.tokens and part.bind == "with"), clause.parts[0])
     attribute, value = _of(at.tokens, named=clause.verb == t.HAVE)
     if not attribute or not words(value):
         return None
@@ -207,6 +222,8 @@ def _placed(clause: Clause) -> Statement | None:
     beside = [part for part in clause.parts[1:] if part is not at]
     object_ = clause.parts[0].tokens
     topic = [*_unless_team(clause.subject), *object_, *_flat([part for part in beside if not has(part.tokens, "when")])]
+    if clause.verb in t.RUNNING and not has(at.tokens, "name"):
+        return None
     how = t.HOW.get(clause.verb, "place")
     kind = [] if has(at.tokens, "when") else [Token(how, how, "word")]
     found = valued([*topic, *kind], at.tokens, verb="place", single=True, changes=moved)
@@ -290,8 +307,8 @@ def _plain(clause: Clause) -> Statement:
 
 
 _FRAMES = (
-    _preferred, _arrow, _replaced, _left_behind, _instead, _changed, _liked, _switched, _owned, _having, _used, _placed,
-    _single, _is, _counted, _timed,
+    _preferred, _arrow, _replaced, _left_behind, _instead, _changed, _liked, _switched, _owned, _having, _handled,
+    _used, _placed, _single, _is, _counted, _timed,
 )  # fmt: skip
 
 

@@ -106,7 +106,8 @@ def _same_topic(new: Statement, old: Statement, *, changed: bool = False) -> boo
     """Whether they speak of the same; with `changed`, who says that something has changed need not say what for."""
     if new.verb != old.verb and not {new.verb, old.verb} <= _ATTRIBUTES:
         return False
-    one, other = new.topic | new.purpose, old.topic | old.purpose
+    one, other = (new.topic | new.purpose) - t.GENERIC, (old.topic | old.purpose) - t.GENERIC
+    one, other = one - (new.loose & t.NEWNESS), other - (old.loose & t.NEWNESS)
     left, right = one - other, other - one
     apart = left | right if left and right else (left - new.loose) | (right - old.loose)
     return not apart or (changed and new.changes and not new.purpose and apart == old.purpose)

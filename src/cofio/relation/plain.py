@@ -71,7 +71,7 @@ _PHRASES = {
     said: instead
     for instead, phrases in (
         ("not", "no longer/not any longer/not anymore"),
-        ("", "anymore/any more/any longer/at the moment/after all/as of now/as of today"),
+        ("", "anymore/any more/any longer/at the moment/after all/as of now/as of today/had to"),
         ("henceforth", "from now on/going forward/from today on"),
         ("nobody", "no one/no-one"),
         ("without", "with no"),
@@ -79,11 +79,13 @@ _PHRASES = {
         ("insteadof", "instead of/in place of/in lieu of/rather than"),
         ("stopped using", "moved away from/moving away from/move away from/moved off/moving off"),
         ("dropped", "got rid of/get rid of/getting rid of/gave up on/gave up"),
-        ("chose", "went with/go with/going with/goes with"),
+        ("chose", "went with/go with/going with/goes with/decided on/settled on"),
         ("the owner of", "responsible for"),
         ("the manager of", "in charge of"),
         ("is used", "is what we use/is what i use/is what the team uses"),
         ("is", "takes place"),
+        ("replaced", "took over from/takes over from"),
+        ("switched from", "moved on from"),
         ("is the on-call", "is on call"),
         ("because", "due to/on account of"),
         ("can not", "cannot"),
@@ -94,7 +96,7 @@ _PHRASES = {
 _PHRASE = re.compile(
     r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))) + r")(?!\w)", re.IGNORECASE
 )
-_ON = r"\b(is|are|was|were|be|been|got|gets|turned|switched) (?:turned |switched )?"
+_ON = r"\b(is|are|was|were|be|been|turned|switched) (?:currently |now |still )?(?:turned |switched )?"
 _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now|now is|now)\s+"
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
 _TURNS = _compiled(

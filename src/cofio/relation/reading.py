@@ -32,11 +32,16 @@ NOTHING = Token("", "", "")
 
 def clauses(text: str) -> tuple[list[list[Token]], bool]:
     """The clauses of a text that state something, and whether that is all of it: what asks, states nothing."""
-    parts = [part for part in _BREAK.split(plain(text)) if part.strip()]
+    parts = [part for whole in _BREAK.split(plain(text)) for part in _at_speaker(whole) if part.strip()]
     stated = [part for part in parts if not _asks(part)]
     read = (_tokens(_LEAD.sub("", part)) for part in stated)
     found = [_with_team(tokens) for tokens in read if any(each.kind != "mark" for each in tokens)]
     return found, len(stated) == len(parts)
+
+
+def _at_speaker(part: str) -> list[str]:
+    """ "A is out, we use B" is two statements; "For the ORM, we use B" is one."""
+    return [part] if part.split(" ", 1)[0].lower() in t.BINDING else _SPEAKER.split(part)
 
 
 def _asks(part: str) -> bool:
@@ -131,6 +136,7 @@ _BREAK = re.compile(
     r"|,\s+(?:and\s+|so\s+)?(?=(?:can|could|would|how|what|do|should|maybe|though|however)\b)",
     re.IGNORECASE,
 )
+_SPEAKER = re.compile(r",\s+(?=(?:we|i)\b)", re.IGNORECASE)
 _WONDER = re.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
 _LEAD = re.compile(
     r"""^\W*(?:(?:please\s+)?(?:note|remember|fyi|btw|by\ the\ way|actually|update|correction|reminder|heads[- ]up

@@ -98,10 +98,16 @@ def valued(
         prior=words(before),
         single=single or bool(sort),
         changes=changes or bool(prior and verb != "prefer"),
-        loose=(_counted(value) if sort == "number" else _NONE) | (about & t.GENERIC),
+        loose=(_counted(value) if sort == "number" else _NONE) | (about & t.GENERIC) | _newness(topic),
         about=said(tokens),
         told=said(kept),
     )
+
+
+def _newness(topic: Tokens) -> Words:
+    """In "the new limit", "new" tells only that it was another before."""
+    first = topic[1].low if len(topic) > 2 and topic[0].kind == "the" else ""
+    return frozenset((first,)) if first in t.NEWNESS else _NONE
 
 
 def has(tokens: Tokens, kind: str) -> bool:

@@ -48,7 +48,10 @@ ASKING = frozenset("how what why where which who when can could would should do 
 #: Nouns that may be said or left out.
 GENERIC = stems(
     "service environment value setting parameter version amount number level server application system choice tool"
+    " instance"
 )
+#: What tells only that it was another before.
+NEWNESS = frozenset("new current latest".split())
 #: Of which one may have many.
 MANY = stems(
     "friend colleague teammate coworker hobby client customer contact vendor competitor sister brother child son"
@@ -86,7 +89,9 @@ SHORT = {each[:3]: each for each in (*WEEKDAYS, *MONTHS)} | {
     "sept": "september",
 }
 OFTEN = frozenset("daily weekly monthly yearly hourly quarterly nightly biweekly annually".split())
-WHEN = OFTEN.union(WEEKDAYS, MONTHS, "weekday weekend tomorrow morning afternoon evening noon midnight".split())
+WHEN = OFTEN.union(
+    WEEKDAYS, MONTHS, "weekday weekend yesterday tomorrow morning afternoon evening noon midnight".split()
+)
 #: Since when something holds: the moment of a change, no part of what it is now.
 EFFECTIVE = frozenset("starting beginning effective since".split())
 
@@ -124,6 +129,8 @@ LIKING = {stem(each): True for each in "like love enjoy adore".split()} | {
 }
 #: What is put into a state, or into the opposite one.
 SWITCHING = stems("enable disable activate deactivate allow deny forbid block lock unlock include exclude show hide")
+#: X does it: that is what X is used for.
+HANDLING = stems("handle power serve provide cover")
 MILD = stems("like dislike")
 #: A thing has one such person or team at a time, and stands behind the verb. The noun goes with its verb.
 OWNING: dict[str, str] = {
@@ -140,6 +147,8 @@ PLACING = stems(
 )
 #: Of those, what says no more than that it is there.
 BEING = stems("live reside locate base move relocate")
+#: Of those, what is done in environments, of which there are many.
+RUNNING = stems("run host deploy")
 MOVING = stems("move relocate rewrite")
 #: Behind which prepositions the place stands, and what kind of place it is.
 WHERE = {"": frozenset("in on at to into onto with".split()), stem("work"): frozenset(("at", "for"))}
