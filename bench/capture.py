@@ -89,7 +89,7 @@ def served(folder: Path) -> tuple[Take, Callable[[], None]]:
     """The service in a process of its own, as `cofio serve` runs it: hygiene, inbox, and the worker that learns."""
     command = [sys.executable, "-m", "cofio", "--home", str(folder), "serve", "--port", "0", "--json"]
     limit = {**os.environ, "COFIO_INBOX_LIMIT": str(_LIMIT), "COFIO_LOG_LEVEL": "error"}
-    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)  # noqa: S603
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)
     assert service.stdout
     url = json.loads(service.stdout.readline())["url"]
     lines = threading.local()

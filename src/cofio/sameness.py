@@ -174,7 +174,7 @@ _CALLED = {
     for group in """
     repository/repo database/db application/app configuration/config directory/folder/dir documentation/docs/doc
     environment/env parameter/param authentication/auth kubernetes/k8s postgresql/postgres javascript/js typescript/ts
-    python/py function/func not/never using/use/uses/utilize/utilizes prefer/prefers likes/like
+    python/py function/func request/req not/never using/use/uses/utilize/utilizes prefer/prefers likes/like
     """.split()
     for other in group.split("/")
 }

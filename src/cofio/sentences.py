@@ -33,7 +33,8 @@ def tokens(text: str) -> tuple[str, ...]:
     """The lower-case words of a sentence, quickly: without the punctuation around them, not without that inside."""
     lower = text.lower()
     plain = lower if lower.isascii() else lower.translate(_TYPED)
-    return tuple([word for each in plain.split() if (word := each.strip(_AROUND))])
+    found = [each if each.isalpha() else each.strip(_AROUND) for each in plain.split()]  # most words are bare
+    return tuple(found) if all(found) else tuple([word for word in found if word])
 
 
 def bare(sentence: str) -> str:

@@ -80,8 +80,14 @@ def as_said(sentence: Sentence) -> Found | None:
 
 def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Reading]:
     """The readings of which the words are there, in the order of the table."""
-    led_to = (each for word in _LEADING.intersection(held) for each in _BY_WORD.get(word, ()))
-    places = {place for place, other in led_to if not other or other in held}
+    there = set(held)
+    places = set()
+    for word in there & _LEADING:
+        for place, other in _BY_WORD.get(word, ()):
+            if not other or other in there:
+                places.add(place)
+    if not places:
+        return []
     return [
         each
         for each in map(_READINGS.__getitem__, sorted(places))

@@ -14,8 +14,10 @@ Part of the words: pure functions over str.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
+from cofio.relation import tables
 from cofio.relation.frames import statement
 from cofio.relation.judging import Relation, judged
 from cofio.relation.reading import Token, clauses
@@ -86,9 +88,10 @@ def _compared(new: _Clause, old: _Clause, cosine: float) -> Relation | None:
 
 
 def _matters(clause: _Clause) -> bool:
-    """Whether each word may be all that matters: where a value is told, or what we or the user do."""
-    told = clause.statement.sort in ("number", "when", "name")
-    return told or any(each.kind in ("team", "user") for each in clause.tokens)
+    """Whether each word may be all that matters. It does not in a scene: somebody, whoever it is, does something."""
+    first, *rest = clause.tokens
+    doing = any(one.kind == "be" and two.low.endswith("ing") for one, two in pairwise(rest))
+    return first.low not in tables.INDEFINITE or not doing
 
 
 @lru_cache(maxsize=4096)

@@ -19,8 +19,10 @@ class Relation(NamedTuple):
 
 def judged(new: Statement, old: Statement) -> Relation | None:
     """The relation that the statements themselves tell; None when they say too little."""
-    if new.tentative != old.tentative or (new.past != old.past and not new.never):
+    if new.tentative != old.tentative:
         return None
+    if new.past != old.past:  # what never was, was not then either
+        return _denied(new, old) if new.never else None
     for rule in (_replaced, _preferred, _denied, _turned, _repeated, _corrected):
         found = rule(new, old)
         if found is not None:
@@ -80,7 +82,7 @@ def _repeated(new: Statement, old: Statement) -> Relation | None:
         return None
     if new.ordered or old.ordered or not _same_topic(new, old):
         return None
-    history = new.prior == old.prior or (bool(new.topic) and new.verb != "prefer")
+    history = new.prior == old.prior or (bool(new.topic and old.topic) and new.verb != "prefer")
     if history and new.extra == old.extra and new.adding == old.adding:
         return Relation("same", "it says the same")
     return None
@@ -103,14 +105,16 @@ def _corrected(new: Statement, old: Statement) -> Relation | None:
 
 
 def _same_topic(new: Statement, old: Statement, *, changed: bool = False) -> bool:
-    """Whether they speak of the same; with `changed`, who says that something has changed need not say what for."""
+    """Whether they speak of the same. With `changed`, what is counted need not be said again, nor what it is for."""
     if new.verb != old.verb and not {new.verb, old.verb} <= _ATTRIBUTES:
         return False
     one, other = (new.topic | new.purpose) - t.GENERIC, (old.topic | old.purpose) - t.GENERIC
     one, other = one - (new.loose & t.NEWNESS), other - (old.loose & t.NEWNESS)
     left, right = one - other, other - one
-    apart = left | right if left and right else (left - new.loose) | (right - old.loose)
-    return not apart or (changed and new.changes and not new.purpose and apart == old.purpose)
+    if not changed or (left and right):
+        return not left and not right
+    apart = (left - new.loose) | (right - old.loose)
+    return not apart or (new.changes and not new.purpose and apart == old.purpose)
 
 
 #: Verbs that all tell a value of a topic: the ORM is A, we use A for the ORM.

@@ -1,0 +1,270 @@
+"""What becomes of facts without a model: noted, taking a memory's place, or added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.conversation import Settled
+from cofio.model import Add, Edit, Fact, Noop, Update
+from cofio.ports import Store
+from cofio.reconcile import rules
+from tests.reconcile.asking import SOURCE, embedded, fact, opened, remember
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    with opened(request.param, tmp_path) as found:
+        yield found
+
+
+def settle(store: Store, *texts: str | Fact, **how: Any) -> list[Settled]:
+    facts = [fact(each) if isinstance(each, str) else each for each in texts]
+    settled = rules.settle(facts, embedded([each.text for each in facts]), store, **how)
+    assert [each.fact for each in settled] == facts
+    return settled
+
+
+def update(settled: Settled) -> Update:
+    assert isinstance(settled.decision, Update), settled
+    return settled.decision
+
+
+# ── one fact ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fact_is_added_where_nothing_is_known(store: Store) -> None:
+    [settled] = settle(store, "Team uses Prisma for the ORM")
+    assert settled.decision == Add(settled.fact, "new", unless_known=True)
+
+
+def test_a_fact_that_is_known_word_for_word_is_noted_with_who_said_it_and_when(store: Store) -> None:
+    [known] = remember(store, fact("Team uses Prisma for the ORM", agent="a"))
+    said = fact("team uses  PRISMA for the ORM", agent="a", session="s", created_at="2026-02-01T00:00:00Z")
+    [settled] = settle(store, said)
+    assert isinstance(settled.decision, Noop)
+    assert settled.decision.id == known
+    seen = settled.decision.occurrence
+    assert (seen.agent, seen.session, seen.at) == ("a", "s", said.created_at)
+
+
+def test_a_fact_that_is_known_in_other_words_is_noted(store: Store) -> None:
+    [known] = remember(store, "The port of auth-service in staging is 8080")
+    [settled] = settle(store, "In staging, auth-service's port is 8080")
+    assert isinstance(settled.decision, Noop)
+    assert settled.decision.id == known
+
+
+def test_a_new_value_takes_the_place_of_the_old_one_and_the_reason_tells_which(store: Store) -> None:
+    known, _ = remember(store, "The port of staging is 8080", "The port of production is 80")
+    [settled] = settle(store, "The port of staging is 9090")
+    assert update(settled).id == known
+    assert update(settled).reason == "port of staging: 8080 → 9090"
+    assert update(settled).fact == settled.fact
+
+
+def test_a_switch_takes_the_place_of_what_was_used_for_that(store: Store) -> None:
+    orm, auth = remember(store, "Team uses Prisma for the ORM", "Team uses JWT for authentication")
+    assert update(settle(store, "We switched from JWT to Clerk")[0]).id == auth
+    assert update(settle(store, "Team switched from Prisma to Drizzle")[0]).id == orm
+
+
+def test_what_stands_beside_a_memory_is_added(store: Store) -> None:
+    remember(store, "Team uses Redis for caching", "User likes React", "auth-service timeout is 30s")
+    for text in ("Team uses PostgreSQL for storage", "User likes Vue", "billing-service timeout is 30s"):
+        [settled] = settle(store, text)
+        assert isinstance(settled.decision, Add), text
+
+
+def test_a_memory_is_found_by_its_words_where_its_vector_is_far(store: Store) -> None:
+    [known] = remember(store, "Team uses Prisma")
+    remember(store, *(f"We switched from A{number} to B{number} long ago in team {number}" for number in range(30)))
+    [settled] = settle(store, "We switched from Prisma to Drizzle", k=5)
+    assert update(settled).id == known
+
+
+def test_the_tags_of_the_old_memory_go_on(store: Store) -> None:
+    remember(store, fact("The staging port is 8080", tags=("ops",), entities=("8080",)))
+    [settled] = settle(store, fact("The staging port is 9090", tags=("net",), entities=("9090",)))
+    assert update(settled).fact.tags == ("net", "ops")
+    assert update(settled).fact.entities == ("9090",)
+
+
+def test_further_memories_that_are_out_of_date_are_named(store: Store) -> None:
+    first, second = remember(store, "The staging port is 8080", "The port of staging is 7070")
+    [settled] = settle(store, "The staging port is 9090")
+    assert {update(settled).id} < {first, second}
+    other = ({first, second} - {update(settled).id}).pop()
+    assert f"memory {other} is out of date too" in update(settled).reason
+
+
+def test_where_one_memory_says_it_and_another_something_else_it_is_noted_and_the_other_named(store: Store) -> None:
+    stale, known = remember(store, "The staging port is 8080", "The port of staging is 9090")
+    [settled] = settle(store, "The staging port is 9090")
+    assert isinstance(settled.decision, Noop)
+    assert settled.decision.id == known
+    assert f"memory {stale} says otherwise" in settled.decision.reason
+
+
+# ── whose and when ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [
+        {"source": "test/other"},
+        {"visibility": "team"},
+        {"agent": "somebody"},
+        {"speaker": "Ann"},
+    ],
+)
+def test_what_is_known_elsewhere_is_neither_noted_nor_replaced(store: Store, elsewhere: dict[str, str]) -> None:
+    remember(store, fact("The staging port is 8080", **{"agent": "me", **elsewhere}))
+    for text in ("The staging port is 8080", "The staging port is 9090"):
+        [settled] = settle(store, fact(text, agent="me"))
+        assert isinstance(settled.decision, Add)
+
+
+def test_an_older_statement_never_overwrites_a_newer_memory(store: Store) -> None:
+    [known] = remember(store, fact("The staging port is 9090", created_at="2026-03-02T00:00:00Z"))
+    [settled] = settle(store, fact("The staging port is 8080", created_at="2026-03-01T00:00:00Z"))
+    assert settled.decision is None
+    assert settled.reason == f"memory {known} is newer and says otherwise"
+
+
+def test_an_older_statement_of_the_same_is_still_noted(store: Store) -> None:
+    remember(store, fact("The staging port is 9090", created_at="2026-03-02T00:00:00Z"))
+    [settled] = settle(store, fact("The port of staging is 9090", created_at="2026-03-01T00:00:00Z"))
+    assert settled.action == "noop"
+
+
+def test_a_pinned_memory_is_not_replaced(store: Store) -> None:
+    [known] = remember(store, "The staging port is 8080")
+    store.apply([Edit(known, {"pinned": True})], {}, by="t", why="t")
+    [settled] = settle(store, "The staging port is 9090")
+    assert isinstance(settled.decision, Add)
+    assert "pinned" in settled.decision.reason
+
+
+def test_an_archived_memory_is_not_known(store: Store) -> None:
+    [known] = remember(store, "The staging port is 8080")
+    [first] = settle(store, "The staging port is 9090")
+    store.apply([update(first)], {0: embedded([first.fact.text])[0]}, by="t", why="t")
+    [settled] = settle(store, "The staging port is 8080")
+    assert update(settled).id != known
+
+
+# ── several facts of one exchange ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_the_exchange_repeats_is_left_out(store: Store) -> None:
+    first, again = settle(store, "The staging port is 9090", "The port of staging is 9090")
+    assert first.action == "add"
+    assert (again.decision, again.reason) == (None, "said before in the same exchange")
+
+
+def test_what_the_exchange_itself_corrects_is_left_out(store: Store) -> None:
+    first, last = settle(store, "The staging port is 8080", "The staging port is 9090")
+    assert (first.decision, first.reason) == (None, "corrected in the same exchange")
+    assert isinstance(last.decision, Add)
+
+
+def test_the_correction_takes_over_the_memory_that_the_corrected_one_would_have_replaced(store: Store) -> None:
+    [known] = remember(store, "We use Prisma for the ORM")
+    first, last = settle(store, "We switched from Prisma to Drizzle", "We switched from Drizzle to Kysely")
+    assert first.decision is None
+    assert update(last).id == known
+    assert update(last).fact.text == "We switched from Drizzle to Kysely"
+
+
+def test_two_facts_never_replace_the_same_memory(store: Store) -> None:
+    [known] = remember(store, "Team uses Redis for caching")
+    first, second = settle(store, "Team uses Valkey for caching", "Team no longer uses Redis")
+    assert update(first).id == known
+    assert isinstance(second.decision, Add)
+
+
+def test_all_decisions_of_an_exchange_can_be_done_in_one_go(store: Store) -> None:
+    remember(store, "Team uses Redis for caching", "The staging port is 8080", "User likes tea")
+    settled = settle(
+        store,
+        "The staging port is 7070",
+        "I like tea",
+        "We replaced Redis with Valkey",
+        "The staging port is 9090",
+        "Ann owns billing",
+        "Billing is owned by Ann",
+    )
+    assert [each.action for each in settled] == ["rejected", "noop", "update", "update", "add", "rejected"]
+    decided = [each for each in settled if each.decision]
+    vectors = {
+        place: embedded([each.fact.text])[0] for place, each in enumerate(decided) if each.action in ("add", "update")
+    }
+    store.apply([each.decision for each in decided if each.decision], vectors, by="t", why="t")
+    memories, _ = store.page(rules.Scope(source=SOURCE), limit=10)
+    assert sorted(memory.text for memory in memories) == [
+        "Ann owns billing",
+        "The staging port is 9090",
+        "User likes tea",
+        "We replaced Redis with Valkey",
+    ]
+
+
+def test_nothing_is_made_of_nothing(store: Store) -> None:
+    assert rules.settle([], embedded([]), store) == []
+
+
+# ── echoes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def echo(store: Store | None, text: str, *injected: str) -> str:
+    said = fact(text)
+    return rules.echoes(said, embedded([text])[0], store, injected)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The auth service listens on port 8080",
+        'I remember: "The auth service listens on port 8080"',
+        "As noted, the auth service listens on port 8080, so we keep to that.",
+        "The port that the auth service listens on is 8080",
+    ],
+)
+def test_what_the_agent_repeats_is_an_echo(store: Store, said: str) -> None:
+    [known] = remember(store, "The auth service listens on port 8080")
+    assert echo(store, said) == f"the agent repeats memory {known}"
+    line = "- [test/project] The auth service listens on port 8080"
+    assert echo(None, said, f"## Relevant Memories\n\n{line}\n- [0.80] User likes tea") != ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The auth service listens on port 9090",
+        "The billing service listens on port 8080",
+        "The auth service does not listen on port 8080",
+        "The auth service listens on port 8080 and talks to Kafka through Envoy on port 9092",
+        "Deploys wait for approval",
+    ],
+)
+def test_what_the_agent_adds_or_corrects_is_no_echo(store: Store, said: str) -> None:
+    remember(store, "The auth service listens on port 8080")
+    assert echo(store, said) == ""
+    assert echo(None, said, "- [0.91] The auth service listens on port 8080") == ""
+
+
+def test_opposites_are_no_echo(store: Store) -> None:
+    remember(store, "The feature flag new-checkout is enabled in the demo environment")
+    assert echo(store, "The feature flag new-checkout is disabled in the demo environment") == ""
+
+
+def test_another_projects_memory_is_not_echoed_but_everybodys_is(store: Store) -> None:
+    text = "Deploys wait for approval"
+    remember(store, fact(text, source="test/other"))
+    assert echo(store, text) == ""
+    remember(store, fact(text, source="test/other", visibility="global"))
+    assert echo(store, text) != ""
