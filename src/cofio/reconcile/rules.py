@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 from cofio.conversation import Settled
 from cofio.model import MAX_LABELS, Add, Decision, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
 from cofio.ports import Matrix, Store, Vector
 from cofio.relation import Relation, between
+from cofio.relation.stems import stem
+from cofio.relation.tables import VERBS
 from cofio.sameness import gist, names, negated, numbers, opposite
 from cofio.wording import telling, words
 
@@ -170,22 +173,29 @@ def _is_echo(text: str, known: str, cosine: float) -> bool:
 
 def _repeats(text: str, known: str, covered: float) -> bool:
     """Whether a text says no more than a known one: so many words are the same, no number, name or negation is new."""
-    one, other = _telling(text), _telling(known)
-    shared = len(one & other)
+    one, other = _stems(text), _stems(known)
+    shared = len(set(one) & set(other))
     within = shared >= covered * len(one) or (shared >= covered * len(other) and len(one) <= 1.5 * len(other))
-    if not shared or not within:
+    if not shared or not within or _exchanged(one, other):
         return False
-    spoken = {*names(known), *words(known), *gist(known)}
     told = {each.split()[0] for each in numbers(text)} <= {each.split()[0] for each in numbers(known)}
-    same_way = negated(text) == negated(known) and not opposite(one - other, other - one)
-    return told and same_way and set(names(text)) <= spoken
+    same_way = negated(text) == negated(known) and not opposite(
+        {*gist(text)} - {*gist(known)}, {*gist(known)} - {*gist(text)}
+    )
+    return told and same_way and set(names(text)) <= {*names(known), *words(known), *gist(known)}
 
 
-def _telling(text: str) -> set[str]:
-    return {word for each in telling(text) for word in gist(each)} - _SPEAKERS
+def _exchanged(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether another thing is named in the place of one: another service, another purpose. Verbs may differ."""
+    steps = SequenceMatcher(None, other, one, autojunk=False).get_opcodes()
+    return any(kind == "replace" and set(other[a:b]) - VERBS and set(one[c:d]) - VERBS for kind, a, b, c, d in steps)
+
+
+def _stems(text: str) -> list[str]:
+    return [each for word in telling(text) if (each := stem(word)) not in _SPEAKERS]
 
 
 #: Who speaks, or is spoken to, is told in other words by the other side.
-_SPEAKERS = frozenset("user team project policy currently already".split())
+_SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
 #: What stands before a recalled line: a bullet, a score or a source in brackets.
 _MARKER = re.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")
