@@ -139,9 +139,9 @@ FIRST = Vocabulary(
     duties=("billing", "search", "the release train", "onboarding"),
     moves=(
         ("{n} lives in {v}", "{n} moved to {w}", "{n} is living in {v}"),
-        ("{n} lives in {v}", "{n} lives in {w}", "{n} lives in {v} now"),
+        ("{n}'s office is in {v}", "{n}'s office is now in {w}", "The office of {n} is in {v}"),
     ),
-    owns=(("{n} owns {d}", "{d} is owned by {n}"), ("{n} owns {d}", "The owner of {d} is {n}")),
+    owns=(("{n} owns {d}", "{d} is owned by {n}"), ("{n} manages {d}", "The manager of {d} is {n}")),
 )
 
 SECOND = Vocabulary(
@@ -339,7 +339,7 @@ THIRD = Vocabulary(
     duties=("the data platform", "support", "the billing rewrite", "docs"),
     moves=(
         ("{n} resides in {v}", "{n} has moved to {w}", "{n} lives in {v}"),
-        ("{n} is located in {v}", "{n} is now located in {w}", "{n} is based in {v}"),
+        ("{n}'s desk is located in {v}", "{n}'s desk is now located in {w}", "The desk of {n} is in {v}"),
     ),
     owns=(("{n} is responsible for {d}", "The owner of {d} is {n}"), ("{n} heads {d}", "{d} is headed by {n}")),
 )

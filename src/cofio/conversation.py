@@ -155,7 +155,7 @@ class Usage(NamedTuple):
     input_tokens: int = 0
     output_tokens: int = 0
 
-    def __add__(self, other: object) -> Usage:  # type: ignore[override]
+    def __add__(self, other: object) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
         return Usage(*(one + two for one, two in zip(self, other, strict=True)))

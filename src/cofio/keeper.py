@@ -426,8 +426,9 @@ def _check_who(by: str, why: str) -> None:
 
 def _of_the_team(category: str) -> Scope:
     """What is visible to the team. Some call a kind of fact its category."""
-    narrowed = {"kind" if category in KINDS and category not in CATEGORIES else "category": category}
-    return Scope(visibility=("team",), **narrowed)
+    if category in KINDS and category not in CATEGORIES:
+        return Scope(visibility=("team",), kind=category)
+    return Scope(visibility=("team",), category=category)
 
 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:

@@ -234,11 +234,13 @@ class _Batch:
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
 
     def vector(self, place: int) -> Vector:
-        return self.matrix([place])[0]
+        one: Vector = self.matrix([place])[0]
+        return one
 
     def matrix(self, places: Sequence[int]) -> Matrix:
         assert self._vectors is not None  # there are vectors as soon as there are facts
-        return self._vectors[list(places)]
+        chosen: Matrix = self._vectors[list(places)]
+        return chosen
 
 
 def _fact(found: Found, exchange: Exchange) -> Fact:

@@ -161,3 +161,10 @@ def test_a_fact_that_no_pattern_reads_is_kept_as_it_was_said(keeper: Keeper) -> 
     assert memory.text == said
     assert memory.confidence < 0.7
     assert captured.result["missed"] == 1
+
+
+def test_clauses_that_could_stand_alone_are_facts_of_their_own(keeper: Keeper) -> None:
+    say(keeper, "We're using Prisma for the ORM.", "The staging port is 8080.")
+    done = say(keeper, "We switched from Prisma to Drizzle, and the staging port is 9090 now.")
+    assert [each["action"] for each in done] == ["update", "update"]
+    assert texts(keeper) == ["Team switched from Prisma to Drizzle", "The staging port is 9090"]

@@ -62,7 +62,5 @@ def _found(response: str) -> Iterator[Found]:
             if label or row.says.search(sentence):
                 text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
                 if len(text) > _LEAST and not sentence.endswith("?"):
-                    yield Found(
-                        text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant"
-                    )
+                    yield Found(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
                 break

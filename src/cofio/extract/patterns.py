@@ -33,7 +33,7 @@ class Said(NamedTuple):
     def found(self, text: str, kind: str, confidence: float, entities: tuple[str, ...] = ()) -> Found:
         """The fact in it, with the names of the sentence where no part of it is an entity."""
         return Found(
-            text=sentences.capitalised(text),
+            text=sentences.capitalised(_NOW.sub("", text)),
             kind=kind,
             confidence=confidence,
             entities=entities or _named(self.plain),
@@ -51,6 +51,8 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
     wishes = [_WISHES[word] for word in held if word in _WISHES] if role == "user" else []
     if not readings and not wishes:
         return []
+    if not wishes and (apart := _of_each(_CLAUSES.split(sentence), kind, role)):
+        return [replace(each, said=sentence) for each in apart]
     plain = sentences.bare(sentence)
     told = Said(sentence, plain, role)
     found = next((kept for wish in wishes if (kept := _wished(told, wish, kind))), None) or _read(told, readings)
@@ -76,6 +78,14 @@ def as_said(sentence: Sentence) -> Found | None:
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _of_each(clauses: Sequence[str], kind: str | None, role: str) -> list[Found]:
+    """The facts of the clauses, read one by one; none unless several of them tell one."""
+    if len(clauses) == 1 or any(sentences.supposes(clause) for clause in clauses):
+        return []
+    found = [facts for clause in clauses if (facts := find(clause, kind, role))]
+    return [fact for facts in found for fact in facts][:MOST] if len(found) > 1 else []
 
 
 def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Reading]:
@@ -226,9 +236,12 @@ _OPENINGS = {wish: pattern(wish.reads) for wish in WISHES}
 #: A sentence without any of these is not looked at.
 _LEADING = frozenset(_BY_WORD) | frozenset(_WISHES)
 
+#: Between statements that could each stand alone: "we moved to pnpm, and the CI port is 9090".
+_CLAUSES = re.compile(r"(?:[,;] (?:and |but |so )?| and )(?=(?:the|our|my|we|I)\b)", re.IGNORECASE)
 _NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 _SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
+_NOW = re.compile(r",? (?:now|currently|nowadays|these days)$", re.IGNORECASE)  # that is when every fact holds
 _OWN = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _PART = re.compile(r"\{(\w+)\}")

@@ -29,6 +29,7 @@ __all__ = ["Relation", "between"]
 
 #: Texts with a lower cosine speak of different things, whichever model made the vectors.
 FLOOR = 0.10
+MOST = 12  # clauses; a text that states more is a document
 _DIFFERENT = Relation("different", "both may hold")
 
 
@@ -49,13 +50,14 @@ class _Text(NamedTuple):
 
 def between(new: str, old: str, cosine: float) -> Relation:
     """What the new text is to the old one, and why. For an update, the reason tells what changed."""
+    if max(len(new), len(old)) > LONG:
+        same = gist(new) == gist(old)
+        return Relation("same" if same else "different", "texts of this length are compared word for word")
     one, other = _read(new), _read(old)
     if one.gist == other.gist:
         return Relation("same", "it is said in the same words")
     if cosine < FLOOR:
         return Relation("different", "they speak of different things")
-    if max(len(new), len(old)) > LONG:
-        return Relation("different", "texts of this length are the same only word for word")
     single = len(one.clauses) == len(other.clauses) == 1
     compared = _compared(one.clauses[0], other.clauses[0], cosine) if single else _of_several(one, other, cosine)
     if compared is None or (compared.kind == "same" and not (one.whole and other.whole)):
@@ -96,5 +98,7 @@ def _matters(clause: _Clause) -> bool:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> _Text:
-    stated, whole = clauses(text) if len(text) <= LONG else ([], False)
+    stated, whole = clauses(text)
+    if len(stated) > MOST:
+        stated, whole = [], False
     return _Text(gist(text), tuple(_Clause(tuple(each), statement(each)) for each in stated), whole)

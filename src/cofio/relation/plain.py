@@ -13,7 +13,7 @@ _Rewrites: TypeAlias = tuple[tuple[str, re.Pattern[str], _Instead], ...]
 
 def plain(text: str) -> str:
     """The text as it is read: "isn't 30s anymore" is "is not 30 s"."""
-    written = text.translate(_SIGNS)
+    written = _BLANKS.sub(" ", text.translate(_SIGNS))
     low = written.lower()
     for sign, pattern, instead in _REWRITES:
         if sign in low:
@@ -38,6 +38,7 @@ def _clock(match: re.Match[str]) -> str:
 
 
 _SIGNS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": ",", "*": " ", "→": " -> ", "⇒": " -> "})
+_BLANKS = re.compile(r"[^\S\n]{2,}")
 _UNITS = r"ms|msec|s|sec|secs|min|mins|h|hr|hrs|d|kb|mb|gb|tb|kib|mib|gib|tib|kg|g|lb|lbs|km|m|cm|mm|px|x|k|mbit|gbit"
 _REWRITES = _compiled(
     ("```", r"```.*?(?:```|$)", " "),
