@@ -92,14 +92,17 @@ def served(folder: Path) -> tuple[Take, Callable[[], None]]:
     service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=limit)
     assert service.stdout
     url = json.loads(service.stdout.readline())["url"]
-    lines = threading.local()
+    lines: dict[int, _Line] = {}
 
     def take(number: int) -> None:
-        if not hasattr(lines, "wire"):
-            lines.wire = _Line(url)
-        lines.wire.capture(number)
+        mine = threading.get_ident()
+        if mine not in lines:
+            lines[mine] = _Line(url)
+        lines[mine].capture(number)
 
     def close() -> None:
+        for line in lines.values():
+            line.close()
         service.terminate()
         service.communicate()
 
@@ -114,6 +117,9 @@ class _Line:
         host, port = self._host.split(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close(self) -> None:
+        self._socket.close()
 
     def capture(self, number: int) -> None:
         messages = [{"role": each.role, "content": each.text} for each in _SAID]

@@ -34,9 +34,10 @@ from cofio.testing import FixedClock
 from evals import grid
 from evals.grid import OUTCOMES, SEED, Case, Outcome, Said
 from evals.held_out import HELD_OUT
-from evals.vocabulary import FIRST, FOURTH, SECOND, THIRD, Vocabulary
+from evals.more_vocabulary import FIFTH, FOURTH, THIRD
+from evals.vocabulary import FIRST, SECOND, Vocabulary
 
-IN_VIEW = (FIRST, SECOND, THIRD, FOURTH)
+IN_VIEW = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 SAMPLE = 600  # cases that go through the store
 #: Not those that are about two topics, or say of an attribute what it cannot be: alone they are known to be apart.
 _AMBIGUOUS = ("preference", "other attribute")

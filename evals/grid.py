@@ -145,7 +145,8 @@ def _other_technologies(
 
 
 def _technology(wording: str, x: str, y: str, p: str) -> Said:
-    changed = "{y}" in wording or "{p}" not in wording or any(each in wording for each in ("stopped", "no longer"))
+    given_up = any(each in wording for each in ("stopped", "no longer"))
+    changed = "{y}" in wording or "{p}" not in wording or given_up
     value = (y if "{y}" in wording else "") if changed else x
     return Said(_filled(wording, {"x": x, "y": y, "p": p}), f"uses for {p}", value)
 

@@ -218,6 +218,16 @@ def test_usual_facts_are_compared_fast() -> None:
     assert (time.perf_counter() - began) / len(pairs) < 0.002
 
 
+@pytest.mark.parametrize(
+    "part", ["x was  ", "not a b but ", "a. ", "was a now ", "is on ", "1,000 ", "n't", ": ", "-> ", "("]
+)
+def test_nor_does_a_hostile_text_take_long(part: str) -> None:
+    text = (part * 600)[:1_100]
+    began = time.perf_counter()
+    between(text + " one", text + " two", NEAR)
+    assert time.perf_counter() - began < 1.0
+
+
 # ── whatever is said ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 _WORDS = st.sampled_from(

@@ -181,7 +181,7 @@ class Client:
 
     def retry(self, item_id: int) -> Item:
         """Have a parked or rejected item tried again."""
-        return Item.from_dict(self._wire.ask("POST", _path("inbox", item_id, "retry"), {}))
+        return Item.from_dict(self._wire.ask("POST", _path("inbox", item_id, "retry")))
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

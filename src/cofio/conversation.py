@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput
-from cofio.model import MAX_LABEL, VISIBILITIES, Decision, Fact, checked_text, moment, plain
+from cofio.model import MAX_LABEL, VISIBILITIES, Decision, Delete, Fact, checked_text, moment, plain
 
 Role = Literal["user", "assistant"]
 Way = Literal["skip", "pattern", "model"]
@@ -40,7 +40,7 @@ class Message(NamedTuple):
 class Exchange:
     """What was said in one turn, clean: without what tools and clients put in, without secrets.
 
-    (client, session, turn) names it: the same turn delivered twice is one exchange.
+    (client, session, turn) names it: the same turn delivered twice is one exchange. A turn alone names nothing.
     """
 
     messages: tuple[Message, ...]
@@ -139,10 +139,16 @@ class Settled:
     fact: Fact
     decision: Decision | None = None
     reason: str = ""
+    also: tuple[Delete, ...] = ()  # further memories that the fact makes untrue
 
     @property
     def action(self) -> str:
         return str(plain(self.decision)["action"]) if self.decision else "rejected"
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All that is to be done about it."""
+        return (self.decision, *self.also) if self.decision else ()
 
 
 # ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,6 +233,7 @@ class Item:
     due_at: str
     finished_at: str | None = None
     attempts: int = 0
+    faults: int = 0  # of the attempts, those that failed for a reason that does not pass by itself
     reason: str = ""
     changeset: int | None = None
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -263,7 +270,10 @@ class Captured(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How an item ends; written in the same transaction as what it changed."""
+    """How an item ends; written in the same transaction as what it changed.
+
+    One that is still pending has got so far: the result says what of it is learned already.
+    """
 
     item: int
     state: State

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cofio.conversation import Captured, Exchange, Item, Task
-from cofio.errors import CofioError, Conflict, Misconfigured, StoreError, Unavailable
+from cofio.errors import CofioError, Conflict, Misconfigured, Refused, StoreError, Unavailable
 from cofio.learning import Learner
-from cofio.ports import Inbox
+from cofio.ports import Clock, Inbox
 
-HELD = 120.0  # seconds for which nobody else takes up what is being worked on at once
+HELD = 300.0  # seconds for which nobody else takes up what is being worked on at once
 PARKED_AFTER = 3  # attempts that fail for a reason that does not pass
 _SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
 _log = logging.getLogger(__name__)
@@ -25,8 +25,9 @@ _log = logging.getLogger(__name__)
 class Intake:
     """Receives exchanges, and learns from them item by item."""
 
-    def __init__(self, inbox: Inbox, learner: Learner, limit: int) -> None:
+    def __init__(self, inbox: Inbox, learner: Learner, clock: Clock, limit: int) -> None:
         self._inbox = inbox
+        self._clock = clock
         self._learner = learner
         self._limit = limit
 
@@ -38,21 +39,26 @@ class Intake:
     def take_in(self, exchange: Exchange, task: Task, by: str) -> Captured:
         """Keep it, and learn from it at once. It stays pending when that does not work out now."""
         receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
-        if not receipt.new:
-            return self._again(receipt.id)
-        self.attempt(self._inbox.item(receipt.id), by)
-        return _captured(self._inbox.item(receipt.id), new=True)
+        item = self._inbox.item(receipt.id)
+        if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
+            self.attempt(item, by)
+        return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
     def attempt(self, item: Item, by: str) -> None:
         """Learn from an item: it is settled, postponed or parked by the end."""
+        item = self._inbox.item(item.id)  # as it stands now: it may have been settled, or words of it purged
+        if item.state != "pending":
+            return
         try:
             if item.exchange is None:
                 raise Conflict("Its words are forgotten.", "There is nothing left to learn from.")
-            self._learner.learn(item.exchange, item.task, by=by, item=item.id)
+            self._learner.learn(item.exchange, item.task, by=by, item=item)
         except (Unavailable, StoreError) as error:
             self._postpone(item, error, _SOON)
         except Misconfigured as error:  # the owner's to mend, and mended it may be at any time
             self._postpone(item, error, _SLOWLY)
+        except Refused as error:  # it would refuse again
+            self._park(item, error.message)
         except CofioError as error:
             self._count_against(item, error.message)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one item, the others go on
@@ -65,12 +71,16 @@ class Intake:
             self._inbox.postpone(item.id, _pause(first, item.attempts), error.message)
 
     def _count_against(self, item: Item, reason: str) -> None:
+        if item.faults + 1 >= PARKED_AFTER:
+            self._park(item, reason)
+            return
         with suppress(Conflict):
-            if item.attempts + 1 >= PARKED_AFTER:
-                _log.warning("item %d is parked: %s", item.id, reason)
-                self._inbox.park(item.id, reason)
-            else:
-                self._inbox.postpone(item.id, _pause(_SOON, item.attempts), reason)
+            self._inbox.postpone(item.id, _pause(_SOON, item.faults), reason, fault=True)
+
+    def _park(self, item: Item, reason: str) -> None:
+        _log.warning("item %d is parked: %s", item.id, reason)
+        with suppress(Conflict):
+            self._inbox.park(item.id, reason)
 
     def _again(self, item_id: int) -> Captured:
         return _captured(self._inbox.item(item_id), new=False)
@@ -83,4 +93,4 @@ def _captured(item: Item, *, new: bool) -> Captured:
 def _pause(first: float, attempts: int) -> float:
     """Longer with every attempt, and not the same for all that failed together."""
     jitter = random.uniform(0.75, 1.0)  # noqa: S311 (spreads the attempts, guards nothing)
-    return min(first * 2.0**attempts, _LONGEST) * jitter
+    return min(first * 2.0 ** min(attempts, 16), _LONGEST) * jitter

@@ -88,7 +88,7 @@ class Keeper:
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
         self._learner = Learner(store, self._embed, lambda: embedder.floor, llm, self._deciding)
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
-        self._intake = Intake(store.inbox, self._learner, inbox_limit)
+        self._intake = Intake(store.inbox, self._learner, clock, inbox_limit)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
         self._signed = False

@@ -8,15 +8,28 @@ inbox. So an exchange is learned whole or not at all, and never twice.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cofio import gate
-from cofio.conversation import Exchange, Found, Learned, Sentence, Settled, Settlement, Task, Usage, Verdict
-from cofio.errors import NotConfigured, Refused, Unreadable
+from cofio.conversation import (
+    Exchange,
+    Found,
+    Item,
+    Learned,
+    Sentence,
+    Settled,
+    Settlement,
+    State,
+    Task,
+    Usage,
+    Verdict,
+)
+from cofio.errors import CofioError, Misconfigured, NotConfigured, Refused, TooLarge, Unavailable, Unreadable
 from cofio.extract import knowledge, patterns
 from cofio.extract import llm as by_model
 from cofio.model import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
@@ -25,10 +38,11 @@ from cofio.reconcile import model as reconcile_by_model
 from cofio.reconcile import rules
 from cofio.wording import passage, telling
 
-_THOROUGH = (
-    "pre_compact"  # the event after which the words are gone: the model is asked even where the gate sees little
-)
+_THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
+_NUMBERED = re.compile(r"\bmemory \d+")
 _ANALYSIS = "analysis"  # the report of an agent that watches a domain
+MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
+_UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
 
 
@@ -42,7 +56,7 @@ class _Reading:
     missed: int = 0
     usage: Usage = Usage()
     reason: str = ""
-    unreadable: bool = False  # the model answered, and nothing could be made of it
+    unfinished: CofioError | None = None  # why the model has not read it yet
 
 
 class Learner:
@@ -64,16 +78,18 @@ class Learner:
         self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
 
     def learn(
-        self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: int | None = None
+        self, exchange: Exchange, task: Task, *, by: str, dry_run: bool = False, item: Item | None = None
     ) -> Learned:
-        """What became of the exchange. With an item of the inbox, that is settled in the same transaction."""
+        """What became of the exchange. With an item of the inbox, that is settled in the same transaction.
+
+        While the model is down or makes no sense, what patterns read of an item is learned all the same; the error then
+        tells that more of it is left.
+        """
         began = time.perf_counter()
-        reading = self._extracted(exchange) if task == "extract" else self._read(exchange)
-        if reading.unreadable and not reading.found and item is not None:
-            raise Unreadable(f"Nothing could be learned: {reading.reason}.", "Retry it, or choose another model.")
-        facts = [_fact(each, exchange) for each in reading.found]
-        vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
+        earlier = Learned.from_dict(item.result) if item and item.result else Learned()
+        reading = self._extracted(exchange) if task == "extract" else self._read(exchange, item)
         learned = Learned(
+            actions=earlier.actions,
             method=reading.method,
             reason=reading.reason,
             missed=reading.missed,
@@ -81,26 +97,45 @@ class Learner:
             usage=reading.usage,
             dry_run=dry_run,
         )
-        batch = _Batch(exchange, reading.found, facts, vectors)
-        learned = self._settle(batch, learned, task, by=by, item=item)
-        learned = replace(learned, seconds=time.perf_counter() - began)
-        if not dry_run:
-            self.told(learned)
+        if reading.unfinished and not reading.found:
+            self.told(replace(learned, actions=()))
+            raise reading.unfinished
+        batch = self._batch(exchange, reading.found)
+        work = _Work(by, f"{task}: {exchange.context}", item.id if item else None, reading.unfinished is not None)
+        learned = replace(self._settle(batch, learned, work), seconds=time.perf_counter() - began)
+        self.told(replace(learned, actions=learned.actions[len(earlier.actions) :]))
+        if reading.unfinished:
+            raise reading.unfinished
         return learned
+
+    def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
+        facts = [_fact(each, exchange) for each in found]
+        vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
+        return _Batch(exchange, found, facts, vectors)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, exchange: Exchange) -> _Reading:
+    def _read(self, exchange: Exchange, item: Item | None) -> _Reading:
         """The automatic way: what patterns find, and the model where the gate asks for it."""
         verdict = gate.judge(exchange, patterns.find)
         unread = [each for each in verdict.sentences if each.way == "model"]
+        read = () if item and item.result else verdict.found  # of an item that got halfway, that is learned already
+        read += self._known_of_domain(exchange)
+        plainly = _reading(
+            read + tuple(said for each in unread if (said := patterns.as_said(each))),
+            sentences=verdict.sentences,
+            missed=len(unread),
+            otherwise=_why_not(verdict),
+        )
         thorough = exchange.context == _THOROUGH and bool(exchange.messages)
-        about: dict[str, Any] = {"sentences": verdict.sentences, "missed": len(unread)}
-        if self.llm and (unread or thorough):
-            return self._asked(self.llm, exchange, verdict, about)
-        found = verdict.found + tuple(said for each in unread if (said := patterns.as_said(each)))
-        found += self._known_of_domain(exchange)
-        return _Reading(found=found, method="pattern" if found else "none", reason=_why_not(verdict, found), **about)
+        if self.llm is None or not (unread or thorough):
+            return plainly
+        try:
+            return self._asked(self.llm, exchange, read, plainly)
+        except (Refused, TooLarge, Misconfigured) as error:  # to ask again does not help: it is as if there were none
+            return replace(plainly, reason=error.message)
+        except Unavailable as outage:
+            return replace(plainly, found=read[:MOST_FACTS] if item else (), unfinished=outage)
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
         """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
@@ -108,16 +143,11 @@ class Learner:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
-    def _asked(self, llm: LLM, exchange: Exchange, verdict: Verdict, about: Mapping[str, Any]) -> _Reading:
-        try:
-            told = by_model.facts(llm, exchange)
-        except Refused as refusal:  # it would refuse again; what the patterns found stands
-            method = "pattern" if verdict.found else "none"
-            return _Reading(found=verdict.found, method=method, reason=refusal.message, **about)
-        found = told.found + tuple(each for each in verdict.found if not _is_covered(each, told.found))
-        reason = told.problem or ("" if found else "The model found nothing worth keeping")
-        unreadable = bool(told.problem) and not told.found
-        return _Reading(found=found, method="llm", reason=reason, usage=told.usage, unreadable=unreadable, **about)
+    def _asked(self, llm: LLM, exchange: Exchange, read: tuple[Found, ...], plainly: _Reading) -> _Reading:
+        """What the model says, and what it does not say of what patterns read."""
+        told = by_model.facts(llm, exchange)
+        asked = _told_by_model(told, read)
+        return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
 
     def _extracted(self, exchange: Exchange) -> _Reading:
         """The explicit way: all of it to the model."""
@@ -125,48 +155,45 @@ class Learner:
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         if not exchange.messages:
             return _Reading(found=(), method="none", reason="Nothing was said")
-        told = by_model.facts(self.llm, exchange)
-        reason = told.problem or ("" if told.found else "The model found nothing worth keeping")
-        unreadable = bool(told.problem) and not told.found
-        return _Reading(found=told.found, method="llm", reason=reason, usage=told.usage, unreadable=unreadable)
+        return _told_by_model(by_model.facts(self.llm, exchange), ())
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _settle(self, batch: _Batch, learned: Learned, task: Task, *, by: str, item: int | None) -> Learned:
+    def _settle(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
         """Decide about every fact and do it. A model takes too long to be asked under the lock."""
         news = self._without_echoes(batch)
-        if self.llm and learned.method == "llm" and news:
-            settled, usage, problem = self._by_model(self.llm, batch, news)
+        by_a_model = self.llm is not None and self.llm.supports_audn and learned.method == "llm" and bool(news)
+        since = self._newest()
+        if self.llm and by_a_model:
+            usage, problem = self._by_model(self.llm, batch, news)
             learned = replace(learned, usage=learned.usage + usage, reason=learned.reason or problem)
-        else:
-            settled = None
         with self._deciding:
-            for place, each in (settled or self._by_rules(batch, news)).items():
-                batch.settled[place] = each
+            if not by_a_model:
+                self._by_rules(batch, news)
+            elif self._newest() != since:
+                self._settle_again_what_has_moved(batch, news)
             if learned.dry_run:
-                return replace(learned, actions=tuple(_action(each, None) for each in batch.settled))
-            return self._applied(batch, learned, by=by, why=f"{task}: {batch.exchange.context}", item=item)
+                return replace(learned, actions=tuple(each for one in batch.settled for each in _actions(one, [])))
+            return self._applied(batch, learned, work)
 
     def _without_echoes(self, batch: _Batch) -> list[int]:
         """The places of the facts that are no echo of what the agent was shown; the others are settled as such."""
         news = []
         for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
-            store = self._store if found.role == "assistant" else None
-            why = rules.echoes(fact, batch.vector(place), store, batch.exchange.injected)
+            heard = found.role == "assistant"  # what the user says is meant, also when it is said again
+            why = heard and rules.echoes(fact, batch.vector(place), self._store, batch.exchange.injected)
             if why:
                 batch.settled[place] = Settled(fact=fact, reason=why)
             else:
                 news.append(place)
         return news
 
-    def _by_rules(self, batch: _Batch, places: Sequence[int]) -> dict[int, Settled]:
-        if not places:
-            return {}
-        facts = [batch.facts[place] for place in places]
-        settled = rules.settle(facts, batch.matrix(places), self._store)
-        return dict(zip(places, settled, strict=True))
+    def _by_rules(self, batch: _Batch, places: Sequence[int]) -> None:
+        if places:
+            facts = [batch.facts[place] for place in places]
+            batch.take(places, rules.settle(facts, batch.matrix(places), self._store))
 
-    def _by_model(self, llm: LLM, batch: _Batch, places: Sequence[int]) -> tuple[dict[int, Settled], Usage, str]:
+    def _by_model(self, llm: LLM, batch: _Batch, places: Sequence[int]) -> tuple[Usage, str]:
         def novel(fact: Fact, vector: Vector) -> Settled:
             return rules.settle([fact], vector.reshape(1, -1), self._store)[0]
 
@@ -174,53 +201,62 @@ class Learner:
         settled, usage, problem = reconcile_by_model.settle(
             llm, facts, batch.matrix(places), self._store, novel=novel, floor=self._floor()
         )
-        return dict(zip(places, settled, strict=True)), usage, problem
+        batch.take(places, settled)
+        batch.embed_reworded(self._embed)
+        return usage, problem
 
-    def _applied(self, batch: _Batch, learned: Learned, *, by: str, why: str, item: int | None) -> Learned:
-        self._settle_again_what_has_moved(batch)
-        places = [place for place, each in enumerate(batch.settled) if each.decision is not None]
-        decisions = [decision for each in batch.settled if (decision := each.decision) is not None]
-        if not decisions:
-            actions = tuple(_action(each, None) for each in batch.settled)
-            reason = learned.reason or next((each.reason for each in batch.settled), "")
-            left = replace(learned, actions=actions, reason=reason)
-            if item is not None:
-                self._store.inbox.settle(_settlement(item, left))
+    def _newest(self) -> int:
+        """The last changeset: whether anything was written since."""
+        newest = self._store.changesets(1)
+        return newest[0].id if newest else 0
+
+    def _settle_again_what_has_moved(self, batch: _Batch, places: Sequence[int]) -> None:
+        """While the model was thinking, somebody wrote: what it decided about memories that went is decided anew.
+
+        So is what it thought to be new and is known by now. A deletion of what is gone is an error of its own.
+        """
+        targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
+        live = {memory.id for memory in self._store.get(sorted(targets)) if not memory.archived}
+        for place in places:
+            each = batch.settled[place]
+            again = rules.settle([each.fact], batch.matrix([place]), self._store)[0]
+            went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in live
+            if went and isinstance(each.decision, Delete):
+                gone = f"error: memory {each.decision.id} is archived already or gone"
+                batch.settled[place] = Settled(fact=each.fact, reason=gone)
+            elif went or (isinstance(each.decision, Add) and isinstance(again.decision, Noop)):
+                batch.settled[place] = again
+
+    def _applied(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
+        """Everything in one transaction; the end of the item too."""
+        plan = [(place, each) for place, one in enumerate(batch.settled) for each in one.decisions]
+        if not plan:
+            actions = tuple(action for one in batch.settled for action in _actions(one, []))
+            # Reasons are counted in the ledger: which memory it was is told by the action.
+            reason = learned.reason or _NUMBERED.sub("a memory", next((each.reason for each in batch.settled), ""))
+            left = replace(learned, actions=learned.actions + actions, reason=reason)
+            if work.item is not None and not work.unfinished:
+                self._store.inbox.settle(work.settlement(left))
             return left
 
         def outcome(done: Changeset) -> Learned:
-            changes = dict(zip(places, _first_changes(decisions, done.changes), strict=True))
-            actions = tuple(_action(each, changes.get(place)) for place, each in enumerate(batch.settled))
-            return replace(learned, actions=actions, changeset=done.id)
+            changes = _first_changes([each for _, each in plan], done.changes)
+            mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
+            actions = tuple(
+                action
+                for place, one in enumerate(batch.settled)
+                for action in _actions(one, [change for at, change in mine if at == place])
+            )
+            return replace(learned, actions=learned.actions + actions, changeset=done.id)
 
-        settles = (lambda done: _settlement(item, outcome(done))) if item is not None else None
-        vectors = self._vectors(batch, decisions, places)
-        return outcome(self._store.apply(decisions, vectors, by=by, why=why, settles=settles))
-
-    def _settle_again_what_has_moved(self, batch: _Batch) -> None:
-        """What was decided about a memory that is gone or archived by now is decided anew; a deletion is an error."""
-        targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
-        live = {memory.id for memory in self._store.get(sorted(targets)) if not memory.archived}
-        for place, each in enumerate(batch.settled):
-            if isinstance(each.decision, Delete) and each.decision.id not in live:
-                gone = f"error: memory {each.decision.id} is archived already or gone"
-                batch.settled[place] = Settled(fact=each.fact, reason=gone)
-            elif isinstance(each.decision, Update | Noop) and each.decision.id not in live:
-                batch.settled[place] = rules.settle([each.fact], batch.matrix([place]), self._store)[0]
-
-    def _vectors(self, batch: _Batch, decisions: Sequence[Decision], places: Sequence[int]) -> dict[int, Vector]:
-        """By the place of a decision, the vector of the text that it brings; embedded where the model reworded it."""
-        vectors: dict[int, Vector] = {}
-        reworded: dict[int, str] = {}
-        for number, (decision, place) in enumerate(zip(decisions, places, strict=True)):
-            if isinstance(decision, Add | Update):
-                if decision.fact.text == batch.facts[place].text:
-                    vectors[number] = batch.vector(place)
-                else:
-                    reworded[number] = passage(decision.fact.text, decision.fact.speaker)
-        if reworded:
-            vectors.update(zip(reworded, self._embed(list(reworded.values())), strict=True))
-        return vectors
+        settles = (lambda done: work.settlement(outcome(done))) if work.item is not None else None
+        vectors = {
+            number: batch.vector_for(place, each)
+            for number, (place, each) in enumerate(plan)
+            if isinstance(each, Add | Update)
+        }
+        decisions = [each for _, each in plan]
+        return outcome(self._store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
 
 
 class _Batch:
@@ -231,7 +267,12 @@ class _Batch:
     ) -> None:
         self.exchange, self.found, self.facts = exchange, found, facts
         self._vectors = vectors
+        self._reworded: dict[str, Vector] = {}
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
+
+    def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
+        for place, each in zip(places, settled, strict=True):
+            self.settled[place] = each
 
     def vector(self, place: int) -> Vector:
         one: Vector = self.matrix([place])[0]
@@ -241,6 +282,59 @@ class _Batch:
         assert self._vectors is not None  # there are vectors as soon as there are facts
         chosen: Matrix = self._vectors[list(places)]
         return chosen
+
+    def embed_reworded(self, embed: Callable[[Sequence[str]], Matrix]) -> None:
+        """Make the vectors of what the model put in other words."""
+        texts = [
+            passage(each.decision.fact.text, each.decision.fact.speaker)
+            for each in self.settled
+            if isinstance(each.decision, Add | Update) and each.decision.fact.text != each.fact.text
+        ]
+        if texts:
+            self._reworded.update(zip(texts, embed(texts), strict=True))
+
+    def vector_for(self, place: int, decision: Add | Update) -> Vector:
+        """The vector of the text that the decision brings."""
+        if decision.fact.text == self.facts[place].text:
+            return self.vector(place)
+        return self._reworded[passage(decision.fact.text, decision.fact.speaker)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """On whose behalf something is done, and for which item of the inbox."""
+
+    by: str
+    why: str
+    item: int | None
+    unfinished: bool  # the model has not read it yet: the item stays pending
+
+    def settlement(self, learned: Learned) -> Settlement:
+        assert self.item is not None
+        state: State = "pending" if self.unfinished else learned.state
+        return Settlement(item=self.item, state=state, reason=learned.reason, result=learned.as_dict())
+
+
+def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Reading:
+    """What patterns found, within bounds."""
+    reason = "" if found else otherwise
+    if len(found) > MOST_FACTS:
+        reason = f"Of {len(found)} facts the first {MOST_FACTS} were taken in"
+    method = "pattern" if found else "none"
+    return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
+
+
+def _told_by_model(told: by_model.Extraction, read: Sequence[Found]) -> _Reading:
+    found = told.found + tuple(each for each in read if not _is_covered(each, told.found))
+    reason = told.problem or ("" if found else "The model found nothing worth keeping")
+    unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
+    return _Reading(
+        found=found[:MOST_FACTS],
+        method="llm",
+        reason=reason,
+        usage=told.usage,
+        unfinished=None if told.found else unread,
+    )
 
 
 def _fact(found: Found, exchange: Exchange) -> Fact:
@@ -266,14 +360,8 @@ def _is_covered(found: Found, told: Sequence[Found]) -> bool:
     return any(len(wanted & set(telling(each.text))) >= _COVERED * len(wanted) for each in told)
 
 
-def _why_not(verdict: Verdict, found: Sequence[Found]) -> str:
-    if found:
-        return ""
+def _why_not(verdict: Verdict) -> str:
     return "Looks like a fact, but it takes a model to read it" if verdict.way == "model" else verdict.reason
-
-
-def _settlement(item: int, learned: Learned) -> Settlement:
-    return Settlement(item=item, state=learned.state, reason=learned.reason, result=learned.as_dict())
 
 
 def _first_changes(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:
@@ -286,6 +374,14 @@ def _first_changes(decisions: Sequence[Decision], changes: Sequence[Change]) -> 
         else:
             place += 2 if isinstance(decision, Update) or (isinstance(decision, Delete) and decision.into) else 1
     return firsts
+
+
+def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
+    """What was done about a fact, or would be, in the shape that clients read."""
+    yield _action(settled, changes[0] if changes else None)
+    for gone in settled.also:
+        told = {"text": settled.fact.text, "kind": settled.fact.kind, "category": settled.fact.category}
+        yield {"action": "delete", **told, "reason": gone.reason, "old_id": gone.id}
 
 
 def _action(settled: Settled, change: Change | None) -> dict[str, Any]:

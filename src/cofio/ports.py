@@ -104,10 +104,11 @@ class Inbox(Protocol):
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
-        """Keep them all; one receipt an exchange. One whose (client, session, turn) came before is not kept again.
+        """Keep them all; one receipt an exchange. What came before, for the same task, is not kept again.
 
-        An exchange without a turn is always new. TooBusy, and nothing kept, when `most` or more are pending. For `hold`
-        seconds `due` does not give them out: whoever delivers wants to do the work.
+        What came before is told by (client, session, turn). An exchange without a turn, or with nothing but a turn, is
+        always new. TooBusy, and nothing kept, when `most` or more are pending. For `hold` seconds `due` does not give
+        them out: whoever delivers wants to do the work.
         """
 
     def due(self, limit: int) -> list[Item]:
@@ -116,8 +117,8 @@ class Inbox(Protocol):
     def settle(self, settlement: Settlement) -> None:
         """End an item that changed nothing in the store. Conflict when it is settled already."""
 
-    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
-        """Count an attempt that failed, and give the item out again after so many seconds."""
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+        """Count an attempt that failed, as a fault if it will not pass by itself; give it out again after that time."""
 
     def park(self, item_id: int, reason: str) -> None:
         """Put an item aside for a person to look at."""

@@ -116,6 +116,9 @@ class Settings:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
         if not 0 <= self.port <= 65535:
             raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
+        for name, least in (("inbox_limit", 1), ("inbox_days", 0)):
+            if getattr(self, name) < least:
+                raise Misconfigured(f"{name} is {getattr(self, name)}.", f"Give at least {least}.")
         if self.max_body < 1_024:
             raise Misconfigured(f"max_body is {self.max_body}.", "Give at least 1024 bytes.")
         if self.log_level.lower() not in ("debug", "info", "warning", "error"):

@@ -422,18 +422,22 @@ class _Tables:
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
         self.captures.erase([memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine})
 
+        said = {
+            text for each in (memory, *(entry.before for entry in mine)) if each for text in (each.text, each.context)
+        }
+
+        def cleared(other: Memory) -> Memory:
+            previous = None if other.supersedes == memory_id else other.previous_text
+            return replace(other, previous_text=previous, context="" if other.context in said else other.context)
+
         def scrubbed(entry: Entry) -> Entry:
             if entry.memory_id == memory_id:
                 return replace(entry, before=None, vector=None, occurrence=None, reason="", erased=True)
-            if entry.before and entry.before.supersedes == memory_id:
-                return replace(entry, before=replace(entry.before, previous_text=None))
-            return entry
+            return replace(entry, before=cleared(entry.before) if entry.before else None)
 
         self.entries = [scrubbed(entry) for entry in self.entries]
         self.retrievals = [each for each in self.retrievals if each.memory_id != memory_id]
-        for memory in list(self.memories.values()):
-            if memory.supersedes == memory_id:
-                self.memories[memory.id] = replace(memory, previous_text=None)
+        self.memories = {each.id: cleared(each) for each in self.memories.values()}
 
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:

@@ -205,6 +205,8 @@ def is_loopback(host: str) -> bool:
 def checked_url(url: str, name: str) -> str:
     """The address, once it is known to be one of HTTP and to carry no password."""
     hint = "Give one that begins with https:// or http://."
+    if "@" in url:  # before anything of it is quoted
+        raise Misconfigured(f"The address of {name} holds a name or a password.", "Give the key as the key.")
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()
@@ -212,8 +214,6 @@ def checked_url(url: str, name: str) -> str:
         raise Misconfigured(f"{url!r} is not an address of {name}: {error}.", hint) from error
     if not usable:
         raise Misconfigured(f"{url!r} is not an address of {name}.", hint)
-    if parts.username or parts.password:
-        raise Misconfigured(f"The address of {name} holds a name or a password.", "Give the key as the key.")
     return url
 
 

@@ -187,6 +187,21 @@ def test_more_than_the_model_can_take_is_sent_away(serve: Serve) -> None:
     assert sorted(statuses) == [200] * 4 + [429] * 4
 
 
+def test_a_reply_that_cannot_be_read_is_an_error_and_not_an_empty_result(serve: Serve) -> None:
+    answer = serve(llm=ScriptedLLM(["Sure! Here you go."])).post("/memory/extract", TALK)
+    assert answer.status == 502
+    assert answer.error["code"] == "unreadable"
+
+
+def test_a_captured_turn_can_still_be_extracted_as_a_job(serve: Serve) -> None:
+    service = serve(llm=ScriptedLLM([FACTS]))
+    turn = {**PREFERS, "client": "c", "session": "s", "turn": "1"}
+    service.post("/capture", {**turn, "wait": True})
+    job = service.post("/memory/extract", {**turn, "async": True}).json["job"]
+    settled(service, job)
+    assert service.get(f"/memory/extract/{job}").json["result"]["stored_count"] == 1
+
+
 def test_an_outage_is_told_as_one(serve: Serve) -> None:
     service = serve(llm=ScriptedLLM([Unavailable("Anthropic answered 503.", "Try later.")]))
     answer = service.post("/memory/extract", TALK)

@@ -92,6 +92,44 @@ Contents of /home/ann/shop/CLAUDE.md (project instructions, checked into the cod
 Please fix the login page."""
 
 
+LESSONS = [
+    "The root cause of the timeouts was a missing index on the orders table",
+    "The root cause of the crash was a race in the connection pool",
+    "Found workaround for the login loop by clearing the session cookie",
+]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_a_lesson_that_is_known_is_not_learned_again_from_the_assistant(learning: Learning, lesson: str) -> None:
+    keeper = learning()
+    said = [{"role": "user", "content": "Why did it fail?"}, {"role": "assistant", "content": f"{lesson}."}]
+    assert keeper.capture(said, wait=True, source=SOURCE).state == "stored"
+    echo = keeper.capture(said, wait=True, source=SOURCE)
+    assert (echo.state, echo.reason) == ("rejected", "the agent repeats a memory")
+    [memory] = keeper
+    assert memory.occurrences == 1
+
+
+def test_what_the_user_brings_back_is_meant_although_the_agent_was_shown_it(learning: Learning) -> None:
+    keeper = learning()
+    for port in ("8080", "9090"):
+        keeper.capture(f"The staging port is {port}.", wait=True, source=SOURCE)
+    shown = ("The staging port is 8080",)
+    keeper.capture("Actually, the staging port is 8080.", wait=True, source=SOURCE, injected=shown)
+    assert [memory.text for memory in keeper] == ["The staging port is 8080"]
+
+
+def test_who_said_it_is_told_by_the_words_where_the_model_does_not(learning: Learning) -> None:
+    keeper = learning()
+    keeper.add("The auth service listens on port 8080", source=SOURCE)
+    taught = learning(ScriptedLLM([json.dumps(["The auth service listens on port 8080"])]))
+    talk = "User: what do we know?\nAssistant: As I recall, the auth service listens on port 8080."
+    learned = taught.extract(talk, source=SOURCE)
+    assert [each["action"] for each in learned.actions] == ["rejected"]
+    [memory] = keeper
+    assert memory.occurrences == 1
+
+
 def test_boot_files_are_not_learned(learning: Learning) -> None:
     keeper = learning()
     captured = keeper.capture([{"role": "user", "content": BOOT}], wait=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cofio.conversation import Exchange, Ledger, Settlement
-from cofio.errors import Conflict, NotConfigured, TooBusy, Unavailable
+from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable
 from cofio.intake import PARKED_AFTER
 from cofio.keeper import Keeper
 from cofio.testing import ScriptedLLM
@@ -74,6 +74,85 @@ def test_while_the_provider_is_down_a_capture_waits_and_is_learned_when_it_is_ba
     assert keeper.ledger().stored == 1
 
 
+def test_while_the_provider_is_down_what_patterns_read_is_learned_at_once_and_once(learning: Learning) -> None:
+    llm = ScriptedLLM([Unavailable("down", "wait"), Unavailable("down", "wait"), FACTS])
+    keeper = learning(llm)
+    captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
+    assert captured.state == "pending"
+    assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
+    for _ in range(2):
+        keeper.attempt(keeper.item(captured.id))
+    item = keeper.item(captured.id)
+    assert (item.state, len(item.result["actions"])) == ("stored", 2)
+    assert {memory.text: memory.occurrences for memory in keeper} == {
+        "User prefers tabs over spaces": 1,
+        "The team adopts microservices": 1,
+    }
+    assert keeper.ledger().balanced
+
+
+def test_when_the_reply_makes_no_sense_what_patterns_read_stands_and_the_rest_is_parked(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM(["Sorry, no."] * PARKED_AFTER))
+    captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
+    for _ in range(PARKED_AFTER - 1):
+        keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).state == "parked"
+    [memory] = keeper
+    assert (memory.text, memory.occurrences) == ("User prefers tabs over spaces", 1)
+
+
+def test_an_outage_before_it_does_not_count_against_an_item(learning: Learning) -> None:
+    outages = [Unavailable("down", "wait")] * 5
+    keeper = learning(ScriptedLLM([*outages, "Sorry, no.", FACTS]))
+    captured = keeper.capture(SAID)
+    for _ in range(7):
+        keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).state == "stored"
+
+
+def test_an_outage_of_years_is_waited_out(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 2000))
+    captured = keeper.capture(SAID)
+    for _ in range(1_100):
+        keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).attempts == 1_100
+
+
+def test_a_refused_job_is_parked_at_once(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Refused("The model refused.", "Rephrase.")]))
+    job = keeper.submit("User: use drizzle")
+    drained(keeper)
+    assert keeper.item(job.id).state == "parked"
+
+
+def test_whoever_waits_for_a_turn_that_is_still_pending_has_it_tried_again(learning: Learning) -> None:
+    turn = {"client": "c", "session": "s", "turn": "1"}
+    keeper = learning()
+    keeper.capture("I prefer tabs over spaces.", **turn)
+    again = keeper.capture("I prefer tabs over spaces.", wait=True, **turn)
+    assert (again.new, again.state) == (False, "stored")
+
+
+def test_words_that_are_purged_do_not_come_back_from_what_waits(learning: Learning) -> None:
+    keeper = learning()
+    keeper.capture("I prefer tabs over spaces. We switched from npm to pnpm.", wait=True)
+    keeper.capture("I   prefer **tabs** over\nspaces.")
+    waiting = keeper.due()
+    doomed = next(memory for memory in keeper if "tabs" in memory.text)
+    keeper.purge(doomed.id)
+    for item in waiting:  # read before the purge
+        keeper.attempt(item)
+    assert [memory.text for memory in keeper] == ["Team switched from npm to pnpm"]
+    assert "tabs" not in str([memory.as_dict() for memory in keeper])
+
+
+def test_more_facts_than_an_exchange_can_hold_are_cut_and_said_so(learning: Learning) -> None:
+    said = "\n".join(f"The port of service{number} is {8000 + number}." for number in range(80))
+    captured = learning().capture(said, wait=True)
+    assert captured.result["stored_count"] == 50
+    assert captured.reason == "Of 80 facts the first 50 were taken in"
+
+
 def test_an_outage_never_parks_anything(learning: Learning) -> None:
     keeper = learning(ScriptedLLM([Unavailable("down", "wait")] * 10))
     captured = keeper.capture(SAID)
@@ -120,8 +199,6 @@ def test_a_bug_parks_the_item_and_the_others_go_on(learning: Learning, caplog: p
 
 
 def test_a_refusal_of_the_model_leaves_what_patterns_read(learning: Learning) -> None:
-    from cofio.errors import Refused
-
     keeper = learning(ScriptedLLM([Refused("The model refused.", "Rephrase.")]))
     captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
     assert captured.state == "stored"

@@ -102,8 +102,10 @@ def test_nothing_that_was_acknowledged_is_lost_or_learned_twice(tmp_path: Path) 
 
 
 def check(url: str, acknowledged: set[int]) -> None:
-    stop = threading.Event()
-    deliver(url, list(range(TURNS)), acknowledged, stop)
+    with Client(url) as client:
+        lost = [number for number in sorted(acknowledged) if client.capture(**turn(number)).new]
+        assert lost == []
+    deliver(url, list(range(TURNS)), acknowledged, threading.Event())
     with Client(url) as client:
         deadline = time.monotonic() + 120
         while (ledger := client.ledger()).pending and time.monotonic() < deadline:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio.errors import NotConfigured, Unavailable
+from cofio.errors import Misconfigured, NotConfigured, Unavailable, Unreadable
 from cofio.keeper import Keeper
 from cofio.ports import LLM, Completion
 from cofio.testing import ScriptedLLM
@@ -147,9 +147,8 @@ def test_a_model_that_cannot_reconcile_is_asked_once_and_known_facts_are_noted(l
 
 def test_a_reply_that_cannot_be_read_stores_nothing_and_says_so(learning: Learning) -> None:
     keeper = learning(ScriptedLLM(["Sorry, I can't extract facts from this."]))
-    learned = keeper.extract(TALK)
-    assert learned.actions == ()
-    assert "could not be read" in learned.reason
+    with pytest.raises(Unreadable, match="could not be read"):
+        keeper.extract(TALK)
     assert keeper.changes() == []
 
 
@@ -212,5 +211,51 @@ def test_every_exchange_is_told_with_how_and_how_long(learning: Learning) -> Non
     keeper.extract(TALK)
     keeper.capture("I prefer tabs over spaces.", wait=True)
     keeper.learn("I prefer spaces.", dry_run=True)
-    assert [each.method for each in heard] == ["llm", "pattern"]
+    assert [(each.method, each.dry_run) for each in heard] == [("llm", False), ("pattern", False), ("pattern", True)]
     assert all(each.seconds > 0 for each in heard)
+
+
+def test_of_what_the_model_says_in_one_reply_the_last_word_stands_also_where_it_may_not_reconcile(
+    learning: Learning,
+) -> None:
+    llm = ScriptedLLM([facts("The staging port is 8080", "The staging port is 9090")], reconciles=False)
+    keeper = learning(llm)
+    keeper.extract("User: the staging port is 8080, no, the staging port is 9090", source=SOURCE)
+    assert [memory.text for memory in keeper] == ["The staging port is 9090"]
+
+
+def test_what_became_known_while_the_model_was_thinking_is_not_added_twice(learning: Learning) -> None:
+    keeper = learning()
+    keeper.add("The shop uses Prisma as its ORM", source=SOURCE)
+
+    class Slow(ScriptedLLM):
+        def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+            reply = super().complete(system, user, schema=schema)
+            if len(self.calls) == 2:
+                keeper.add("The shop uses Drizzle in its reports", source=SOURCE)
+            return reply
+
+    told = decisions({"fact": "f1", "action": "ADD", "memory": None, "text": None})
+    learned = learning(Slow([facts("The shop uses Drizzle in its reports"), told])).extract(TALK, source=SOURCE)
+    assert [each["action"] for each in learned.actions] == ["noop"]
+
+
+def test_a_wrong_key_leaves_what_patterns_read(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Misconfigured("The key is refused.", "Set ANTHROPIC_API_KEY.")]))
+    captured = keeper.capture("I prefer tabs over spaces. Our team decided to adopt microservices.", wait=True)
+    assert captured.state == "stored"
+    assert "The key is refused." in captured.reason
+    assert len(list(keeper)) == 2  # what no pattern reads is kept as it was said, as without a model
+
+
+def test_further_memories_that_a_fact_makes_untrue_are_archived_in_the_same_changeset(learning: Learning) -> None:
+    keeper = learning()
+    old = [
+        keeper.add(text, source=SOURCE).memory_id for text in ("The staging port is 8080", "Port of staging is 7070")
+    ]
+    captured = keeper.capture("The staging port is 9090.", wait=True, source=SOURCE)
+    assert sorted(each["action"] for each in captured.result["actions"]) == ["delete", "update"]
+    assert all(keeper.get(each).archived for each in old)
+    assert [memory.text for memory in keeper] == ["The staging port is 9090"]
+    keeper.undo(captured.result["changeset"])
+    assert sorted(memory.id for memory in keeper) == sorted(old)

@@ -126,8 +126,8 @@ def test_a_correction_within_one_exchange_leaves_the_last_word(keeper: Keeper) -
 
 
 def test_an_older_turn_that_comes_late_does_not_overwrite_a_newer_memory(keeper: Keeper) -> None:
-    say(keeper, "The staging port is 9090.", at="2026-03-02T10:00:00Z")
-    late = keeper.capture("The staging port is 8080.", wait=True, source=SOURCE, at="2026-03-01T10:00:00Z")
+    say(keeper, "The staging port is 9090.", at="2025-03-02T10:00:00Z")
+    late = keeper.capture("The staging port is 8080.", wait=True, source=SOURCE, at="2025-03-01T10:00:00Z")
     assert texts(keeper) == ["The staging port is 9090"]
     assert late.state == "rejected"
     assert "newer" in late.reason
@@ -168,3 +168,15 @@ def test_clauses_that_could_stand_alone_are_facts_of_their_own(keeper: Keeper) -
     done = say(keeper, "We switched from Prisma to Drizzle, and the staging port is 9090 now.")
     assert [each["action"] for each in done] == ["update", "update"]
     assert texts(keeper) == ["Team switched from Prisma to Drizzle", "The staging port is 9090"]
+
+
+def test_nothing_was_said_in_the_future(keeper: Keeper) -> None:
+    captured = keeper.capture("The staging port is 8080.", wait=True, source=SOURCE, at="2099-01-01T00:00:00Z")
+    assert keeper.item(captured.id).exchange.at < "2099"  # type: ignore[union-attr]
+    say(keeper, "The staging port is 9090.")
+    assert texts(keeper) == ["The staging port is 9090"]
+
+
+def test_what_is_used_besides_does_not_replace_what_is_used(keeper: Keeper) -> None:
+    say(keeper, "We use Stripe for payments.", "We also use PayPal for payments.")
+    assert len(texts(keeper)) == 2

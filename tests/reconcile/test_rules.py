@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.conversation import Settled
-from cofio.model import Add, Edit, Fact, Noop, Update
+from cofio.model import Add, Edit, Fact, Noop, Occurrence, Update
 from cofio.ports import Store
 from cofio.reconcile import rules
 from tests.reconcile.asking import SOURCE, embedded, fact, opened, remember
@@ -93,20 +93,41 @@ def test_the_tags_of_the_old_memory_go_on(store: Store) -> None:
     assert update(settled).fact.entities == ("9090",)
 
 
-def test_further_memories_that_are_out_of_date_are_named(store: Store) -> None:
+def test_further_memories_that_are_out_of_date_go_too(store: Store) -> None:
     first, second = remember(store, "The staging port is 8080", "The port of staging is 7070")
     [settled] = settle(store, "The staging port is 9090")
     assert {update(settled).id} < {first, second}
     other = ({first, second} - {update(settled).id}).pop()
-    assert f"memory {other} is out of date too" in update(settled).reason
+    assert [gone.id for gone in settled.also] == [other]
+    assert "out of date" in settled.also[0].reason
 
 
-def test_where_one_memory_says_it_and_another_something_else_it_is_noted_and_the_other_named(store: Store) -> None:
+def test_where_one_memory_says_it_and_another_something_else_it_is_noted_and_the_other_goes(store: Store) -> None:
     stale, known = remember(store, "The staging port is 8080", "The port of staging is 9090")
     [settled] = settle(store, "The staging port is 9090")
     assert isinstance(settled.decision, Noop)
     assert settled.decision.id == known
-    assert f"memory {stale} says otherwise" in settled.decision.reason
+    assert [gone.id for gone in settled.also] == [stale]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["We also use PayPal for payments.", "We use PayPal for payments too.", "We use PayPal for payments as well."],
+)
+def test_what_is_said_beside_a_memory_does_not_take_its_place(store: Store, said: str) -> None:
+    remember(store, "Team uses Stripe for payments")
+    [settled] = settle(store, fact("Team uses PayPal for payments", context=said))
+    assert isinstance(settled.decision, Add)
+    assert settled.also == ()
+
+
+def test_what_was_said_again_since_is_not_overwritten_by_what_came_late(store: Store) -> None:
+    (known,) = remember(store, "The staging port is 8080")
+    seen = Noop(known, Occurrence("", "s", "2027-03-03T00:00:00Z"))
+    store.apply([seen], {}, by="test", why="said again")
+    [settled] = settle(store, fact("The staging port is 9090", created_at="2027-03-02T00:00:00Z"))
+    assert settled.decision is None
+    assert settled.reason == f"memory {known} is newer and says otherwise"
 
 
 # ── whose and when ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,8 @@ FOR_EVER = "2100-01-01T00:00:00Z"
 
 
 def said(text: str = "We use tabs", turn: str = "", **about: Any) -> Exchange:
-    return Exchange(messages=(Message("user", text), Message("assistant", "Noted.")), turn=turn, **about)
+    named = {"client": "cc", **about} if turn else about
+    return Exchange(messages=(Message("user", text), Message("assistant", "Noted.")), turn=turn, **named)
 
 
 def receive(store: Store, *texts: str, **how: Any) -> list[int]:
@@ -280,10 +281,42 @@ class InboxContract:
 
     def test_an_item_ends_as_one_of_the_settled_states_alone(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
-        for state in ("pending", "parked", "lost"):
+        for state in ("parked", "lost"):
             with pytest.raises(InvalidInput, match="cannot end"):
                 store.inbox.settle(ending(number, state))  # type: ignore[arg-type]
         assert store.inbox.item(number).state == "pending"
+
+    def test_an_item_that_got_halfway_stays_pending_with_what_it_got_to(self, store: Store) -> None:
+        (number,) = receive(store, "We use tabs")
+        done = apply(store, Add(Fact(text="We use tabs")), settles=settling(number, "pending"))
+        item = store.inbox.item(number)
+        assert (item.state, item.changeset, item.finished_at) == ("pending", done.id, None)
+        assert item.result["changeset"] == done.id
+        store.inbox.settle(ending(number, "stored", result=item.result))
+        assert store.inbox.item(number).changeset == done.id
+        assert store.inbox.ledger().stored == 1
+
+    def test_what_is_parked_halfway_goes_on_from_there(self, store: Store) -> None:
+        (number,) = receive(store, "We use tabs")
+        apply(store, Add(Fact(text="We use tabs")), settles=settling(number, "pending"))
+        store.inbox.park(number, "too often")
+        assert store.inbox.retry(number).result["changeset"]
+
+    def test_faults_are_counted_apart_from_attempts(self, store: Store) -> None:
+        (number,) = receive(store, "We use tabs")
+        store.inbox.postpone(number, 0, "down")
+        store.inbox.postpone(number, 0, "unreadable", fault=True)
+        assert (store.inbox.item(number).attempts, store.inbox.item(number).faults) == (2, 1)
+        store.inbox.park(number, "unreadable")
+        assert store.inbox.retry(number).faults == 0
+
+    def test_a_turn_is_known_for_its_task_and_not_by_its_number_alone(self, store: Store) -> None:
+        turn = said("We use tabs", "1")
+        first = store.inbox.receive([turn])[0]
+        assert store.inbox.receive([turn], task="extract")[0].new
+        assert store.inbox.receive([turn])[0] == Receipt(first.id, False)
+        alone = Exchange(messages=turn.messages, turn="1")
+        assert all(store.inbox.receive([alone])[0].new for _ in range(2))
 
     def test_no_reply_of_a_model_keeps_an_item_from_being_settled(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")

@@ -19,7 +19,8 @@ Plain = dict[str, Any]
 
 def capture(desk: Desk, given: schemas.Capture, call: Call) -> Reply:
     if given.dry_run:
-        learned = desk.keeper.learn(given.messages, dry_run=True, by=call.by, **given.about())
+        with _reading(desk):
+            learned = desk.keeper.learn(given.messages, dry_run=True, by=call.by, **given.about())
         return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
     waits = given.wait and desk.reading.acquire(blocking=False)  # else it is learned from like any other: in its turn
     try:
@@ -83,7 +84,7 @@ def item(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return desk.keeper.item(call.id).as_dict()
 
 
-def retry(desk: Desk, given: schemas.Reason, call: Call) -> Plain:  # noqa: ARG001
+def retry(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     again = desk.keeper.retry(call.id).as_dict()
     desk.worker.wake()
     return again

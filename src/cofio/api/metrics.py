@@ -62,11 +62,12 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def learned(self, learned: Learned) -> None:
-        """Count an exchange that was learned from. The histogram's count is the number of exchanges by method."""
-        self._learning.labels(learned.method).observe(learned.seconds)
-        for action in learned.actions:
-            self._facts.labels(action["action"]).inc()
-        self._misses.inc(learned.missed)
+        """Count an exchange that was learned from; of a dry run, what was paid. The histogram counts exchanges."""
+        if not learned.dry_run:
+            self._learning.labels(learned.method).observe(learned.seconds)
+            self._misses.inc(learned.missed)
+            for action in learned.actions:
+                self._facts.labels(action["action"]).inc()
         self._calls.inc(learned.usage.calls)
         self._tokens.labels("input").inc(learned.usage.input_tokens)
         self._tokens.labels("output").inc(learned.usage.output_tokens)
@@ -75,5 +76,5 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         self._memories.set(memories)
         for state in ("pending", "parked", "stored", "merged", "rejected"):
-            self._inbox.labels(state).set(getattr(ledger, state))
+            self._inbox.labels(state).set(getattr(ledger, state) - (ledger.parked if state == "pending" else 0))
         return generate_latest(self._registry)

@@ -107,4 +107,4 @@ def _lower(text: str) -> str:
 
 def _fields(takes: type[Given]) -> str:
     fields = sorted(msgspec.structs.fields(takes), key=lambda each: not each.required)
-    return ", ".join(each.name for each in fields)
+    return ", ".join(each.encode_name for each in fields)

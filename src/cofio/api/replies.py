@@ -331,6 +331,7 @@ class InboxItem(Shape):
     due_at: str
     finished_at: str | None
     attempts: int
+    faults: int
     reason: str
     changeset: int | None
     result: dict[str, Any]

@@ -85,7 +85,7 @@ ROUTES: tuple[Route, ...] = (
           "Where everything is that was captured: stored, merged, rejected or pending."),
     Route("GET", "/inbox", captures.inbox, schemas.Inbox, replies.Items, "A page of captures, newest first."),
     Route("GET", "/inbox/{id}", captures.item, None, replies.InboxItem, "One capture."),
-    Route("POST", "/inbox/{id}/retry", captures.retry, schemas.Reason, replies.InboxItem,
+    Route("POST", "/inbox/{id}/retry", captures.retry, None, replies.InboxItem,
           "Have a parked or rejected capture tried again."),
     Route("GET", "/memory/{id}", answers.get, None, replies.Memory, "One memory, archived or not."),
     Route("PATCH", "/memory/{id}", answers.edit, schemas.Edit, replies.Changed, "Change fields of a memory in place.",

@@ -126,11 +126,20 @@ def ledger(session: Session, state: str | None, limit: int, retried: int | None)
     """Show where everything is that was captured: stored, merged, rejected or pending."""
     with session.memories() as memories:
         if retried is not None:
-            _tell_items(session, [memories.retry(retried)])
+            _tell_items(session, [_retried(memories, retried)])
         elif state is not None:
             _tell_items(session, memories.items(state, limit=limit))  # type: ignore[arg-type]
         else:
             _tell_ledger(session, memories.ledger())
+
+
+def _retried(memories: Memories, item_id: int) -> Item:
+    """The item, tried again: by the service's worker, or at once where there is none."""
+    item = memories.retry(item_id)
+    if hasattr(memories, "attempt"):
+        memories.attempt(item, by=BY)
+        return memories.item(item_id)
+    return item
 
 
 def _tell_ledger(session: Session, told: Ledger) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -18,14 +18,15 @@ from cofio import prompts, salvage
 from cofio.conversation import ROLES, Exchange, Found, Message, Usage
 from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
-from cofio.wording import fingerprint
+from cofio.wording import fingerprint, telling, words
 
 MOST_FACTS = 50  # of one exchange; more is a transcript told again
 LONGEST_FACT = 1_000  # characters; what is longer is no fact
 MOST_ENTITIES, LONGEST_ENTITY = 10, 100
 THOROUGH = ("pre_compact",)  # the events after which what was said is gone
 
-_LETTERS = 3  # in a token, at least: so a text is never longer than thought
+_MOSTLY = 0.5  # of a fact's words
+_LETTERS = 3  # in a token of English, at least
 _ROOM = 4_096  # tokens for the reply, where the model has that many
 _KNOWN = 6_000  # characters of what the assistant was shown
 _LEAST = 600  # characters of the conversation, however small the model
@@ -74,9 +75,21 @@ def facts(llm: LLM, exchange: Exchange) -> Extraction:
     if not any(message.text.strip() for message in exchange.messages):
         return Extraction()
     system = _system(exchange)
-    user = _user(exchange, _room(llm, system))
+    user = _user(exchange, _room(llm, system, exchange))
     reply = llm.complete(system, user, schema=SCHEMA if llm.profile.json_schema else None)
-    return _understood(reply)
+    told = _understood(reply)
+    return replace(told, found=tuple(_attributed(each, exchange) for each in told.found))
+
+
+def _attributed(found: Found, exchange: Exchange) -> Found:
+    """The fact with who said it: the assistant, where its words are rather there, whatever the model says."""
+    shares = {}
+    wanted = set(telling(found.text))
+    for role in ROLES:
+        said = set(words(" ".join(each.text for each in exchange.messages if each.role == role)))
+        shares[role] = len(wanted & said) / max(1, len(wanted))
+    heard = shares["user"] < _MOSTLY and shares["assistant"] > shares["user"]
+    return replace(found, role="assistant") if heard else found
 
 
 # ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,10 +106,12 @@ def _project(source: str) -> str:
     return f'the project "{name}"' if name else "this project"
 
 
-def _room(llm: LLM, system: str) -> int:
-    """Characters that there are for the conversation."""
+def _room(llm: LLM, system: str, exchange: Exchange) -> int:
+    """Characters that there are for the conversation; fewer where letters are not Latin, and each is a token."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    return max(_LEAST, tokens * _LETTERS)
+    said = "".join(each.text for each in exchange.messages)
+    ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))
+    return max(_LEAST, int(tokens * (1 + (_LETTERS - 1) * ascii_share**2)))
 
 
 def _user(exchange: Exchange, room: int) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cofio.errors import Unavailable
+from cofio.errors import Misconfigured, Unavailable
 from cofio.ports import LLM, Completion, Health, Profile
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
@@ -16,7 +16,8 @@ _FIRST, _LONGEST = 5.0, 300.0  # seconds
 class Resting:
     """An LLM around another: while that one rests, every question fails at once, with what was wrong.
 
-    One question goes through when the rest is over; if it fails too, the next rest is twice as long.
+    When the rest is over it is asked again; if that fails too, the next rest is twice as long. Until something
+    succeeds, the health says what went wrong: a provider may list its models and answer no question.
     """
 
     def __init__(self, llm: LLM, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,7 +45,8 @@ class Resting:
         return self._llm.supports_audn
 
     def health_check(self) -> Health:
-        return self._llm.health_check()
+        health = self._llm.health_check()
+        return Health(healthy=False, problem=self._problem) if health and self._problem else health
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """The other's reply. Unavailable at once while it rests."""
@@ -57,8 +59,11 @@ class Resting:
         except Unavailable as error:
             self._rest(error.message)
             raise
+        except Misconfigured as error:  # the owner's to mend; to ask again costs nothing
+            self._problem = str(error)
+            raise
         with self._lock:
-            self._rests, self._until = 0, 0.0
+            self._rests, self._until, self._problem = 0, 0.0, ""
         return reply
 
     def _rest(self, problem: str) -> None:

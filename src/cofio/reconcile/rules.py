@@ -12,7 +12,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from cofio.conversation import Settled
-from cofio.model import MAX_LABELS, Add, Decision, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
+from cofio.model import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
 from cofio.ports import Matrix, Store, Vector
 from cofio.relation import Relation, between
 from cofio.relation.stems import stem
@@ -21,6 +21,8 @@ from cofio.sameness import gist, names, negated, numbers, opposite
 from cofio.wording import telling, words
 
 CANDIDATES = 10  # by vector, and as many by words
+#: Said beside what is known, not in its place.
+_ADDING = re.compile(r"\b(?:also|too|as well|additionally|in addition|besides|alongside|on top of)\b", re.IGNORECASE)
 #: An echo has a cosine of at least this, and so much of the words of the one are in the other.
 ECHO, COVERED = 0.80, 0.70
 
@@ -83,7 +85,8 @@ class _Batch:
     @property
     def taken(self) -> set[int]:
         """The memories of which the place is taken."""
-        return {each.decision.id for each in self.settled if isinstance(each.decision, Update)}
+        updated = {each.decision.id for each in self.settled if isinstance(each.decision, Update)}
+        return updated | {gone.id for each in self.settled for gone in each.also}
 
 
 # ── a fact and what is known ──────────────────────────────────────────────────────────────────────────────────────────
@@ -94,20 +97,30 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     related = _related(fact, vector, store, k)
     same = next((memory for memory, relation in related if relation.kind == "same"), None)
     stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
-    newer = [memory.id for memory, _ in stale.values() if fact.created_at and memory.created_at > fact.created_at]
-    if same:
-        others = _told(sorted(stale), "says otherwise", "say otherwise")
-        return _noted(fact, same, f"memory {same.id} says so already{others}")
+    if _ADDING.search(f"{fact.text} {fact.context}"):
+        stale = {}  # "we also use PayPal" takes nobody's place
+    newer = [memory.id for memory, _ in stale.values() if _said_since(fact, memory, store)]
     if newer:
-        return Settled(fact=fact, reason=f"memory {newer[0]} is newer and says otherwise")
-    if target:
-        return _decided(fact, Update(target.id, _with_tags_of(target.fact, fact), target.reason))
+        against = f"memory {newer[0]} is newer and says otherwise"
+        return _noted(fact, same, against) if same else Settled(fact=fact, reason=against)
     free = [each for each in stale.values() if not each[0].pinned and each[0].id not in batch.taken]
+    if same:
+        return replace(_noted(fact, same, f"memory {same.id} says so already"), also=_retired(free))
+    if target:
+        taken_over = Update(target.id, _with_tags_of(target.fact, fact), target.reason)
+        return replace(_decided(fact, taken_over), also=_retired([each for each in free if each[0].id != target.id]))
     if free:
-        (memory, relation), *others_ = free
-        also = _told([each.id for each, _ in others_], "is out of date too", "are out of date too")
-        return _decided(fact, Update(memory.id, _with_tags_of(memory, fact), relation.reason + also))
+        (memory, relation), *others = free
+        update = Update(memory.id, _with_tags_of(memory, fact), relation.reason)
+        return replace(_decided(fact, update), also=_retired(others))
     return _decided(fact, Add(fact, _why_new(related, stale), unless_known=True))
+
+
+def _said_since(fact: Fact, memory: Memory, store: Store) -> bool:
+    """Whether the memory was said, or said again, after the fact was."""
+    if not fact.created_at or memory.created_at > fact.created_at:
+        return bool(fact.created_at)
+    return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
 
 
 def _related(fact: Fact, vector: Vector, store: Store, k: int) -> list[tuple[Memory, Relation]]:
@@ -128,6 +141,10 @@ def _scope(fact: Fact) -> Scope:
     return Scope(source=fact.source, visibility=(fact.visibility,), agent=agent)
 
 
+def _retired(stale: Sequence[tuple[Memory, Relation]]) -> tuple[Delete, ...]:
+    return tuple(Delete(memory.id, f"out of date: {relation.reason}") for memory, relation in stale)
+
+
 def _decided(fact: Fact, decision: Decision) -> Settled:
     return Settled(fact=fact, decision=decision)
 
@@ -146,12 +163,6 @@ def _why_new(related: Sequence[tuple[Memory, Relation]], stale: Iterable[int]) -
     if kept:
         return f"new; memory {kept[0]}, which says otherwise, is pinned or has just made way for another fact"
     return f"new; nearest is memory {related[0][0].id}: {related[0][1].reason}" if related else "new"
-
-
-def _told(ids: Sequence[int], one: str, several: str) -> str:
-    if not ids:
-        return ""
-    return f"; memory {ids[0]} {one}" if len(ids) == 1 else f"; memories {', '.join(map(str, ids))} {several}"
 
 
 # ── echoes ────────────────────────────────────────────────────────────────────────────────────────────────────────────

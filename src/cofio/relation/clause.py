@@ -25,6 +25,7 @@ class Clause:
     negated: bool = False
     past: bool = False
     adding: bool = False
+    now: bool = False
     tentative: bool = False
     extra: list[str] = field(default_factory=list)
     subject: list[Token] = field(default_factory=list)
@@ -94,6 +95,7 @@ def _set_aside(clause: Clause) -> None:
             clause.adding = True
         else:
             clause.past |= low in t.WAS
+            clause.now |= low == "now"
             clause.tentative |= low in t.TENTATIVE
             kept += [] if low in t.SILENT or low in t.BEFORE else [token]
         place += 1
@@ -214,14 +216,15 @@ def _is_verb(tokens: Tokens, place: int, start: int) -> bool:
     if place == start:  # do this
         return (
             start == 0
-            and not token.low.endswith("s")
+            and not token.low.endswith(("s", "ing"))
             and after.kind not in ("be", "own", "help")
             and after.word != "of"
         )
     before, low = tokens[place - 1], token.low
     inflected = low.endswith(("s", "ed")) or low in t.PAST or low in t.UNCHANGED
-    many = before.low.endswith("s") and before.low != "has"
-    many |= before.kind == "help" and before.low not in ("has", "have", "had")
+    if before.low in ("has", "have", "had"):
+        return _is_participle(token)
+    many = before.low.endswith("s") or before.kind == "help"
     return before.kind not in ("the", "own", "bind") and (inflected or many)
 
 

@@ -62,6 +62,8 @@ def _replaced(clause: Clause) -> Statement | None:
 def _left_behind(clause: Clause) -> Statement | None:
     """dropped A, ditched A for B."""
     by = clause.by
+    if clause.verb in t.LEAVING and clause.passive and has(by.get("for", ()), "name"):
+        return _took_place(by["for"], clause.subject, clause.others("", "for"))
     if clause.verb not in t.LEAVING or not by[""] or not _is_speaker(clause.subject):
         return None
     if has(by.get("for", ()), "name"):
@@ -153,7 +155,10 @@ def _used(clause: Clause) -> Statement | None:
         return _use([], clause.subject, parts)
     if not parts[0].tokens and len(parts) > 1:  # relies on, standardised on
         parts = [Phrase("", parts[1].tokens), *parts[2:]]
-    return _use(clause.subject, parts[0].tokens, parts[1:]) if parts[0].tokens else None
+    found = _use(clause.subject, parts[0].tokens, parts[1:]) if parts[0].tokens else None
+    if found is not None and clause.now:  # what uses it now, used something else before
+        found.single = found.single or bool(found.topic)
+    return found
 
 
 def _handled(clause: Clause) -> Statement | None:
@@ -185,6 +190,9 @@ def _having(clause: Clause) -> Statement | None:
     *rest, last = clause.by[""] or [NOTHING]
     if clause.verb == t.HAVE and rest and last.word in t.SWITCHING:  # has X enabled
         return valued([*_unless_team(clause.subject), *rest, *_flat(clause.parts[1:])], [last])
+    if clause.verb == t.HAVE and clause.by.get("as") and words(clause.by[""]):  # has X as its database
+        others = _flat(clause.others("", "as"))
+        return valued([*_unless_team(clause.subject), *clause.by["as"], *others], clause.by[""], single=True)
     at = next((part for part in clause.parts if part.tokens and part.bind == "with"), clause.parts[0])
     attribute, value = _of(at.tokens, named=clause.verb == t.HAVE)
     if not attribute or not words(value):
@@ -255,6 +263,8 @@ def _is(clause: Clause) -> Statement | None:
     value, others = clause.parts[0].tokens, clause.parts[1:]
     if not value and others:
         at = others[0]
+        if at.bind == "on" and has(clause.subject, "team") and has(at.tokens, "name"):
+            return _use(clause.subject, at.tokens, others[1:])
         if at.bind in t.WHERE[""] and not has(at.tokens, "number") and not has(at.tokens, "when"):
             clause.verb = t.LOCATE
             return _placed(clause)

@@ -85,6 +85,7 @@ _PHRASES = {
         ("the manager of", "in charge of"),
         ("is used", "is what we use/is what i use/is what the team uses"),
         ("is", "takes place"),
+        ("is owned by", "belongs to"),
         ("replaced", "took over from/takes over from"),
         ("switched from", "moved on from"),
         ("is the on-call", "is on call"),
@@ -97,6 +98,7 @@ _PHRASES = {
 _PHRASE = re.compile(
     r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))) + r")(?!\w)", re.IGNORECASE
 )
+_DONE = r"\b(?:was|were|got|been) (?:turned|switched) "
 _ON = r"\b(is|are|was|were|be|been|turned|switched) (?:currently |now |still )?(?:turned |switched )?"
 _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now|now is|now)\s+"
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
@@ -108,6 +110,9 @@ _TURNS = _compiled(
     (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
     ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
     (", not ", r"\b(is|are|use|uses) ([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
+    ("ed on", _DONE + r"on\b", "is enabled"),
+    ("ed off", _DONE + r"off\b", "is disabled"),
+    ("ed, ", r"\b(?:has been|have been|was|were|is|are|has|have) \w+ed, (?:now )?(?:it|they) (?:is|are) ", "is "),
     (" on", _ON + r"on(?=$|[.,;]| (?:in|on|for|by|at)\b)", r"\1 enabled"),
     (" off", _ON + r"off(?=$|[.,;]| (?:in|on|for|by|at)\b)", r"\1 disabled"),
 )

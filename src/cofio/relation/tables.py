@@ -9,7 +9,7 @@ from cofio.relation.stems import stem, stems
 
 # ── small words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-BE = frozenset("is are was were be been being am equals becomes became become remains remain stays =".split())
+BE = frozenset("is are was were be been being am equals becomes became become remains remain =".split())
 HELPERS = frozenset("has have had do does did will would shall should must can could may might".split())
 TENTATIVE = frozenset("will would shall should could may might".split())
 WAS = frozenset("was were had did formerly previously once".split())
@@ -98,8 +98,8 @@ EFFECTIVE = frozenset("starting beginning effective since".split())
 #: Forms of the past that do not end in "ed".
 PAST = frozenset(
     """
-    went brought left chose chosen built sent made took taken gave given wrote written led met grew grown rose risen
-    fell ran kept held paid spent found won lost began got bought sold taught thought saw knew spoke drove ate slept
+    went gone brought left chose chosen built sent made took taken gave given wrote written led met grew grown rose
+    risen fell ran kept held paid spent found won lost began got bought sold taught thought saw knew spoke drove ate
     """.split()
 )
 
@@ -141,19 +141,19 @@ OWNING: dict[str, str] = {
 #: Where somebody or something is.
 PLACING = stems(
     """
-    live reside locate base host deploy move relocate sit run store publish save write rewrite work
+    live reside stay locate base host deploy move relocate sit run store publish save write rewrite work
     manage log define track document record keep register declare implement archive index monitor
     """
 )
 #: Of those, what says no more than that it is there.
-BEING = stems("live reside locate base move relocate")
+BEING = stems("live reside stay locate base move relocate")
 #: Of those, what is done in environments, of which there are many.
 RUNNING = stems("run host deploy")
 MOVING = stems("move relocate rewrite")
 #: Behind which prepositions the place stands, and what kind of place it is.
 WHERE = {"": frozenset("in on at to into onto with".split()), stem("work"): frozenset(("at", "for"))}
 HOW = {stem("write"): "written", stem("rewrite"): "written", stem("work"): "work"}
-HAVING = stems("use run get come start work operate have")
+HAVING = stems("use run get come start work operate have configure provision equip")
 #: One at a time stands behind the verb, where it is a number or a time ...
 SINGLE = stems(
     """
@@ -182,7 +182,7 @@ VERBS = (
         """
         need require support include contain provide allow expect handle send receive read create build make take give
         show return fail pass lint format document track log review merge squash commit release ship test monitor cache
-        encrypt authenticate connect depend emit consume produce expose serve know speak stay learn visit
+        encrypt authenticate connect depend emit consume produce expose serve know speak learn visit
         attend solve complete meet finish reach achieve contribute retry
         """
     )

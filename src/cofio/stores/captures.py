@@ -46,8 +46,8 @@ def from_payload(payload: str) -> Exchange | None:
 
 
 def dated(exchange: Exchange, at: str) -> Exchange:
-    """The exchange with the time when it was said, which is now unless it says so itself."""
-    return exchange if exchange.at else replace(exchange, at=at)
+    """The exchange with the time when it was said: now, unless it says so itself. Nothing was said in the future."""
+    return exchange if exchange.at and exchange.at <= at else replace(exchange, at=at)
 
 
 def later(at: str, seconds: float) -> str:
@@ -63,7 +63,7 @@ def later(at: str, seconds: float) -> str:
 
 def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[str, Any]]:
     """The reason and the result as they are kept: with the number of the changeset, if there was one."""
-    if settlement.state not in SETTLED:
+    if settlement.state not in (*SETTLED, "pending"):
         raise InvalidInput(f"An item cannot end as {settlement.state!r}.", f"It ends as one of: {', '.join(SETTLED)}.")
     result = dict(settlement.result)
     if changeset is not None:
@@ -126,13 +126,22 @@ def words_to_erase(texts: Iterable[str | None]) -> list[str]:
     return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
 
 
-def as_written(text: str) -> str:
-    """The text as it stands inside JSON."""
-    return as_json(text)[1:-1]
+def cut(payload: str, words: Sequence[str]) -> str:
+    """What is kept of an exchange, with these words cut out; nothing of one that is damaged and says them."""
+    exchange = from_payload(payload)
+    if exchange is None:
+        return "" if any(as_json(each)[1:-1] in payload for each in words) else payload
+    rest = without(exchange, words)
+    return payload if rest == exchange else to_payload(rest)
 
 
 def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
-    """The exchange with these words cut out; the rest of what was said is still to be learned from."""
-    found = re.compile("|".join(rf"(?<!\w){re.escape(each)}(?!\w)" for each in words))
+    """The exchange with these words cut out, however they are spaced and marked; the rest is still to be learned."""
+    found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words))
     messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
     return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))
+
+
+def _loosely(text: str) -> str:
+    """The words as they may stand in what was said: other white space, emphasis, a bullet or a quote mark."""
+    return r"[\s*_`>-]+".join(re.escape(word) for word in re.split(r"[\s*_`]+", text.strip()) if word) or r"(?!)"

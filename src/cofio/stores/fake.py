@@ -12,7 +12,6 @@ from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlem
 from cofio.model import Memory, moment
 from cofio.ports import Clock
 from cofio.stores import captures
-from cofio.stores.rows import as_json
 
 
 class Captures:
@@ -20,21 +19,21 @@ class Captures:
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
-        self.turns: dict[tuple[str, str, str], int] = {}
+        self.turns: dict[tuple[str, str, str, Task], int] = {}
 
     def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
-        if self.knows(exchange):
-            return Receipt(self.turns[_turn(exchange)], False)
+        if self.knows(exchange, task):
+            return Receipt(self.turns[_turn(exchange, task)], False)
         number = len(self.items) + 1
         self.items[number] = Item(
             id=number, task=task, state="pending", exchange=exchange, received_at=at, due_at=due_at
         )
-        if exchange.turn:
-            self.turns[_turn(exchange)] = number
+        if exchange.turn and (exchange.client or exchange.session):
+            self.turns[_turn(exchange, task)] = number
         return Receipt(number, True)
 
-    def knows(self, exchange: Exchange) -> bool:
-        return _turn(exchange) in self.turns
+    def knows(self, exchange: Exchange, task: Task) -> bool:
+        return _turn(exchange, task) in self.turns
 
     def waiting(self) -> int:
         return sum(item.state == "pending" for item in self.items.values())
@@ -51,20 +50,24 @@ class Captures:
 
     def settle(self, settlement: Settlement, at: str, changeset: int | None = None) -> None:
         reason, result = captures.settled(settlement, changeset)
-        ended: dict[str, Any] = {"state": settlement.state, "reason": reason, "result": result, "changeset": changeset}
-        self.put(replace(self.pending(settlement.item), **ended, finished_at=at))
+        item = self.pending(settlement.item)
+        ended: dict[str, Any] = {"state": settlement.state, "reason": reason, "result": result}
+        finished = None if settlement.state == "pending" else at
+        self.put(replace(item, **ended, changeset=changeset or item.changeset, finished_at=finished))
 
     def erase(self, versions: Iterable[Memory | None], changesets: Container[int | None]) -> None:
         """Remove the words of a memory in all its versions; these changesets made them."""
         said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
         for item in list(self.items.values()):
-            kept = f"{captures.to_payload(item.exchange) if item.exchange else ''} {as_json(dict(item.result))}"
-            says = any(captures.as_written(each) in kept for each in said)
+            kept = [each.text for each in item.exchange.messages] if item.exchange else []
+            kept += [action.get("text", "") for action in item.result.get("actions", ())]
+            says = any(each in text for each in said for text in kept)
             left = replace(item, reason="") if any(each in item.reason for each in said) else item
             if item.state in SETTLED and (says or item.changeset in changesets):
                 left = replace(left, exchange=None, result={})
-            elif says and item.exchange:
-                left = replace(left, exchange=captures.without(item.exchange, said))
+            elif item.state not in SETTLED and item.exchange:
+                rest = captures.without(item.exchange, said)
+                left = replace(left, exchange=rest, result={}) if rest != item.exchange else left
             self.put(left)
 
 
@@ -84,7 +87,7 @@ class FakeInbox:
             dated = [captures.dated(each, at) for each in exchanges]
             for each in dated:
                 captures.to_payload(each)  # refuses what no store could keep
-            if most is not None and held.waiting() >= most and not all(held.knows(each) for each in dated):
+            if most is not None and held.waiting() >= most and not all(held.knows(each, task) for each in dated):
                 raise captures.too_busy(most)
             return [held.keep(each, task, at, due_at) for each in dated]
 
@@ -97,11 +100,12 @@ class FakeInbox:
         with self._changing() as held:
             held.settle(settlement, self._clock())
 
-    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
         with self._changing() as held:
             due_at = captures.later(self._clock(), seconds)
             item = held.pending(item_id)
-            held.put(replace(item, attempts=item.attempts + 1, due_at=due_at, reason=captures.storable(reason)))
+            tried: dict[str, Any] = {"attempts": item.attempts + 1, "faults": item.faults + fault}
+            held.put(replace(item, **tried, due_at=due_at, reason=captures.storable(reason)))
 
     def park(self, item_id: int, reason: str) -> None:
         with self._changing() as held:
@@ -112,8 +116,9 @@ class FakeInbox:
             item = held.items.get(item_id)
             if item is None or item.state not in captures.RETRIED or item.exchange is None:
                 captures.refuse_retry(item_id, item.state if item else None)
-            again: dict[str, Any] = {"state": "pending", "attempts": 0, "reason": "", "result": {}, "changeset": None}
-            return held.put(replace(item, **again, due_at=self._clock(), finished_at=None))
+            again: dict[str, Any] = {"state": "pending", "attempts": 0, "faults": 0, "reason": ""}
+            result = item.result if item.state == "parked" else {}
+            return held.put(replace(item, **again, result=result, due_at=self._clock(), finished_at=None))
 
     def item(self, item_id: int) -> Item:
         with self._changing() as held:
@@ -140,5 +145,5 @@ class FakeInbox:
             return len(old)
 
 
-def _turn(exchange: Exchange) -> tuple[str, str, str]:
-    return exchange.client, exchange.session, exchange.turn
+def _turn(exchange: Exchange, task: Task) -> tuple[str, str, str, Task]:
+    return exchange.client, exchange.session, exchange.turn, task

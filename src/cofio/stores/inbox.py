@@ -24,8 +24,8 @@ from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
 _COLUMNS = (
-    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "reason", "changeset_id",
-    "result",
+    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "faults", "reason",
+    "changeset_id", "result",
 )  # fmt: skip
 _LISTED = ", ".join(_COLUMNS)
 _DUE, _GET = (_SQL[name].format(items=_LISTED) for name in ("due_items", "get_item"))
@@ -86,8 +86,9 @@ class SqliteInbox:
         with self._file.writing() as connection:
             settle(connection, settlement, at=at)
 
-    def postpone(self, item_id: int, seconds: float, reason: str) -> None:
-        values = {"due_at": captures.later(self._clock(), seconds), "reason": captures.storable(reason)}
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+        due_at = captures.later(self._clock(), seconds)
+        values = {"due_at": due_at, "reason": captures.storable(reason), "fault": int(fault)}
         with self._file.writing() as connection:
             _update(connection, "postpone_item", item_id, values)
 
@@ -143,13 +144,15 @@ def erase(connection: sqlite3.Connection, memory: Memory) -> None:
     """
     former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
     said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
-    written = as_json([captures.as_written(each) for each in said])
-    connection.execute(_SQL["erase_settled_items"], {"id": memory.id, "written": written})
-    connection.execute(_SQL["erase_reasons"], {"said": as_json(said)})
-    for item_id, payload in connection.execute(_SQL["open_items_saying"], {"written": written}).fetchall():
-        exchange = captures.from_payload(payload)
-        rest = captures.to_payload(captures.without(exchange, said)) if exchange else ""
-        connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
+    listed = as_json(said)
+    connection.execute(_SQL["erase_settled_items"], {"id": memory.id, "said": listed})
+    connection.execute(_SQL["erase_reasons"], {"said": listed})
+    for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
+        if (rest := captures.cut(payload, said)) != payload:
+            connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
+    # What was read out of the same sentence keeps no copy of it.
+    for name in ("erase_shared_context", "erase_shared_context_in_changes"):
+        connection.execute(_SQL[name], (listed,))
 
 
 def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
@@ -168,7 +171,7 @@ def _receipt(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:
 
 
 def _received(connection: sqlite3.Connection, row: dict[str, Any]) -> int | None:
-    """The item that this turn came in as, if it did."""
+    """The item that this turn came in as, for the same task, if it did."""
     found = connection.execute(_SQL["received"], row).fetchone() if row["turn"] else None
     return found[0] if found else None
 

@@ -190,6 +190,13 @@ UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, reason = '',
 -- name: erase_retrievals
 DELETE FROM retrievals WHERE memory_id = ?;
 
+-- name: erase_shared_context
+UPDATE memories SET context = '' WHERE context IN (SELECT value FROM json_each(?));
+
+-- name: erase_shared_context_in_changes
+UPDATE changes SET before = json_set(before, '$.context', '')
+WHERE before IS NOT NULL AND json_extract(before, '$.context') IN (SELECT value FROM json_each(?));
+
 -- name: erase_previous_text
 UPDATE memories SET previous_text = NULL WHERE supersedes = ?;
 
@@ -222,7 +229,9 @@ INSERT INTO inbox (client, session, turn, task, received_at, due_at, payload)
 VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload);
 
 -- name: received
-SELECT id FROM inbox WHERE client = :client AND session = :session AND turn = :turn AND turn <> '';
+SELECT id FROM inbox
+WHERE client = :client AND session = :session AND turn = :turn AND task = :task
+    AND turn <> '' AND (client <> '' OR session <> '');
 
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
@@ -249,18 +258,22 @@ SELECT {items} FROM inbox WHERE id < :after ORDER BY id DESC LIMIT :limit;
 SELECT {items} FROM inbox WHERE state = :state AND id < :after ORDER BY id DESC LIMIT :limit;
 
 -- name: settle_item
-UPDATE inbox SET state = :state, reason = :reason, result = :result, changeset_id = :changeset, finished_at = :at
+UPDATE inbox SET
+    state = :state, reason = :reason, result = :result, changeset_id = coalesce(:changeset, changeset_id),
+    finished_at = CASE :state WHEN 'pending' THEN NULL ELSE :at END
 WHERE id = :id AND state = 'pending';
 
 -- name: postpone_item
-UPDATE inbox SET attempts = attempts + 1, due_at = :due_at, reason = :reason WHERE id = :id AND state = 'pending';
+UPDATE inbox SET attempts = attempts + 1, faults = faults + :fault, due_at = :due_at, reason = :reason
+WHERE id = :id AND state = 'pending';
 
 -- name: park_item
 UPDATE inbox SET state = 'parked', reason = :reason WHERE id = :id AND state = 'pending';
 
 -- name: retry_item
 UPDATE inbox SET
-    state = 'pending', due_at = :at, attempts = 0, reason = '', result = '{}', changeset_id = NULL, finished_at = NULL
+    state = 'pending', due_at = :at, attempts = 0, faults = 0, reason = '', finished_at = NULL,
+    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- what was learned of a parked one is not learned again
 WHERE id = :id AND state IN ('parked', 'rejected') AND payload <> '';
 
 -- name: ledger
@@ -281,15 +294,21 @@ WHERE memory_id = ? AND before IS NOT NULL;
 UPDATE inbox SET payload = '', result = '{}'
 WHERE finished_at IS NOT NULL AND payload <> '' AND (
     changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
-    OR EXISTS (SELECT 1 FROM json_each(:written) WHERE instr(payload, value) OR instr(result, value))
+    OR EXISTS (
+        SELECT 1 FROM json_each(payload, '$.messages') m JOIN json_each(:said) s
+        WHERE instr(json_extract(m.value, '$.text'), s.value)
+    )
+    OR EXISTS (
+        SELECT 1 FROM json_each(result, '$.actions') a JOIN json_each(:said) s
+        WHERE instr(json_extract(a.value, '$.text'), s.value)
+    )
 );
 
 -- name: erase_reasons
 UPDATE inbox SET reason = '' WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(reason, value));
 
--- name: open_items_saying
-SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked')
-    AND EXISTS (SELECT 1 FROM json_each(:written) WHERE instr(payload, value));
+-- name: open_payloads
+SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked');
 
 -- name: set_payload
-UPDATE inbox SET payload = :payload WHERE id = :id;
+UPDATE inbox SET payload = :payload, result = '{}' WHERE id = :id;

@@ -14,6 +14,7 @@ CREATE TABLE inbox (
     due_at TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'pending', -- pending, parked, stored, merged, rejected
     attempts INTEGER NOT NULL DEFAULT 0,
+    faults INTEGER NOT NULL DEFAULT 0, -- of the attempts, those that failed for a reason that does not pass by itself
     changeset_id INTEGER REFERENCES changesets (id),
     finished_at TEXT,
     reason TEXT NOT NULL DEFAULT '',
@@ -22,7 +23,8 @@ CREATE TABLE inbox (
 ) STRICT;
 
 -- A turn comes in once, however often it is delivered.
-CREATE UNIQUE INDEX inbox_by_turn ON inbox (client, session, turn) WHERE turn <> '';
+CREATE UNIQUE INDEX inbox_by_turn ON inbox (client, session, turn, task)
+WHERE turn <> '' AND (client <> '' OR session <> '');
 CREATE INDEX inbox_by_state ON inbox (state, id, due_at); -- counts, lists, and finds what is due, without reading rows
 CREATE INDEX inbox_by_reason ON inbox (state, reason) WHERE state = 'rejected';
 CREATE INDEX inbox_unforgotten ON inbox (finished_at) WHERE finished_at IS NOT NULL AND payload <> '';
