@@ -33,8 +33,11 @@ check: setup ## lint and types alone
 demo: setup ## the point, in ten seconds
 	@$(BIN)/python examples/demo.py
 
-bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy; writes bench/results/
+bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, and of captures; writes bench/results/
 	@$(BIN)/python -m bench.run
+	@$(BIN)/python -m bench.patterns
+	@$(BIN)/python -m bench.hygiene
+	@$(BIN)/python -m bench.capture
 
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000
@@ -42,6 +45,7 @@ bench-1m: setup ## the same, up to a million memories
 evals: setup ## the tables that chose the defaults, on data of your own: make evals DATA=folder
 	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
 	@$(BIN)/python -m evals.dedup $(DATA)/pairs/sick-train.jsonl
+	@$(BIN)/python -m evals.audn --pairs $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
 
 docs: setup ## the generated pages of docs/reference
 	@$(BIN)/python scripts/reference.py

@@ -94,7 +94,7 @@ Please fix the login page."""
 
 LESSONS = [
     "The root cause of the timeouts was a missing index on the orders table",
-    "The root cause of the crash was a race in the connection pool",
+    "The root cause of the leak was an unclosed cursor in the importer",
     "Found workaround for the login loop by clearing the session cookie",
 ]
 

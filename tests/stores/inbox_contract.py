@@ -63,7 +63,7 @@ class InboxContract:
             turn="t-1",
             agent="agent-1",
             visibility="team",
-            at="2026-02-20T06:44:28Z",
+            at="2025-02-20T06:44:28Z",
             injected=("the zebra stays",),
         )
         (receipt,) = store.inbox.receive([exchange], task="extract")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from asyncio import CancelledError
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofio.api.metrics import Metrics
 from cofio.api.refusals import failure, refusal
-from cofio.errors import CofioError
+from cofio.errors import CofioError, Unavailable
 
 _log = logging.getLogger("cofio.api")
+_ENDING = Unavailable("The service is stopping.", "What it had taken in is kept; ask again when it is back.")
 _GONE = 499  # nobody is there to read a status; this is what the log calls it
 
 
@@ -48,6 +50,9 @@ class Watch:
             await self._app(scope, receive, noting)
         except ClientDisconnect:
             return status or _GONE
+        except CancelledError:  # the service ends, and it was waited for this answer long enough
+            if not status:
+                await refusal(_ENDING)(scope, receive, noting)
         except CofioError as error:
             reply = refusal(error)
             if reply.status_code >= 500:

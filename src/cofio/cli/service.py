@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +45,14 @@ def serve(session: Session) -> None:
             output.say(f"cofio {instance.version} serves {session.settings.store} at {instance.url}; Ctrl-C stops it.")
 
     daemon.serve(session.settings, session.open_keeper, announce)
+    _leave_nobody_waiting()
+
+
+def _leave_nobody_waiting() -> None:
+    """End now where a thread still waits for a model's answer: nobody is there to read it, and the item is kept."""
+    sys.stdout.flush()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        os._exit(0)
 
 
 @command("up", "cofio up", "cofio up --port 9000", "cofio --store sqlite:///work.db up --port 0")
