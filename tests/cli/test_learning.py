@@ -106,6 +106,15 @@ def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
 
 def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
     cofio("extract", "-", says="Hi there!")
-    assert cofio.json("ledger", "--retry", "1")["items"][0]["state"] == "pending"
-    assert cofio("ledger", "--retry", "1").exit_code == 1
+    [again] = cofio.json("ledger", "--retry", "1")["items"]
+    assert (again["state"], again["reason"]) == ("rejected", "Greeting or confirmation")  # at once: there is no service
     assert cofio("ledger", "--retry", "9").exit_code == 1
+    cofio("extract", "-", says="I prefer tabs over spaces.")
+    assert cofio("ledger", "--retry", "2").exit_code == 1
+
+
+def test_a_text_may_be_learned_from_in_another_project_too(cofio: Cofio) -> None:
+    for source in ("shop", "blog", "blog"):
+        cofio("extract", "-", "--source", source, says="I prefer tabs over spaces.")
+    assert cofio.json("ledger")["captured"] == 2
+    assert {each["source"] for each in cofio.json("list")["memories"]} == {"shop", "blog"}

@@ -8,6 +8,7 @@ first.
 
 from __future__ import annotations
 
+from cofio.extract.changes import CHANGES
 from cofio.extract.sayings import Row, Wish, both
 
 PREFERENCES = (
@@ -67,16 +68,16 @@ TEMPORAL = (
 TECHNOLOGY = (
     Row("technology", .9, both("switched moved changed upgraded transitioned", "from"),
         r"<we><verb=switched|moved|changed|upgraded|transitioned> from <old> to <new><end>",
-        "Team {verb} from {old} to {new}", "old new", "anyone"),
+        "Team {verb} from {old} to {new}", "old new"),
     Row("technology", .9, both("migrated moved switched", "from"),
         r"<we><verb=migrated|moved|switched> (?=(all )?our )<what> from <old> to <new><end>",
-        "Team {verb} {what} from {old} to {new}", "old new", "anyone"),
+        "Team {verb} {what} from {old} to {new}", "old new"),
     Row("technology", .9, "migrated",
         r"<we>migrated (?=the |our |all )<old> to <new><end>",
-        "Team migrated {old} to {new}", "old new", "anyone"),
+        "Team migrated {old} to {new}", "old new"),
     Row("technology", .9, "migrated",
         r"<we>migrated (from )?<old> to <new><end>",
-        "Team migrated from {old} to {new}", "old new", "anyone"),
+        "Team migrated from {old} to {new}", "old new"),
     Row("technology", .9, both("switched moved changed upgraded migrated", "from"),
         r"^<verb=switched|moved|changed|upgraded|migrated> from <old> to <new><end>",
         "Team {verb} from {old} to {new}", "old new"),
@@ -88,7 +89,7 @@ TECHNOLOGY = (
         "User {verb} from {old} to {new}", "old new"),
     Row("technology", .9, "replaced",
         r"<we>replaced (?!the |a )<old> (with|by) <new><end>",
-        "Team replaced {old} with {new}", "old new", "anyone"),
+        "Team replaced {old} with {new}", "old new"),
     Row("technology", .85, both("switched moved upgraded migrated", "to"),
         r"<we><verb=switched|moved|upgraded|migrated> to (?!the |a )<new><stop>",
         "Team {verb} to {new}", "new"),
@@ -227,20 +228,20 @@ POLICIES = (
 DECISIONS = (
     Row("decision", .85, "decided chose",
         r"\bwe('ve| have)? <adv>(decided|chose) to <choice...?>( (because|since) <reason=.{2,250}>)?$",
-        "Team decided to {choice}[ because {reason}]", "choice", "anyone"),
+        "Team decided to {choice}[ because {reason}]", "choice"),
     Row("decision", .85, "decided+that agreed+that",
         r"\bwe('ve| have)? <adv><verb=decided|agreed> that (?=\S+ \S)<choice...>",
-        "Team {verb} that {choice}", who="anyone"),
+        "Team {verb} that {choice}"),
     Row("decision", .85, "agreed opted",
         r"\bwe('ve| have)? <adv><verb=agreed|opted> to <choice...>",
-        "Team {verb} to {choice}", "choice", "anyone"),
+        "Team {verb} to {choice}", "choice"),
     Row("decision", .85, "decided chose",
         r"\bI('ve| have)? <adv>(decided|chose) to <choice...>",
         "User decided to {choice}", "choice"),
     Row("decision", .85, "decided agreed settled standardised standardized",
         r"\bwe('ve| have)? <adv><verb=decided|agreed|settled|standardi[sz]ed> <how=on|against> "
         r"(?!(mon|tues|wednes|thurs|fri|satur|sun)day)<choice...>",
-        "Team {verb} {how} {choice}", "choice", "anyone"),
+        "Team {verb} {how} {choice}", "choice"),
     Row("decision", .85, "chose picked went selected",
         r"\b(we|I)('ve| have)? <adv>(chose|picked|selected|went with) <what> (over|instead of|rather than) <than><end>",
         "", "what than"),
@@ -356,7 +357,7 @@ OTHERS = (
         r"(lives?|sits?|resides?) (in|at|under|on|behind|inside|next to|alongside) <where><stop>", "", "where"),
 )  # fmt: skip
 
-ROWS: tuple[Row, ...] = (*PREFERENCES, *TEMPORAL, *TECHNOLOGY, *POLICIES, *DECISIONS, *LEARNINGS, *OTHERS)
+ROWS: tuple[Row, ...] = (*CHANGES, *PREFERENCES, *TEMPORAL, *TECHNOLOGY, *POLICIES, *DECISIONS, *LEARNINGS, *OTHERS)
 
 WISHES = (
     Wish(.95, "remember",

@@ -1,0 +1,71 @@
+"""The worker in its thread."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from cofio.errors import StoreError
+from cofio.keeper import Keeper
+from cofio.worker import Worker
+
+
+def until(done: object, seconds: float = 20.0) -> None:
+    """Wait until the function says so."""
+    assert callable(done)
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(keeper: Keeper) -> None:
+    worker = Worker(keeper)
+    worker.start()
+    try:
+        for number in range(5):
+            keeper.capture(f"The port of service{number} is {8000 + number}.")
+            worker.wake()
+        until(lambda: keeper.ledger().stored == 5)
+    finally:
+        worker.stop()
+    keeper.capture("I prefer tabs over spaces.")
+    worker.wake()
+    time.sleep(0.1)
+    assert keeper.ledger().pending == 1
+
+
+def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Worker):
+        times = 0
+
+        def drain(self) -> int:
+            self.times += 1
+            if self.times == 1:
+                raise StoreError("The disk is full.", "Free some space.")
+            if self.times == 2:
+                raise ValueError("a bug")
+            return super().drain()
+
+    worker = Failing(keeper)
+    worker.start()
+    try:
+        keeper.capture("I prefer tabs over spaces.")
+        until(lambda: worker.times >= 1)
+        while keeper.ledger().pending and worker.times < 100:
+            worker.wake()
+            time.sleep(0.02)
+        assert keeper.ledger().stored == 1
+    finally:
+        worker.stop()
+    assert "The disk is full" in caplog.text
+    assert "stumbled" in caplog.text
+
+
+def test_the_words_of_old_captures_are_forgotten_in_time(keeper: Keeper) -> None:
+    captured = keeper.capture("I prefer tabs over spaces.", wait=True)
+    worker = Worker(keeper, days_kept=0)
+    worker.start()
+    until(lambda: keeper.item(captured.id).exchange is None)
+    worker.stop()
