@@ -14,6 +14,7 @@ PASSING = "Passing status, not a durable fact"
 MATCHED = "Pattern matched"
 UNREAD = "Looks like a fact, but no pattern reads it"
 NOTHING = "No extractable facts detected"
+FORGET = "Asks to forget something, which takes a model to find"
 
 BY_THE_USER = {
     GREETING: [
@@ -33,19 +34,28 @@ BY_THE_USER = {
         "The next step is to use the new API", "now let's add the tests", "I'm going to use Redis for this",
         "I'll use a regex", "Let me use the other tool", "we should fix the failing test", "We must finish this today",
         "I always get this error", "never mind, I found it", "We had the same problem last week",
+        "the test on line 42 fails", "We're on line 42", "Don't forget the semicolon on line 5.",
+        "We agreed to meet at 3pm", "We decided to go to lunch", "Answer in English please, just this once",
     ],
     MATCHED: [
         "I prefer TypeScript over JavaScript", "We never use var", "We switched from JWT to Clerk for auth",
         "the staging port is 5433", "Remember that the demo is on Friday", "Ann owns billing",
         "The root cause was a missing index", "let's use httpx instead of requests", "from now on answer in German",
-        "ok so btw we use uv for tooling",
+        "ok so btw we use uv for tooling", "the staging port is now 9090", "We upgraded Node to 22",
     ],
     UNREAD: [
         "Our team decided to use a microservices architecture for scalability", "commit messages should be short",
         "the tests use a real database", "The customer switched from Stripe to Adyen", "The button must be blue",
         "Please refactor the auth module to use dependency injection.", "There is a policy for naming things",
         "I think the root cause is the cache",
+        # by their shape
+        "The invoices are partitioned by month since 2024", "Wir verwenden Prisma nicht mehr, sondern Drizzle.",
+        "Our biggest customer is on the Acme Gold plan", "The nightly export goes to s3://acme-exports",
+        "Prod still needs my ok since v2", "Jonas joined as the second SRE in Berlin",
+        "the worker and the api have separate pools of 20", "Always ask me first",
     ],
+    FORGET: ["forget what I said about asking first, you can run apply on staging without asking",
+             "never mind, forget what I said about asking first"],
     NOTHING: [
         "add a migration that adds a column to users", "rename getUser to fetchUser everywhere",
         "Maybe we should use Postgres", "If we switched from npm to pnpm, builds would be faster",
@@ -54,7 +64,11 @@ BY_THE_USER = {
         "const always = useMemo(() => we.use(x))", "TypeError: we should never use this",
         '{"text": "I prefer dark mode"}', "> I prefer dark mode", "The docs say we should always use strict mode",
         "<ide_opened_file>use src/app.ts</ide_opened_file>", "I'd prefer you do it later",
-        "Lorem ipsum dolor sit amet",
+        "Lorem ipsum dolor sit amet", "Write a commit message like 'We switched from Jest to Vitest'.",
+        "My colleague thinks we use Redux for state.", "Before we switched from Go to Rust, things were slow.",
+        "I live in fear of this migration", "The error is in src/app.ts", "The button is 16 px too low",
+        "we're thinking about switching to Bun but nothing is decided",
+        "If we used GraphQL we would have fewer endpoints, but we don't.", "The page is slow and the header jumps",
     ],
 }  # fmt: skip
 
@@ -63,7 +77,6 @@ BY_THE_ASSISTANT = {
     QUESTION: ["Would you like me to always add tests?"],
     MATCHED: [
         "The root cause was a stale connection in the pool.", "Fixed the flaky login test by awaiting the flush.",
-        "We switched from Jest to Vitest.", "We decided to keep the old endpoint because clients depend on it.",
     ],
     UNREAD: [
         "This happens because of a race between the two workers.", "I believe the root cause sits in the pool.",
@@ -72,11 +85,13 @@ BY_THE_ASSISTANT = {
     NOTHING: [
         "I prefer using async/await.", "You should always validate user input.", "We use React Query for fetching.",
         "I've updated the config to use Postgres.", "Always use parameterised queries.",
-        "Remember that hooks must be called at the top level.",
+        "Remember that hooks must be called at the top level.", "We switched from a for loop to map.",
+        "We chose to split the function in two.", "We decided to keep the staging port at 8080.",
+        "The staging port is 9090 now.", "The worker lives in src/worker.ts.",
     ],
 }  # fmt: skip
 
-WAYS = {MATCHED: "pattern", UNREAD: "model"}
+WAYS = {MATCHED: "pattern", UNREAD: "model", FORGET: "model"}
 
 
 def told(table: dict[str, list[str]]) -> list[tuple[str, str]]:

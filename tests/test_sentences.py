@@ -69,6 +69,12 @@ def test_any_text_has_sentences_that_are_words_of_it(text: str) -> None:
         ("No secrets in logs", "No secrets in logs"),
         ("Also don’t use tabs, thanks", "don't use tabs"),
         ("Well-known tools are fine", "Well-known tools are fine"),
+        ("No wait, use spaces", "use spaces"),
+        ("Wait for the build", "Wait for the build"),
+        ("Update: use spaces", "use spaces"),
+        ("Update the docs", "Update the docs"),
+        ("You forgot that we use tabs, my mistake", "we use tabs"),
+        ("As of today we use tabs, I misremembered.", "we use tabs"),
     ],
 )
 def test_filler_and_the_full_stop_are_taken_off(sentence: str, plain: str) -> None:

@@ -4,7 +4,10 @@ Three ways:
 
     skip      a greeting, a question, a passing status, or nothing that looks like a fact
     pattern   the patterns read a fact in it
-    model     it looks like a fact, and it takes a model to read it
+    model     it looks like a fact, or asks to forget one, and it takes a model to read it
+
+What looks like a fact has a word that facts are told with, or the shape of one: something that is named, a verb of what
+is so or what has changed, and a value.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ QUESTION = "Pure question without facts"
 PASSING = "Passing status, not a durable fact"
 MATCHED = "Pattern matched"
 UNREAD = "Looks like a fact, but no pattern reads it"
+FORGET = "Asks to forget something, which takes a model to find"
 NOTHING = "No extractable facts detected"
 
 
@@ -61,12 +65,14 @@ def _weighed(text: str, role: str, find: Find, heard: bool) -> Sentence:
         return Sentence(text=text, role=role, way="skip", reason=GREETING)
     if sentences.asks(text):
         return Sentence(text=text, role=role, way="skip", reason=QUESTION)
+    if role == "user" and "forget" in held and _FORGET.search(text):
+        return Sentence(text=text, role=role, way="model", reason=FORGET)
     if sentences.is_passing(text):
         return Sentence(text=text, role=role, way="skip", reason=PASSING)
     found = tuple(find(text, role=role))
     if found:
         return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)
-    if _may_hold_a_fact(text, held, heard):
+    if _may_hold_a_fact(text, held, heard) or (role == "user" and _has_the_shape_of_a_fact(text, held)):
         return Sentence(text=text, role=role, way="model", reason=UNREAD)
     return Sentence(text=text, role=role, way="skip", reason=NOTHING)
 
@@ -82,6 +88,21 @@ def _may_hold_a_fact(text: str, held: Sequence[str], heard: bool) -> bool:
         return False
     about = text[fact.end() :].strip(" .!,:;").removeprefix("not ") or text[: fact.start()]
     return not sentences.is_hollow(about) and text[0] != ">" and not sentences.is_code(text)
+
+
+def _has_the_shape_of_a_fact(text: str, held: Sequence[str]) -> bool:
+    """Whether something that is named is said to be, or to have become, something definite."""
+    if _STATING.isdisjoint(held) or not _TASK_TALK.isdisjoint(held) or not _DEFINITE.search(text, 1):
+        return False
+    subject = _SUBJECT.match(plain := sentences.bare(text))
+    if subject is None or text[0] == ">":
+        return False
+    words = plain[subject.end() :].split(" ", _FURTHEST)
+    place = next((at for at, word in enumerate(words[:_FURTHEST]) if word.lower() in _STATING), None)
+    if place is None or sentences.supposes(" ".join((subject[0], *words[:place]))):
+        return False
+    value = " ".join(words[place + 1 :])
+    return _DEFINITE.search(value) is not None and not sentences.is_hollow(value) and not sentences.is_code(text)
 
 
 def _is_address(held: Sequence[str]) -> bool:
@@ -120,4 +141,36 @@ _LESSON = re.compile(
     r"\broot cause\b|\bbecause of\b|\bturn(?:s|ed) out\b|\bthe (?:actual |real )?(?:fix|culprit|workaround)\b"
     r"|\blesson(?:s)? learned\b",
     re.IGNORECASE,
+)
+
+_FORGET = re.compile(
+    r"(?<!don't )(?<!not )(?<!never )\bforget (?:(?:what|everything|all(?: that)?) (?:i|we) (?:said|told)"
+    r"|(?:the|that|my|our) (?:rule|preference|policy|fact|memory)\b)",
+    re.IGNORECASE,
+)
+#: Verbs of what is so, and of what has changed.
+_STATING = frozenset(
+    """
+    is are was am runs run lives live uses use owns own has have sits handles powers serves hosts belongs targets
+    supports listens points stores keeps needs requires costs expires starts ends ships deploys releases changed changes
+    moved renamed upgraded downgraded bumped raised lowered switched migrated replaced became took takes left joined
+    dropped retired went got goes works set picked verwenden benutzen nutzen usamos utilisons
+    """.split()
+)
+_FURTHEST = 7  # words between the first of the subject and the verb
+_SUBJECT = re.compile(
+    r"(?:our|the|my|all|we|i|wir|nous|it|(?:staging|prod|production|dev|ci)(?= )|this (?:project|repo|app|service)"
+    r"|(?-i:[A-Z])[^\s,;:]*)(?:'ve|'re|'m|'s)? ",
+    re.IGNORECASE,
+)
+#: A number, a version, a name, a path, a word of code.
+_DEFINITE = re.compile(r"[0-9A-Z`/_@.:](?:(?<=\d)|\w)")
+#: About the work at hand, not about what it leads to.
+_TASK_TALK = frozenset(
+    """
+    fail fails failed failing error errors bug bugs broken crash crashes crashed exception trace traceback stacktrace
+    line lines test tests typo todo wip maybe perhaps might could would probably guess think seems seem looks should
+    button screenshot diff commit pr mr branch output log logs thinking wondering unsure please try tried trying
+    function method class variable component here nothing
+    """.split()
 )

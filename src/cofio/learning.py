@@ -229,6 +229,7 @@ class Learner:
 
     def _applied(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
         """Everything in one transaction; the end of the item too."""
+        batch.retire_each_once()
         plan = [(place, each) for place, one in enumerate(batch.settled) for each in one.decisions]
         if not plan:
             actions = tuple(action for one in batch.settled for action in _actions(one, []))
@@ -273,6 +274,15 @@ class _Batch:
     def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
         for place, each in zip(places, settled, strict=True):
             self.settled[place] = each
+
+    def retire_each_once(self) -> None:
+        """Leave out the further retirements of what another fact of the exchange is about, or retires as well."""
+        decided = [each.decision for each in self.settled]
+        spoken_for = {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
+        for place, each in enumerate(self.settled):
+            also = tuple(gone for gone in each.also if gone.id not in spoken_for)
+            spoken_for |= {gone.id for gone in also}
+            self.settled[place] = replace(each, also=also)
 
     def vector(self, place: int) -> Vector:
         one: Vector = self.matrix([place])[0]
@@ -361,7 +371,7 @@ def _is_covered(found: Found, told: Sequence[Found]) -> bool:
 
 
 def _why_not(verdict: Verdict) -> str:
-    return "Looks like a fact, but it takes a model to read it" if verdict.way == "model" else verdict.reason
+    return "Looks like a fact, but it takes a model to read it" if verdict.reason == gate.UNREAD else verdict.reason
 
 
 def _first_changes(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:

@@ -40,9 +40,10 @@ def tokens(text: str) -> tuple[str, ...]:
 def bare(sentence: str) -> str:
     """The sentence without the filler that opens it ("ok so", "btw") and the full stop that ends it."""
     plain = " ".join(sentence.replace("’", "'").split()).rstrip(" .!…;,:")
-    filler = _FILLER.match(plain)
+    first, last = plain.split(" ", 1)[0], plain[plain.rfind(" ") + 1 :]
+    filler = _FILLER.match(plain) if first.lower().rstrip(_AFTER_FILLER) in _FILLER_OPENS else None
     start = filler.end() if filler else 0
-    trailer = _TRAILER.search(plain, max(start, len(plain) - 16))
+    trailer = _TRAILER.search(plain, max(start, len(plain) - 24)) if last.lower() in _TRAILER_ENDS else None
     return plain[start : trailer.start() if trailer else None]
 
 
@@ -70,6 +71,8 @@ def supposes(opening: str) -> bool:
         return True
     said = f" {' '.join(held)} "
     if any(phrase in said for phrase in _SUPPOSING_PHRASES):
+        return True
+    if "'" in opening and _QUOTE_OPENS.search(opening):
         return True
     return opening.count('"') % 2 == 1 or opening.count("`") % 2 == 1 or opening.count("“") > opening.count("”")
 
@@ -112,7 +115,7 @@ def _tells_a_state(held: tuple[str, ...]) -> bool:
     for place, token in enumerate(held):
         if token in _STATES and (held[place + 1 : place + 2] or ("now",))[0] in _BEHIND:
             before = [each for each in held[max(0, place - 4) : place] if each not in _BETWEEN]
-            if before and before[-1] in _WORKED_ON:
+            if before and before[-1] in _WORKED_ON and _ON_CONDITION.isdisjoint(before[-3:-1]):
                 return True
         elif token in _TROUBLE:
             near = held[max(0, place - 5) : place]
@@ -223,18 +226,37 @@ _HUNG_ON = re.compile(
     r"(?:you|i|we|it|there|this|that|the|they|someone|anyone)\b|(?:what|how|why|which|where|who)\b|any (?:idea|tips)))",
     re.I,
 )
+_FILLERS = (
+    "ok okay so well btw by_the_way also and but actually basically yeah oh ah hm hmm alright anyway anyways thanks"
+    " thank_you um uh like_i_said as_i_said honestly to_be_honest for_context just_so_you_know to_be_clear to_clarify"
+    " i_meant_that i_meant i_mean_that i_mean you_forgot_that currently as_of_today as_of_now in_this_repo"
+    " in_this_repository in_this_project in_this_codebase"
+)
+#: These are filler only with a mark behind: "no, use spaces", but "no secrets in logs".
+_FILLERS_WITH_MARK = (
+    "yes yep no nope right sure great cool nice perfect again correct sorry in_general wait no_wait oops whoops"
+    " correction update small_correction you_forgot my_mistake my_bad"
+)
+_AFTER_FILLER = ",.:;!–—-"
 _FILLER = re.compile(
-    r"^(?:(?:(?:hi|hey|hello)(?: [\w'-]{1,20}){0,2}[,!]|"
-    + _any(
-        "ok okay so well btw by_the_way also and but actually basically yeah oh ah hm hmm alright anyway"
-        " anyways thanks thank_you um uh like_i_said as_i_said honestly to_be_honest for_context just_so_you_know"
-    )
-    + r"[,.:;!–—-]{0,3}|"
-    + _any("yes yep no nope right sure great cool nice perfect again correct sorry in_general")
-    + r"[,.:;!–—-]{1,3}) ){1,4}",
+    rf"^(?:(?:(?:hi|hey|hello)(?: [\w'-]{{1,20}}){{0,2}}[,!]|{_any(_FILLERS)}[{_AFTER_FILLER}]{{0,3}}"
+    rf"|{_any(_FILLERS_WITH_MARK)}[{_AFTER_FILLER}]{{1,3}}) ){{1,4}}",
     re.I,
 )
-_TRAILER = re.compile(r",? (?:btw|by the way|fyi|thanks|thank you|please|ok|okay|lol|though|tho|:-?[)D])$", re.I)
+#: The first words of those, and the last of these: without one there is nothing to look for.
+_FILLER_OPENS = frozenset(
+    ["hi", "hey", "hello", *(each.split("_")[0] for each in f"{_FILLERS} {_FILLERS_WITH_MARK}".split())]
+)
+_TRAILER_ENDS = frozenset(
+    "btw way fyi thanks you please ok okay lol though tho :) :-) :d :-d sorry mistake bad misremembered misspoke wrong"
+    " gone".split()
+)
+_TRAILER = re.compile(
+    r",? (?:btw|by the way|fyi|thanks|thank you|please|ok|okay|lol|though|tho|:-?[)D])$"
+    r"|[,;] (?:sorry|my (?:mistake|bad)|i (?:misremembered|misspoke|was wrong|got (?:that|it) wrong)|that was wrong"
+    r"|(?:the|that) rule is gone)$",
+    re.I,
+)
 
 _ASKING = re.compile(
     r"\s*(?:(?:ok|okay|so|and|but|hey|well|also|hmm),? ){0,2}"
@@ -254,11 +276,13 @@ _ASKING_WORDS = frozenset(
     """.split()
 )
 
+_QUOTE_OPENS = re.compile(r"(?:^|[\s(:])'[^']*$")
 _SUPPOSING = frozenset(
     """
     if unless whether suppose supposing imagine assuming assume maybe perhaps might could would wish hope hopefully
     wonder wondering pretend why hypothetically until consider considering thinking unsure doubt explain asked say says
     said saying claim claims claimed suggests suggested recommends recommended according reads wrote told without here
+    thinks believes thought believed assumes assumed
     """.split()
 )
 _SUPPOSING_PHRASES = tuple(
@@ -308,6 +332,10 @@ _PASSING_ROWS = (
     ("next", "step steps", r"\bnext steps? (?:is|are|would)\b"),
     ("now", "let's let i'll we'll i please", r"\bnow,? (?:let's|let us|i'll|we'll|i will|please)\b"),
     ("let", "me", r"\blet me (?!know)"),
+    ("decided agreed opted chose", "to",
+     r"\b(?:decided|agreed|opted|chose) to (?:meet|talk|wait|call|sync|chat|discuss|go (?:to|for|home|out)"
+     r"|have (?:lunch|a)|grab|take a|catch up|revisit|move on|continue|postpone|try|see|look)\b"),
+    ("once time", "this just only", r"\b(?:(?:just|only) )?(?:for )?this (?:once|time)\b|\b(?:just|only) once\b"),
     ("let's", "",
      r"\blet's (?:now|see|start|continue|move on|try|check|look|fix|run|test|begin|proceed|do|get|debug|add|make"
      r"|first|take|write|create|implement|update|finish|wait|revert|commit|push|merge)\b"),
@@ -328,6 +356,7 @@ _WORKED_ON = frozenset(
     it they branch pr server site app
     """.split()
 )
+_ON_CONDITION = frozenset("or otherwise when whenever".split())  # "... or CI fails" is a rule
 _BETWEEN = frozenset("is are was were has have all now still should just currently been keeps seems not".split())
 _STATES = frozenset(
     """
@@ -346,7 +375,7 @@ _TROUBLE = frozenset(
     """.split()
 )
 #: "Issue 12", "44 tests" and "at most 400 lines", which is no count but a rule.
-_NUMBERED = frozenset("pr mr issue ticket request".split())
+_NUMBERED = frozenset("pr mr issue ticket request line lines".split())
 _COUNTED = frozenset("test tests file files error errors warning warnings failures commit commits lines".split())
 _BOUNDS = frozenset("under below most max maximum minimum least per limit than exceed over above every up".split())
 _ISSUE_OR_HASH = re.compile(r"#\d{1,5}|(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]{7,40}")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from cofio.conversation import MAX_SAID, Message
 from cofio.errors import InvalidInput
 from cofio.hygiene import LONGEST_INJECTED, MOST_INJECTED, clean
+from cofio.model import MAX_LABEL
 from tests.hygiene.corpus import SECRETS, made
 
 
@@ -75,6 +76,14 @@ ITEMS = [
     {"type": "user", "uuid": "u", "message": {"role": "user", "content": "I use vim"}},
     {"type": "user", "message": {"content": [{"type": "text", "text": "I use vim"}]}},
     {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "I use vim"}},
+    {"role": "user", "content": ["I use vim"]},
+    {"role": "user", "content": [{"text": "I use vim"}]},
+    {"role": "user", "content": {"text": "I use vim"}},
+    {"content": "I use vim"},
+    {"text": "I use vim"},
+    {"role": "", "content": "I use vim"},
+    {"type": "text", "text": "I use vim"},
+    {"type": "user", "content": "I use vim"},
     Message("user", "I use vim"),
 ]
 
@@ -86,9 +95,10 @@ def test_an_item_of_any_known_shape_is_a_message(item: Any) -> None:
 
 OTHERS = [
     "text", None, 42, [], {}, {"role": "user"}, {"role": "user", "content": 5}, {"role": None, "content": "x"},
-    {"role": ["user"], "content": "x"}, {"content": "x"}, {"role": "system", "content": "Be nice"},
+    {"role": ["user"], "content": "x"}, {"content": 5}, {"role": "system", "content": "Be nice"},
     {"role": "tool", "content": "exit 0"}, {"role": "developer", "content": "x"}, {"role": "function", "content": "x"},
-    {"role": "user", "content": ["wow"]}, {"role": "user", "content": [{"type": "text", "text": 5}, {"type": "text"}]},
+    {"role": "user", "content": [5]}, {"role": "user", "content": [{"type": "text", "text": 5}, {"type": "text"}]},
+    {"type": "tool_result", "content": "x"},
     {"type": "user", "message": "error"}, {"type": "summary", "summary": "x"}, {"type": "system", "content": "x"},
     {"type": "user", "isMeta": True, "message": {"role": "user", "content": "x"}},
     {"type": "user", "isSidechain": True, "message": {"role": "user", "content": "x"}},
@@ -110,6 +120,46 @@ def test_what_is_neither_text_nor_list_is_refused_with_a_hint(messages: Any) -> 
     with pytest.raises(InvalidInput) as refusal:
         clean(messages)
     assert "list" in refusal.value.hint
+
+
+NO_MESSAGES: list[list[Any]] = [
+    ["I use vim"], [None, 5], [[]], [{}], [{"role": "user"}], [{"role": "user", "msg": "I use vim"}],
+    [{"role": None, "content": "x"}], [{"role": ["user"], "content": "x"}], [{"role": "user", "content": 5}],
+    [{"user": "I use vim"}],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", NO_MESSAGES)
+def test_a_list_without_a_single_message_is_refused_with_the_shape_of_one(messages: list[Any]) -> None:
+    with pytest.raises(InvalidInput, match="not one message") as refusal:
+        clean(messages)
+    assert '{"role": "user"' in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        [{"role": "tool", "content": "exit 0"}],
+        [{"role": "user", "content": " "}],
+        [{"role": "user", "content": []}],
+        [{"role": "user", "content": [{"type": "image", "source": {}}]}],
+        [{"role": "assistant", "content": None, "tool_calls": []}],
+        [{"role": "assistant", "tool_calls": []}],
+        [{"type": "summary", "summary": "x"}],
+        [{"type": "user", "isMeta": True, "message": {"role": "user", "content": "x"}}],
+    ],
+)
+def test_messages_that_say_nothing_are_taken(messages: list[Any]) -> None:
+    assert clean(messages).messages == ()
+
+
+def test_a_field_that_no_exchange_has_is_refused_by_name() -> None:
+    with pytest.raises(InvalidInput, match="foo: no such field") as refusal:
+        clean("x", foo=1)
+    assert {"source", "session", "turn", "injected"} <= set(
+        refusal.value.hint.replace(".", "").replace(",", "").split()
+    )
 
 
 def test_blocks_that_are_no_text_are_dropped() -> None:
@@ -401,10 +451,43 @@ def test_a_secret_that_a_block_laid_bare_is_redacted() -> None:
     assert left(f"my password is <think>which?</think>{secret}") == "my password is  [redacted:password]"
 
 
-def test_source_session_and_turn_are_left_alone() -> None:
-    name = made("sk-", "T3BlbkFJ9dKq2mXw7Lp0Zs4V")
-    exchange = clean("x", source=name, session=name, turn=name)
-    assert (exchange.source, exchange.session, exchange.turn) == (name, name, name)
+LABELS = ("source", "context", "client", "session", "turn", "agent")
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_no_secret_is_left_in_a_label_and_the_same_label_stays_the_same(label: str) -> None:
+    password = made("hunt", "er2x9")
+    token = made("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
+    given = f"https://bob:{password}@git.acme.io/{token}"
+    exchange = clean("x", **{label: given})
+    assert getattr(exchange, label) == "https://bob:[redacted:url-password]@git.acme.io/[redacted:github-token]"
+    assert clean("x", **{label: given}) == exchange
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "6f9619ff-8b86-d011-b42d-00c04fc964ff",
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+        "/home/ada/acme/app",
+        "git@github.com:acme/app.git",
+        "toolu_01A09q90qw90lq917835lq9",
+        "4111111111111111",  # an id that happens to pass for a card
+        "2026-02-20T06:44:28Z",
+    ],
+)
+def test_a_label_that_is_a_name_is_left_alone(name: str) -> None:
+    exchange = clean("x", **dict.fromkeys(LABELS, name))
+    assert {getattr(exchange, label) for label in LABELS} == {name}
+
+
+def test_a_label_may_not_grow_too_long_by_what_is_taken_out() -> None:
+    label = "a" * (MAX_LABEL - 13) + " pw=" + made("Zt7k", "Qm2p!")
+    assert len(clean("x", source=label).source) == len(label) == MAX_LABEL
+    with pytest.raises(InvalidInput):
+        clean("x", source=label + "a")
+    with pytest.raises(InvalidInput):
+        clean("x", source=5)
 
 
 # ── size ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -458,7 +541,10 @@ json_value = st.recursive(
 
 @given(st.lists(json_value, max_size=6), json_value)
 def test_anything_in_a_list_becomes_an_exchange(messages: list[Any], put_in: Any) -> None:
-    exchange = clean(messages, injected=put_in)
+    try:
+        exchange = clean(messages, injected=put_in)
+    except InvalidInput:
+        exchange = clean([*messages, user("x")], injected=put_in)
     assert all(message.text.strip() == message.text != "" for message in exchange.messages)
     everything = json.dumps(exchange.as_dict(), ensure_ascii=False)
     assert "\\u0000" not in everything

@@ -16,7 +16,7 @@ from tests.hygiene.corpus import HARMLESS, SECRETS, made
 KINDS = """
     anthropic-key openai-key github-token gitlab-token aws-access-key aws-secret google-key slack-token slack-webhook
     stripe-key npm-token pypi-token huggingface-token sendgrid-key twilio-key discord-token telegram-token azure-key jwt
-    private-key bearer-token basic-auth url-password password
+    private-key bearer-token basic-auth url-password password session-cookie card-number iban ssn
 """.split()
 
 
@@ -86,6 +86,22 @@ def test_places_are_those_of_the_text() -> None:
     ]
 
 
+def test_a_disguised_word_is_seen_through_and_the_text_keeps_its_disguise() -> None:
+    secret = made("Zero1", "Width2")
+    assert redact(f"ｍｙ pass\u200bword:\u200b {secret[:4]}\u200b{secret[4:]}\u200b！") == (
+        "ｍｙ pass\u200bword:\u200b [redacted:password]"
+    )
+    assert (
+        redact(f"la contrase\\u00f1a es {secret}, s\\u00ed") == "la contrase\\u00f1a es [redacted:password], s\\u00ed"
+    )
+
+
+def test_the_two_halves_of_an_aws_key_go_together() -> None:
+    half = made("q7Rk2/Zp9LmX", "4vTn8+HsWc1J", "yUe6BdGo3FiK5aNt")
+    text = f"creds {made('AK', 'IA', 'Q3EGRX7MP2LWVN4T')}, {half}"
+    assert redact(text) == "creds [redacted:aws-access-key], [redacted:aws-secret]"
+
+
 def test_what_two_rules_find_is_redacted_once_by_the_more_telling_name() -> None:
     token = made("gh", "p_", "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY2zA4")
     assert redact(f"GITHUB_TOKEN={token}!x") == "GITHUB_TOKEN=[redacted:github-token]"
@@ -112,14 +128,19 @@ def test_redaction_never_fails_and_to_repeat_it_changes_nothing(text: str) -> No
     assert redact(once) == once
 
 
+NEED_SURROUNDINGS = (
+    "bearer-token url-password aws-secret slack-webhook discord-webhook azure-key session-cookie".split()
+)
+
+
 @given(
     st.sampled_from([(secret, kind) for kind, before, secret, _ in SECRETS if kind not in ("password", "basic-auth")]),
     st.sampled_from(["see", "use it:", "(", "\n", "token ", '"']),
 )
 def test_the_shape_of_a_secret_is_enough_wherever_it_stands(found: tuple[str, str], before: str) -> None:
     secret, kind = found
-    if kind in ("bearer-token", "url-password", "aws-secret", "slack-webhook", "discord-webhook", "azure-key"):
-        return  # these need their surroundings
+    if kind in NEED_SURROUNDINGS:
+        return
     assert secret not in redact(f"{before} {secret} after it")
 
 
@@ -136,6 +157,27 @@ LONG = [
     "glpat-.",
     "M.",
     "aws",
+]
+LONG += [
+    "4111 ",
+    "4111",
+    "DE89",
+    "<password>",
+    "cookie: a=",
+    "sessionid=",
+    "AKIAQ3EGRX7MP2LWVN4T ",
+    " as the ",
+    "creds: a/",
+    "name: token\n value",
+    "docker login -p ",
+    "mysql -",
+    "pass\u200b",
+    "\\u00e4",
+    "\\",
+    "secret_",
+    "a-",
+    "password: swordfish ",
+    "密码是",
 ]
 LONG += [
     "-----BEGIN RSA PRIVATE KEY-----\n",

@@ -259,3 +259,14 @@ def test_further_memories_that_a_fact_makes_untrue_are_archived_in_the_same_chan
     assert [memory.text for memory in keeper] == ["The staging port is 9090"]
     keeper.undo(captured.result["changeset"])
     assert sorted(memory.id for memory in keeper) == sorted(old)
+
+
+def test_what_two_facts_make_untrue_is_retired_once(learning: Learning) -> None:
+    keeper = learning()
+    for text in ("The staging port is 8080", "Port of staging is 7070", "The port for staging is 6060"):
+        keeper.add(text, source=SOURCE, dedup=False)
+    llm = ScriptedLLM([facts("The staging port is 9090", "The staging port is 9191"), "no decisions, sorry"])
+    learned = learning(llm).extract("User: the staging port is 9090, then 9191", source=SOURCE)
+    assert not [each for each in learned.actions if each["action"] == "error"]
+    gone = [each["old_id"] for each in learned.actions if "old_id" in each]
+    assert len(gone) == len(set(gone))

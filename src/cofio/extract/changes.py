@@ -1,20 +1,21 @@
 """What a change sounds like, and what is listed in one breath: rows beside those of `table`, and clauses written out.
 
-A change is kept as the state that it leads to, "the staging port is 9090", so that it takes the place of what was known,
-whichever way that was said. What would be lost of it is what no longer holds.
+A change is kept as the state that it leads to, "the staging port is 9090", so that it takes the place of what was
+known, whichever way that was said.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator
 
 from cofio.extract.sayings import Row, both
 
 #: What is set to one value, and is called the same when the value changes.
 _SET = (
     "port|url|uri|host|hostname|domain|endpoint|branch|region|zone|bucket|cluster|namespace|queue|topic|version|timeout"
-    "|limit|ttl|retention|threshold|interval|quota|deadline|date|budget|prefix|channel|size|window|database|registry"
+    "|limit|ttl|retention|threshold|interval|quota|deadline|(release|launch|due) date|budget|prefix|channel|size|window"
+    "|database|registry"
 )
 _NAMED = "service|project|app|product|package|repo|repository|team|table|company|module|library|api|frontend|backend"
 _THING = rf"(?!new |old |current |next |branch )([\w./'-]+ ){{0,4}}?({_SET})"
@@ -30,14 +31,18 @@ CHANGES = (
         rf"(above|over|at least|below|under) {_PERCENT}",
         "The coverage threshold is {value}"),
     Row("policy", .85, "coverage",
-        rf"^{_COVERAGE} (threshold|minimum|target|gate|limit|requirement)( is| (was |has )?(changed|went) to) {_PERCENT}",
+        rf"^{_COVERAGE} (threshold|minimum|target|gate|limit|requirement)"
+        rf"( is| (was |has )?(changed|went) to) {_PERCENT}",
         "The coverage threshold is {value}"),
     Row("policy", .85, "coverage",
-        rf"<we>(bumped|raised|lowered|changed|increased|moved|set) {_COVERAGE}( threshold| minimum| target| gate| limit)?"
+        rf"<we>(bumped|raised|lowered|changed|increased|moved|set) {_COVERAGE}"
+        r"( threshold| minimum| target| gate| limit)?"
         rf"( from \S+( percent)?)? to {_PERCENT}",
         "The coverage threshold is {value}"),
-    Row("other", .9, both("changed moved switched went increased decreased dropped rose was been renamed", "to"),
-        rf"^<whose=the|our> <thing={_THING}> ((has |have )?(just |recently )?({_SHIFTED})|(was|has been|got) ({_SHIFT}))"
+    Row("other", .9, both("changed moved switched went increased decreased dropped rose bumped raised lowered set",
+                          "to"),
+        rf"^<whose=the|our> <thing={_THING}> ((has |have )?(just |recently )?({_SHIFTED})"
+        rf"|(was|has been|got) ({_SHIFT}))"
         r"( from <old>)? to <value><stop>",
         "{whose} {thing} is {value}", "value"),
     Row("other", .9, both("my", "changed moved"),
@@ -47,44 +52,48 @@ CHANGES = (
     Row("other", .9, both(_SHIFT.replace("|", " "), "to"),
         rf"(<we>|^I('ve| have)? )(just )?({_SHIFT}) <whose=the|our> <thing={_THING}>( from <old>)? to <value><stop>",
         "{whose} {thing} is {value}", "value"),
-    Row("other", .9, "isn't not aren't",
+    Row("other", .9, "isn't+it's isn't+but not+it's not+but aren't+they're",
         r"^<whose=the|our> <thing> (isn't|is not|aren't|are not) <old>(,| -| but) (it's |it is |they're |they are )?"
         r"<value><stop>",
         "{whose} {thing} is {value}", "value"),
-    Row("other", .85, both("is runs listens", "on"),
+    Row("other", .85, "#+on",
         r"^(the |our )?<thing=[\w-]+( [\w-]+)?> (is|runs|listens) on <value=\d{4,5}><stop>",
         "The {thing} port is {value}", "value"),
-    Row("technology", .85, both("is are runs", "on at"),
-        r"^<thing=(the |our )?[\w.-]+( [\w.-]+)?> (is|are|runs) <how=on|at> <value=((version|Kubernetes|k8s) )?"
-        r"v?\d+(\.[\dx]+)*><stop>",
+    Row("technology", .85, "#+on #+at",
+        r"^<thing=(the |our )?[\w.-]+( [\w.-]+)?> (is|are|runs) <how=on|at> "
+        r"<value=(version|Kubernetes|k8s) v?\d+(\.[\dx]+)*|v?\d+(\.[\dx]+)+><stop>",
         "{thing} is {how} {value}", "value"),
     Row("technology", .85, both("upgraded bumped updated moved", "to"),
         rf"<we>(upgraded|bumped|updated|moved) <place={_PLACE}>( from <old>)? to "
         r"<value=((version|Kubernetes|k8s) )?v?\d+(\.[\dx]+)*><stop>",
         "{place} is on {value}", "value"),
     Row("technology", .85, both("upgraded bumped updated", "on"),
-        r"^<thing=(the |our )?[\w.-]+( [\w.-]+)?> (got|was|has been) (upgraded|bumped|updated)( too| as well)?,? (and )?"
-        r"(it's|it is) (on|at) <value=(version )?v?\d+(\.[\dx]+)*>( as well| too)?<stop>",
+        r"^<thing=(the |our )?[\w.-]+( [\w.-]+)?> (got|was|has been) (upgraded|bumped|updated)( too| as well)?,? "
+        r"(and )?(it's|it is) (on|at) <value=(version )?v?\d+(\.[\dx]+)*>( as well| too)?<stop>",
         "{thing} is on {value}", "value"),
     Row("technology", .9, both("upgraded bumped updated", "to"),
-        r"<we>(upgraded|bumped|updated) (?!it |this |that |these )<thing>( from <old>)? to (?=\S*\d|[\w.]+ v?\d)<new><stop>",
+        r"<we>(upgraded|bumped|updated (?!the |our )) ?(?!it |this |that |these )<thing>( from <old>)? to "
+        r"(?=\S*\d|[\w.]+ v?\d)<new><stop>",
         "Team upgraded {thing} to {new}", "thing new"),
     Row("technology", .85, "renamed",
         rf"<we>renamed (?=the |our )<thing=(the|our) ([\w-]+ ){{0,3}}?({_NAMED})>( from <old>)? to <new><stop>",
         "Team renamed {thing} to {new}", "new"),
     Row("technology", .85, both("moved switched migrated changed", "from"),
-        r"^(the|our) <thing> (has |have )?(moved|switched|migrated|changed) from <old> to <new><stop>", "", "old new"),
+        r"^(our <thing>|the ([\w-]+ )?(backend|frontend|app|api|service|site|website|database|pipeline|build|ci|project"
+        r"|codebase|repo|docs|worker|cluster)) (has |have )?(moved|switched|migrated|changed) from <old> to "
+        r"<new><stop>", "", "old new"),
     Row("other", .85, "moved+i",
-        r"^I('ve| have)? <adv>moved to (?=(?-i:[A-Z]))<where><stop>",
+        r"^I('ve| have)? <adv>moved to (?=(?-i:[A-Z]))(?!\S+ \d)<where><stop>",
         "User moved to {where}", "where"),
     Row("policy", .85, "can+now can+again",
         r"^we can (now |again )?"
-        r"<rule=(deploy|release|ship|publish|merge|push) (on|at|during|without|outside|before|after) [^,;]{2,60}?><stop>",
+        r"<rule=(deploy|release|ship|publish|merge|push) (on|at|during|without|outside|before|after) "
+        r"[^,;]{2,60}?><stop>",
         "We can {rule}"),
     Row("technology", .85, both("ended", "using"),
         r"\bwe ended up not using <what><stop>",
         "Team does not use {what}", "what"),
-    Row("other", .85, "took takes taking",
+    Row("other", .85, "took+over takes+over taking+over",
         r"^<person> (took|takes|is taking) over <what>( from <old>)?<stop>",
         "{name} owns {what}", "name what"),
     Row("other", .85, "owns",
@@ -99,7 +108,7 @@ CHANGES = (
 # ── clauses written out ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def written_out(sentence: str, held: Set[str]) -> str:
+def written_out(sentence: str, held: Collection[str]) -> str:
     """The sentence with what its clauses share said in each: "A listens on port 1 and B [listens] on port 2"."""
     for word, shared, instead in _SHARED:
         if word in held:
@@ -113,7 +122,7 @@ def listed(plain: str) -> Iterator[str]:
     parts = _BETWEEN_PARTS.split(plain[opening.end() :]) if opening else []
     if len(parts) < 2:
         return
-    read = [_PART.fullmatch(part) for part in parts]
+    read = [_PART.fullmatch(part) if not _TROUBLE.search(part) else None for part in parts]
     for match in read if all(read) else ():
         if match and match["region"]:
             yield f"The region is {match['region']}"
@@ -133,16 +142,20 @@ _SHARED = (
                 re.IGNORECASE),
      r"we \1 \2, and we never \1 "),
     ("ask",
-     re.compile(r"^([A-Z][\w'-]+) (\w+s) ([^,;]{2,80}), (?:so |and )?ask (?:her|him|them) (?=before\b)"),
+     re.compile(r"^([A-Z][\w'-]+) (\w+s) ([^,;]{2,80}), (?:so |and )?ask (?:her|him|them) (?=before (?!you |we ))"),
      r"\1 \2 \3, ask \1 "),
 )  # fmt: skip
+_TROUBLE = re.compile(r"(?:error|exception|bug|issue|problem)\b", re.IGNORECASE)
 LISTING = frozenset("it's it this stack".split())
 _OPENS_LIST = re.compile(
-    r"(?:it's|it is|this is|this one's|this one is|(?:this|the|our) (?:project|repo|app) is|(?:our|the) stack is|stack:)"
-    r" (?:an? )?(?=[A-Z])",
+    r"(?:it's|it is|this is|this one's|this one is|(?:this|the|our) (?:project|repo|app) is|(?:our|the) stack is"
+    r"|stack:) (?:an? )?(?=[A-Z])",
     re.IGNORECASE,
 )
-_BETWEEN_PARTS = re.compile(r",? (?:with|and|plus) (?:an? )?|, (?:an? )?| (?=(?:hosted|deployed|running) on | ?on [A-Z])")
+_BETWEEN_PARTS = re.compile(
+    r",? (?:with|and|plus) (?:an? )?|, (?:an? )?"
+    r"| (?=(?:hosted|deployed|running) on )|(?<!hosted)(?<!deployed)(?<!running) (?=on [A-Z])"
+)
 _PART = re.compile(
     r"(?:region (?P<region>[a-z]+(?:-[a-z]+)+-\d)|(?:(?P<host>(?:hosted|deployed|running) (?:on|to) )|(?P<on>on ))?"
     r"(?P<name>[A-Z][\w.+#-]*(?: [A-Z][\w.+#-]*)?(?: v?\d[\w.]*)?)"

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cofio import sentences
 from cofio.conversation import Found, Sentence
+from cofio.extract.changes import LISTING, listed, written_out
 from cofio.extract.sayings import Reading, Row, Wish, compiled, pattern
 from cofio.extract.table import ROWS, WISHES
 
@@ -45,15 +46,19 @@ class Said(NamedTuple):
 def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Found]:
     """Every fact that the rows read in one sentence of this side's, in the order in which they are said."""
     held = sentences.tokens(sentence)
-    if _LEADING.isdisjoint(held) or len(sentence) > sentences.LONGEST:
+    if len(sentence) > sentences.LONGEST:
+        return []
+    if role == "user" and held and held[0] in LISTING and (parts := _of_list(sentence, kind)):
+        return parts
+    if _LEADING[role == "user"].isdisjoint(held) and not _DIGIT.search(sentence):
         return []
     readings = _worth_a_look(held, kind, role)
     wishes = [_WISHES[word] for word in held if word in _WISHES] if role == "user" else []
     if not readings and not wishes:
         return []
-    if not wishes and (apart := _of_each(_CLAUSES.split(sentence), kind, role)):
+    if not wishes and (apart := _of_each(_CLAUSES.split(written_out(sentence, held)), kind, role)):
         return [replace(each, said=sentence) for each in apart]
-    plain = sentences.bare(sentence)
+    plain = _as_it_is(sentences.bare(sentence), held)
     told = Said(sentence, plain, role)
     found = next((kept for wish in wishes if (kept := _wished(told, wish, kind))), None) or _read(told, readings)
     return found if found and _is_statement(sentence, plain) else []
@@ -88,21 +93,30 @@ def _of_each(clauses: Sequence[str], kind: str | None, role: str) -> list[Found]
     return [fact for facts in found for fact in facts][:MOST] if len(found) > 1 else []
 
 
+def _of_list(sentence: str, kind: str | None) -> list[Found]:
+    """What a list of the parts of a project says of each."""
+    if kind not in (None, "technology"):
+        return []
+    plain = sentences.bare(sentence)
+    said = Said(sentence, plain, "user")
+    found = [said.found(text, "technology", 0.85, _named(text)) for text in listed(plain)]
+    return found[:MOST] if found and _is_statement(sentence, plain) else []
+
+
 def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Reading]:
     """The readings of which the words are there, in the order of the table."""
     there = set(held)
+    if _DIGIT.search(" ".join(held)):
+        there.add("#")
     places = set()
-    for word in there & _LEADING:
-        for place, other in _BY_WORD.get(word, ()):
+    by_word = _BY_WORD[role == "user"]
+    for word in there & by_word.keys():
+        for place, other in by_word[word]:
             if not other or other in there:
                 places.add(place)
     if not places:
         return []
-    return [
-        each
-        for each in map(_READINGS.__getitem__, sorted(places))
-        if (role == "user" or each.row.who == "anyone") and (kind is None or each.row.kind == kind)
-    ]
+    return [each for each in map(_READINGS.__getitem__, sorted(places)) if kind is None or each.row.kind == kind]
 
 
 def _read(said: Said, readings: Iterable[Reading]) -> list[Found]:
@@ -128,7 +142,8 @@ def _matches(reading: Reading, plain: str) -> Iterable[re.Match[str]]:
 
 def _holds(plain: str, reading: Reading, match: re.Match[str]) -> bool:
     """Whether the words state something, and name what they state it of."""
-    if sentences.supposes(plain[: match.start()]):
+    opening = plain[: match.start()]
+    if opening and (sentences.supposes(opening) or _SUBORDINATE.search(opening)):
         return False
     things = [thing for name in reading.things if (thing := match[name])]
     clauses = [clause for name in reading.clauses if (clause := match[name])]
@@ -183,6 +198,15 @@ def _wished(said: Said, wish: Wish, kind: str | None) -> list[Found]:
     return [wished.found(rest, told, wish.confidence)] if kind in (None, told) else []
 
 
+def _as_it_is(plain: str, held: Sequence[str]) -> str:
+    """The sentence without "now", when every fact holds, without what no longer does and what is to be done."""
+    if not _TO_BE_DONE.isdisjoint(held):
+        plain = _THEN_DO.sub("", plain)
+    if "(" in plain:
+        plain = _FORMERLY.sub("", plain)
+    return plain if _AT_PRESENT.isdisjoint(held) else _NOW.sub("", _IS_NOW.sub(r"\1\2", plain))
+
+
 # ── judging ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -219,29 +243,50 @@ def _named(plain: str) -> tuple[str, ...]:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _indexed() -> dict[str, list[tuple[int, str]]]:
-    """By a word, the places of the rows that it leads to, each with the word that must be there too."""
+def _indexed(by_user: bool) -> dict[str, list[tuple[int, str]]]:
+    """By a word, the places of this side's rows that it leads to, each with the word that must be there too."""
     found: dict[str, list[tuple[int, str]]] = {}
     for place, row in enumerate(ROWS):
-        for words in row.words.split():
+        for words in row.words.split() if by_user or row.who == "anyone" else ():
             word, _, other = words.partition("+")
             found.setdefault(word, []).append((place, other))
     return found
 
 
 _READINGS = tuple(compiled(row) for row in ROWS)
-_BY_WORD = _indexed()
+#: By whether it is the user who speaks.
+_BY_WORD = {by_user: _indexed(by_user) for by_user in (True, False)}
 _WISHES = {word: wish for wish in WISHES for word in wish.words.split()}
 _OPENINGS = {wish: pattern(wish.reads) for wish in WISHES}
 #: A sentence without any of these is not looked at.
-_LEADING = frozenset(_BY_WORD) | frozenset(_WISHES)
+_LEADING = {True: frozenset(_BY_WORD[True]) | frozenset(_WISHES), False: frozenset(_BY_WORD[False])}
 
 #: Between statements that could each stand alone: "we moved to pnpm, and the CI port is 9090".
-_CLAUSES = re.compile(r"(?:[,;] (?:and |but |so )?| and )(?=(?:the|our|my|we|I)\b)", re.IGNORECASE)
+_CLAUSES = re.compile(
+    r"(?:[,;] (?:and |but |so )?| and )(?=(?:the|our|my|we|I|staging|prod|production)\b"
+    r"|(?-i:[A-Z][\w'-]+ (?:took|takes|owns|left|leads|maintains|handles)\b|ask [A-Z]))",
+    re.IGNORECASE,
+)
+_DIGIT = re.compile(r"\d")
 _NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 _SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
-_NOW = re.compile(r",? (?:now|currently|nowadays|these days)$", re.IGNORECASE)  # that is when every fact holds
+_NOW = re.compile(r",? (?:now|currently|nowadays|these days|from now on|as of (?:now|today))$", re.IGNORECASE)
+_IS_NOW = re.compile(
+    r"\b(is|are|runs?|lives?|uses?|owns?|listens|'s|'re)(?: now| currently)(?= \S)"
+    r"|( )(?:now|currently) (?=(?:is|are|runs?|lives?|uses?|owns?|listens)\b)",
+    re.IGNORECASE,
+)
+_FORMERLY = re.compile(r" \((?:not|was|formerly|previously|used to be) [^()]{1,40}\)$", re.IGNORECASE)
+_TO_BE_DONE = frozenset("fix update change adjust correct".split())
+_THEN_DO = re.compile(
+    r"(?:,|;| so| and)(?: (?:so|and|then|please)){0,3} (?:fix|update|change|adjust|correct) "
+    r"(?:the|this|that|it|your|my|all)\b[^,;]*$",
+    re.IGNORECASE,
+)
+_AT_PRESENT = frozenset("now currently nowadays days today".split())
+#: What follows is told in passing: "before we switched from Go to Rust, things were slow".
+_SUBORDINATE = re.compile(r"\b(?:before|after|until|once|when|whenever|while)\s*$", re.IGNORECASE)
 _OWN = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 _OPTIONAL = re.compile(r"\[([^\]]*)\]")
 _PART = re.compile(r"\{(\w+)\}")
@@ -257,7 +302,8 @@ _NO_RULE = re.compile(
     r"(?:(?!need|embed|feed|seed|speed|shed)\w+ed|got|had|did|was|were|saw|made|found|ran|went|knew|thought|wrote"
     r"|gave|took|came|heard|been|seen|done|mind|again|get|gets|see|sees|end up|forget|fail|fails|have to|the|a"
     r"|an|happy|nice|good|on|in|so|want|know|understood|remember|wonder|think|love|look forward|run into|wait|too"
-    r"|easy|hard|better|worse|more|less|going|gonna|be able|ready|really|quite|i|we|you|let's|as)\b",
+    r"|easy|hard|better|worse|more|less|going|gonna|be able|ready|really|quite|i|we|you|let's|as"
+    r"|ask(?: me| us)?(?: first)?$)\b",
     re.IGNORECASE,
 )
 #: A cause or a fix that is not told.

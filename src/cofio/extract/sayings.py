@@ -28,7 +28,7 @@ from cofio.model import Kind
 class Row(NamedTuple):
     kind: Kind
     confidence: float
-    words: str  # one of these is in the sentence; "don't+like": both are
+    words: str  # one of these is in the sentence; "don't+like": both are; "#": a digit
     reads: str
     keeps: str = ""
     entities: str = ""

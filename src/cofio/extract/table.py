@@ -39,6 +39,10 @@ PREFERENCES = (
     Row("preference", .85, "rather+than",
         r"\bI('d| would) (much )?rather (?!not )<rule...>",
         "User would rather {rule}"),
+    Row("preference", .85, both("rather prefer", "for"),
+        r"^(I said [^,;]{2,60}, but )?for <aim>,? I('d| would)? (rather (have|use|see)|prefer) "
+        r"(?!it\b|this\b|that\b|the |you )<what=[\w-]+( [\w-]+){0,5}?><stop>",
+        "User prefers {what} for {aim}", "what aim"),
     Row("preference", .85, "like+when love+when",
         r"\bI <adv>(like|love) it when you <rule...>",
         "User likes it when you {rule}"),
@@ -94,8 +98,8 @@ TECHNOLOGY = (
         r"<we><verb=switched|moved|upgraded|migrated> to (?!the |a )<new><stop>",
         "Team {verb} to {new}", "new"),
     Row("technology", .85, both("switched moved upgraded migrated", "to"),
-        r"\bI('ve| have) <adv><verb=switched|moved|upgraded|migrated> to (?!the |a )<new><stop>",
-        "User {verb} to {new}", "new"),
+        r"\bI('ve| have) <adv>(?!moved to (?-i:[A-Z]))(switched|moved|upgraded|migrated) to (?!the |a )<new><stop>",
+        "User switched to {new}", "new"),
     Row("technology", .85, "using",
         r"(^|\bwe('re| are) <adv>|\bwe've been |\bwe ended up )using (?!a |an )<what> (for|to handle|to manage) "
         r"<aim>( now| currently)?<end>",
@@ -106,6 +110,12 @@ TECHNOLOGY = (
     Row("technology", .85, "using+i'm using+i use+i",
         r"\bI('m| am)? <adv>(using|use) (?!a |an |the )<what> (for|as) <aim>( now| currently)?<stop>",
         "User uses {what} for {aim}", "what aim"),
+    Row("technology", .85, both("for", "we we're"),
+        r"^for <aim>,? we('re| are|'ve| have)? <adv>(use|using|went with|go with|chose|picked) "
+        r"(?!the |an? )<what><stop>",
+        "Team uses {what} for {aim}", "what aim"),
+    Row("technology", .8, "handles powers",
+        r"^<person> (handles|powers) (?!the |this |that |it\b|all )<what><stop>", "", "name what"),
     Row("technology", .85, "longer",
         r"\bwe no longer use <what><stop>",
         "Team no longer uses {what}", "what"),
@@ -122,7 +132,8 @@ TECHNOLOGY = (
     Row("technology", .85, "dropped deprecated retired off+moved away+moved",
         r"^we('ve| have)? <adv>(dropped|deprecated|retired|moved (off|away from)( of)?) <what><stop>", "", "what"),
     Row("technology", .85, "we're+on we+on",
-        r"^we('re| are) <adv>on (?=(?-i:[^,;]{0,40}[A-Z0-9]))<what><stop>", "", "what"),
+        r"^we('re| are) <adv>on (?!line |page |step |call\b|track\b|it\b)"
+        r"(?=(?-i:[^,;]{0,40}[A-Z0-9]))<what><stop>", "", "what"),
     Row("technology", .85, both("project app application repo repository monorepo codebase service library", "this"),
         r"^this (is|project is|repo is) an? (?=(?-i:[^,;]{0,40}[A-Z0-9]))<what> "
         r"(project|app|application|repo|repository|monorepo|codebase|service|library)<end>", "", "what"),
@@ -142,6 +153,9 @@ TECHNOLOGY = (
         "", "where"),
     Row("technology", .85, "port+on",
         r"^(the |our )?<thing> (is|are|runs?) on port <where><stop>", "", "where"),
+    Row("technology", .85, "run runs",
+        r"^(production|staging|prod|(the|our) ([\w-]+ ){0,2}?(cluster|server|servers|database|service|backend|frontend"
+        r"|fleet|runners|environment|app|api)) runs? (?=(?-i:[A-Z])[^,;]{0,30}\d)<what><stop>", "", "what"),
     Row("technology", .85, "run runs",
         r"^(deploys|deployments|builds|ci|ci/cd|production|staging|prod|(the|our) [\w./-]+( [\w./-]+)?) runs? "
         r"(on|in|through|via|from|behind|at) <where><stop>", "", "where"),
@@ -164,6 +178,9 @@ POLICIES = (
     Row("policy", .85, "never+we",
         r"\bwe <adv>((should|must) )?<how=never> <verb=use|include|add|check> <what><stop>",
         "Team policy: {how} {verb} {what}", "what"),
+    Row("policy", .85, "never+any don't+any",
+        r"^we (should )?(never|don't) use <what=`?any`?>$",
+        "Team policy: never use {what}", "what"),
     Row("policy", .85, "always+we never+we",
         r"\bwe <adv>((should|must) )?<how=always|never> <rule...>",
         "Team policy: {how} {rule}"),
@@ -222,7 +239,12 @@ POLICIES = (
     Row("policy", .8, both("answer reply respond speak talk", "in"),
         r"^(please )?(answer|reply|respond|speak|talk)( to me)? in (?=(?-i:[A-Z]))<what><stop>", "", "what"),
     Row("policy", .85, "ask+before",
-        r"^(please )?ask (me |first )?before (?!we )<rule...>"),
+        r"^(please )?ask (me |first |(?-i:[A-Z])[\w'-]+ )?before (?!we )<rule...>"),
+    Row("policy", .85, both("ship release launch deliver live done", "by"),
+        r"^((my|our|the) [\w ]{2,30}? (says?|said|told us|wants) (that )?)?"
+        r"we (must|have to|need to) <what=ship|release|launch|deliver|go live|be done>( \w+){0,4}? by "
+        r"<when=(?-i:(?=[\w ]{0,12}(\d|[A-Z])))[\w. ]{2,24}?><stop>",
+        "Deadline: must {what} by {when}"),
 )  # fmt: skip
 
 DECISIONS = (
@@ -258,7 +280,7 @@ DECISIONS = (
         r"^let'?s <adv><verb=go with|stick with|stick to> (?!a |an |the )<what> <how=for|as> <aim><stop>",
         "Decided to {verb} {what} {how} {aim}", "what aim"),
     Row("decision", .85, "let's lets",
-        r"^let'?s <adv><verb=go with|stick with|stick to> <name=(?-i:[A-Z])[\w.+#-]+>$",
+        r"^let'?s <adv><verb=go with|stick with|stick to> <name=(?-i:[A-Z])[\w.+#-]+>( then)?$",
         "Decided to {verb} {name}", "name"),
     Row("decision", .85, "let's lets",
         r"^let'?s not use <what><stop>",
@@ -305,7 +327,7 @@ _SETTING = (
     "port url uri host hostname domain endpoint branch region zone database schema bucket cluster namespace queue topic"
     " directory folder path file repo repository version timeout limit ttl retention framework language orm stack"
     " editor linter formatter manager bundler runner ci provider registry license licence deadline date codename locale"
-    " currency encoding prefix id address channel username handle account budget"
+    " currency encoding prefix id address channel username handle account budget size threshold interval quota"
 )
 _TRAIT = (
     "name timezone zone email e-mail username handle account editor shell os system job role title company employer"
@@ -323,8 +345,11 @@ OTHERS = (
         r"^I <adv>work <how=at|on|for|as|in|from|with> <what>((?= and )|<stop>)",
         "User works {how} {what}", "what"),
     Row("other", .85, "live+i",
-        r"^I <adv>live in <what>((?= and )|<stop>)",
+        r"^I <adv>live in (?!(constant )?(fear|hope|dread|denial|a|an|the)\b)<what>((?= and )|<stop>)",
         "User lives in {what}", "what"),
+    Row("other", .85, "based+in",
+        r"^I('m| am) <adv>based in <what>((?= and )|<stop>)",
+        "User is based in {what}", "what"),
     Row("other", .85, both("i'm am", "a an"),
         r"^I('m| am) <role=an? ([\w./+#-]+ ){0,4}?(engineer|developer|designer|manager|student|researcher|founder"
         r"|scientist|architect|analyst|consultant|freelancer|teacher|writer|admin)>"
@@ -352,6 +377,14 @@ OTHERS = (
     Row("other", .85, both("is are", "in at under"),
         r"^(?=.*\w[./:@])(?!(the |our )?(bug|error|problem|issue|fix|failure|typo)\b)(the |our |all )?<thing> (is|are) "
         r"(in|at|under) (?=\S*[\w/][./:@]\S|\S+/$)<where><stop>", "", "where"),
+    Row("other", .85, both("called named", "in"),
+        r"^(the |our |all )?<thing> (is|are|lives?) in an? ([\w-]+ ){0,2}?(bucket|database|repo|table|queue|cluster"
+        r"|vault|namespace|account|schema|folder|directory|project|workspace|channel) (called|named) <where><stop>",
+        "", "where"),
+    Row("other", .85, both("changes rotates starts ends happens meets closes opens renews expires", "on at every in"),
+        r"^(the|our) <thing> (changes|rotates|starts|ends|happens|meets|closes|opens|renews|expires) (on|at|every|in) "
+        r"(?=.{0,20}((mon|tues|wednes|thurs|fri|satur|sun)days|(?<=every )\w|month|quarter|\d{4}))<when><stop>",
+        "", "thing"),
     Row("other", .85, "lives live sits resides",
         r"^(?!(the |our )?(function|method|class|bug|error|problem|code)\b)(the |our |all |its )?<thing> "
         r"(lives?|sits?|resides?) (in|at|under|on|behind|inside|next to|alongside) <where><stop>", "", "where"),

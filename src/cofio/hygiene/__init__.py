@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from cofio.conversation import MAX_SAID, ROLES, Exchange, Message
+from cofio.errors import InvalidInput
 from cofio.hygiene.blocks import boot_lines, lift, lines, unclosed
 from cofio.hygiene.pasted import without_code, without_synthetic
 from cofio.hygiene.reading import Said, said, storable
 from cofio.hygiene.secrets import redact
+from cofio.model import MAX_LABEL
 
 __all__ = ["clean", "redact"]
 
@@ -30,9 +33,10 @@ LONGEST_INJECTED = 16_000  # characters of all of them
 def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange:
     """What the user and the assistant said to each other, as an Exchange; it may be that nothing is left.
 
-    `about` holds the other fields of the Exchange; its `injected` is added to what is found. InvalidInput when
-    `messages` is neither a text nor a list.
+    `about` holds the other fields of the Exchange: its labels without secrets too, its `injected` added to what is
+    found. InvalidInput when `messages` is neither a text nor a list of messages, or `about` has a field of no Exchange.
     """
+    about = _described(about)
     told = _as_texts(about.pop("injected", ()))
     kept: list[Message] = []
     injected: list[str] = []
@@ -44,6 +48,21 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     for text in told:
         injected += lines(redact(storable(text)))
     return Exchange(messages=tuple(_newest(kept)), injected=_newest_lines(injected), **about)
+
+
+def _described(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an Exchange with no secret in its labels. The same label becomes the same, so a turn stays one."""
+    unknown = sorted(set(about) - set(_FIELDS))
+    if unknown:
+        raise InvalidInput(f"{', '.join(unknown)}: no such field.", f"The fields are: {', '.join(_FIELDS)}.")
+    return {name: _safe_label(value) if name in _LABELS else value for name, value in about.items()}
+
+
+def _safe_label(label: Any) -> Any:
+    """The label without secrets. What is no text or too long is left for the Exchange to refuse; a number is an id."""
+    if not isinstance(label, str) or len(label) > MAX_LABEL or label.isdigit():
+        return label
+    return redact(label)[:MAX_LABEL]
 
 
 def _as_texts(injected: Any) -> Iterator[str]:
@@ -112,6 +131,8 @@ def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
+_FIELDS = tuple(each.name for each in fields(Exchange) if each.name != "messages")
+_LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles whose texts are put before the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")
 _BEGIN = re.compile(r"\n+|(?<=[.!?])\s+")

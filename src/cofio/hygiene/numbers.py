@@ -15,7 +15,7 @@ def numbers(text: str) -> Iterator[tuple[str, int, int]]:
     if not _HINT.search(text):
         return
     for match in _CARD.finditer(text):
-        ends = (match.end(), match.start("more"))  # what follows the fours may be the code of the card
+        ends = (match.end(), max(0, match.start("more")))  # what follows the fours may be the code of the card
         if end := next((each for each in ends if _is_card(text[match.start() : each])), 0):
             yield "card-number", match.start(), end
     for match in _IBAN.finditer(text):
@@ -36,29 +36,32 @@ def _is_card(written: str) -> bool:
 
 def _iban_length(written: str) -> int:
     """How many characters of this, blanks counted, are an IBAN; 0 when none."""
-    wanted, place = _IBAN_LENGTHS.get(written[:2], 0), 0
-    for place, sign in enumerate(written, start=1):
-        wanted -= sign != " "
-        if wanted == 0:
-            break
-    iban = written[:place].replace(" ", "")
-    whole = wanted == 0 and not written[place : place + 1].isalnum()
-    return place if whole and int("".join(str(int(sign, 36)) for sign in iban[4:] + iban[:4])) % 97 == 1 else 0
+    signs = [place for place, sign in enumerate(written, start=1) if sign != " "]
+    length = _IBAN_LENGTHS.get(written[:2], 0)
+    if not length or len(signs) < length or written[(end := signs[length - 1]) : end + 1].isalnum():
+        return 0
+    iban = written[:end].replace(" ", "")
+    return end if int("".join(str(int(sign, 36)) for sign in iban[4:] + iban[:4])) % 97 == 1 else 0
 
 
-#: Before a number: no part of a longer one, of a name or of an address; a line break may be written out.
-_EDGE = r"(?:(?<![\w.+/#@-])|(?<=\\[nrt]))"
-_HINT = re.compile(r"[0-9]{3}")
+def _begin(sign: str) -> str:
+    """Where a number begins: not within a longer one, a name or an address; a line break may be written out."""
+    return rf"{sign}(?:(?<![\w.+/#@-]{sign})|(?<=\\[nrt]{sign}))"
+
+
+#: How any of them goes on from four digits or from 123-45-6. Without an "or", it is looked for ten times as fast.
+_HINT = re.compile(r"[0-9]{3}[0-9-][ 0-9-][0-9][0-9-][0-9]{2}[ 0-9-][0-9]")
 #: In one piece, in fours, or as it is printed on the cards of fifteen and fourteen digits.
 _CARD = re.compile(
-    _EDGE + r"(?:[0-9]{13,19}|[0-9]{4}(?P<by>[ -])[0-9]{4}(?P=by)[0-9]{4}(?P=by)[0-9]{1,4}(?P<more>(?P=by)[0-9]{1,3})?"
-    r"|[0-9]{4}[ -][0-9]{6}[ -][0-9]{4,5})(?![\w@/]|[-.][0-9])"
+    _begin("[0-9]")
+    + r"(?:[0-9]{12,18}|[0-9]{3}(?P<by>[ -])[0-9]{4}(?P=by)[0-9]{4}(?P=by)[0-9]{1,4}(?P<more>(?P=by)[0-9]{1,3})?"
+    r"|[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5})(?![\w@/]|[-.][0-9])"
 )
 _ISSUED = re.compile(
     r"4[0-9]{12}(?:[0-9]{3}){0,2}|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
     r"|(?:6011|64[4-9][0-9]|65[0-9]{2}|62[0-9]{2}|35[2-8][0-9])[0-9]{12,15}|(?:50|5[678]|6[0-9])[0-9]{14}"
 )
-_IBAN = re.compile(_EDGE + r"[A-Z]{2}[0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
+_IBAN = re.compile(_begin("[A-Z]") + r"[A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
 _IBAN_LENGTHS = {
     country: length
     for length, countries in {
@@ -69,4 +72,4 @@ _IBAN_LENGTHS = {
     }.items()
     for country in countries.split()
 }  # fmt: skip
-_SSN = re.compile(_EDGE + r"(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w@]|-[0-9]|\.[0-9])")
+_SSN = re.compile(_begin("[0-8]") + r"[0-9]{2}(?<!000)(?<!666)-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w@]|-[0-9]|\.[0-9])")

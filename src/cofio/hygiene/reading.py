@@ -2,7 +2,7 @@
 
     "User: …\\nAssistant: …" | [{"role", "content"}] | lines of a transcript ─▶ [Said]
 
-One broken item is passed over; it never spoils the rest.
+One broken item is passed over; it never spoils the rest. Where not one of them is a message, the caller is told.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ class Said(NamedTuple):
 
 
 def said(messages: str | Sequence[Mapping[str, Any]]) -> list[Said]:
-    """The messages with their role, of any role, each with the texts in it; what is not text is left out."""
+    """The messages with their role, of any role, each with the texts in it; what is not text is left out.
+
+    InvalidInput when it is neither a text nor a list, or a list without a single message.
+    """
     if isinstance(messages, str):
         return _conversation(messages)
     if not isinstance(messages, list | tuple):
-        hint = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
-        raise InvalidInput(f"messages is {type(messages).__name__}.", hint)
-    return [part for item in messages for part in _parts(item)]
+        raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
+    found = [part for item in messages for part in _parts(item)]
+    if messages and not found and not any(map(_is_message, messages)):
+        raise InvalidInput("messages has not one message in it.", _HINT)
+    return found
 
 
 def _parts(item: Any) -> Iterator[Said]:
@@ -43,6 +48,18 @@ def _parts(item: Any) -> Iterator[Said]:
         yield Said(role, texts)
 
 
+def _is_message(item: Any) -> bool:
+    """Whether it is one, if only of a tool or without text, or another line of a transcript."""
+    if isinstance(item, Message):
+        return True
+    if not isinstance(item, Mapping):
+        return False
+    if isinstance(item.get("type"), str):
+        return True
+    content = item.get("content", item.get("text", item.get("tool_calls", 0)))
+    return isinstance(item.get("role"), str) and (content is None or isinstance(content, str | list | tuple | Mapping))
+
+
 def _opened(item: Any) -> tuple[str, Any]:
     """Role and content of an item; no role for what is no message, or is none of the user's and assistant's own."""
     if isinstance(item, Message):
@@ -53,7 +70,16 @@ def _opened(item: Any) -> tuple[str, Any]:
     if isinstance(inner, Mapping):  # a line of a transcript
         return _role(inner.get("role") or item.get("type")), inner.get("content")
     content = item.get("content")
-    return _role(item.get("role")), item.get("text") if content is None else content
+    return _role(_told_role(item)), item.get("text") if content is None else content
+
+
+def _told_role(item: Mapping[str, Any]) -> Any:
+    """Whose it is; the user's where nothing says so."""
+    role = item.get("role", "")
+    if role != "":
+        return role
+    kind = item.get("type", "message")
+    return "user" if kind in ("message", *_TEXT_BLOCKS) else kind
 
 
 def _role(told: Any) -> str:
@@ -66,8 +92,10 @@ def _texts(content: Any) -> Iterator[str]:
         yield storable(content)
     elif isinstance(content, list | tuple):
         for block in content:
-            if isinstance(block, Mapping) and block.get("type") in _TEXT_BLOCKS and isinstance(block.get("text"), str):
-                yield storable(block["text"])
+            if isinstance(block, str):
+                yield storable(block)
+            elif isinstance(block, Mapping) and block.get("type", "text") in _TEXT_BLOCKS:
+                yield from _texts(block["text"]) if isinstance(block.get("text"), str) else ()
     elif isinstance(content, Mapping):
         yield from _texts([content])
 
@@ -92,6 +120,7 @@ def storable(text: str) -> str:
     return _UNSTORABLE.sub("", text)
 
 
+_HINT = 'Give a text, or a list of {"role": "user" | "assistant", "content": "…"}.'
 #: Lines of a transcript that neither side wrote to the other in this conversation.
 _ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isApiErrorMessage")
 _TEXT_BLOCKS = ("text", "input_text", "output_text")

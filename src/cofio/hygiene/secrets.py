@@ -1,6 +1,7 @@
 """Secrets in a text: where they stand, and the text without them.
 
-    tokens (vendors' shapes) + private keys + headers + URLs + what is called a password ─▶ spans ─▶ [redacted:KIND]
+    tokens (vendors' shapes) + private keys + headers + URLs + numbers (cards, accounts) + what is called a password
+        ─▶ spans ─▶ [redacted:KIND]
 
 Both mistakes cost: a stored secret leaks, and a redactor that cries wolf eats what was worth keeping. So a shape that
 nothing else has is enough, while the word "password" needs a value after it that looks like one (`values`).
@@ -12,12 +13,11 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from typing import TypeAlias
 
+from cofio.hygiene.called import Span, called_secrets, value_at
+from cofio.hygiene.numbers import numbers
 from cofio.hygiene.tokens import tokens
-from cofio.hygiene.values import Put, looks_random, looks_secret
-
-Span: TypeAlias = tuple[str, int, int]  # kind, start, end
+from cofio.hygiene.values import looks_random, looks_secret
 
 _ROUNDS = 8  # a replacement may lay bare another secret, hardly ever twice; the bound is for texts made to go on
 
@@ -38,18 +38,49 @@ def redact(text: str) -> str:
 
 def secrets(text: str) -> list[Span]:
     """Where the secrets stand, in order; those that overlap are one, of the more telling kind."""
+    if (text.isascii() and "\\u" not in text) or not _DISGUISE.search(text):
+        return _found(text)
+    plain, starts, ends = _undisguised(text)
+    return [(kind, starts[start], ends[end - 1]) for kind, start, end in _found(plain)]
+
+
+def _undisguised(text: str) -> tuple[str, list[int], list[int]]:
+    """The text as a reader takes it, and where each of its signs starts and ends in the text as it is.
+
+    Signs without width and letters of double width hide a word from a program, and so do signs that are written out.
+    """
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    last = 0
+    for match in _DISGUISE.finditer(text):
+        sign = chr(int(match[1], 16)) if match[1] else match[0]
+        sign = "" if _NO_WIDTH.match(sign) else sign.translate(_WIDE)
+        parts += [text[last : match.start()], sign]
+        starts += [*range(last, match.start()), *([match.start()] if sign else [])]
+        ends += [*range(last + 1, match.start() + 1), *([match.end()] if sign else [])]
+        last = match.end()
+    plain = "".join(parts) + text[last:]
+    return plain, [*starts, *range(last, len(text))], [*ends, *range(last + 1, len(text) + 1)]
+
+
+def _found(text: str) -> list[Span]:
     low = _lower(text)
     found: list[Span] = [*tokens(text)]
     if "-----" in text:
         found += _private_keys(text)
-    if "aws" in low or "secret" in low:
+    if any(word in low for word in _AWS_HINTS):
         found += _aws_secrets(text)
     if any(word in low for word in _HEADER_HINTS):
         found += _headers(text)
+    if " -p" in low or "redis-cli" in low:
+        found += _options(text)
     if "://" in text:
         found += _url_passwords(text)
-    if any(word in low for word in _KEY_HINTS):
-        found += _called_secrets(text, low)
+    if "cookie" in low or "sess" in low:
+        found += _cookies(text)
+    found += numbers(text)
+    found += called_secrets(text, low)
     return _merged(found) if found else []
 
 
@@ -90,6 +121,9 @@ def _aws_secrets(text: str) -> Iterator[Span]:
     for match in _AWS_SECRET.finditer(text):
         if looks_random(match[1]):
             yield "aws-secret", *match.span(1)
+    for match in _BESIDE_AWS_ID.finditer(text):
+        if all(re.search(kind, match[1]) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
+            yield "aws-secret", *match.span(1)
 
 
 def _headers(text: str) -> Iterator[Span]:
@@ -99,14 +133,35 @@ def _headers(text: str) -> Iterator[Span]:
     for match in _CURL_USER.finditer(text):
         if match[1] != match[2] and looks_secret(match[2], "set", of_password=True):
             yield "basic-auth", *match.span(2)
-    for match in _SHELL_PASSWORD.finditer(text):
-        if looks_secret(match[1], "set", of_password=True):
-            yield "password", *match.span(1)
     for match in _BEARER.finditer(text):
         start, end = match.span(match.lastindex or 0)
         value = text[start:end]
         if looks_random(value) and looks_secret(value, "set", of_password=False):
             yield "bearer-token", start, end
+
+
+def _options(text: str) -> Iterator[Span]:
+    """Passwords that a command is given in one letter."""
+    for match in _SHELL_PASSWORD.finditer(text):
+        value = value_at(text, match.end())
+        if value and looks_secret(text[value[0] : value[1]], "quoted" if value[2] else "set", of_password=True):
+            yield "password", value[0], value[1]
+
+
+def _cookies(text: str) -> Iterator[Span]:
+    """What a session is known by: in the headers of cookies, and wherever a session's id is set."""
+    for line in _COOKIES.finditer(text):
+        for match in _COOKIE.finditer(text, *line.span("cookies")):
+            least = 8 if _OF_SESSION.search(match["name"]) else 24
+            if len(match["value"]) >= least and _is_cookie(match["value"]):
+                yield "session-cookie", *match.span("value")
+    for match in _SESSION.finditer(text):
+        if _is_cookie(match["value"]):
+            yield "session-cookie", *match.span("value")
+
+
+def _is_cookie(value: str) -> bool:
+    return looks_random(value) and looks_secret(value, "set", of_password=False)
 
 
 def _is_basic(value: str) -> bool:
@@ -143,7 +198,14 @@ _AWS_SECRET = re.compile(
     r"(?i:aws.{0,30}(?:secret|key)|secret.?access.?key)"
     r"[\"'`\s:=>\w\\]{0,20}?[\"'`\s:=>]([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
-_HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl", "mysql", "mariadb", "sshpass")
+#: The other half stands beside the id of the key, which may have been taken out before.
+_BESIDE_AWS_ID = re.compile(
+    r"(?:A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|\[redacted:aws-access-key\]).{1,60}?"
+    r"(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+    re.DOTALL,
+)
+_AWS_HINTS = ("aws", "secret", "akia", "asia")
+_HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl")
 _BASIC = re.compile(
     r"(?i:basic[ \t]+|[\"_]auth\\{0,7}[\"']?[ \t]*[:=][ \t]*\\{0,7}[\"']?)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/])"
 )
@@ -153,7 +215,15 @@ _BEARER = re.compile(
 )
 _CURL_USER = re.compile(r"\bcurl\b[^\n]{0,300}?[ \t](?:-u|--user)[ =]?[\"']?([^\s:\"']{1,100}):([^\s\"']{1,200})")
 _SHELL_PASSWORD = re.compile(
-    r"\b(?:(?:mysql|mariadb)[a-z-]{0,8}\b[^\n]{0,200}?[ \t]-p|sshpass[ \t]+-p[ \t]*)[\"']?([^\s\"']{4,200})"
+    r"\b(?:(?:mysql|mariadb)[a-z-]{0,8}\b[^\n]{0,200}?[ \t]-p(?=[^\s])|sshpass[ \t]+-p[ \t]*"
+    r"|(?:docker|podman|nerdctl|helm|oc|az)[ \t][a-z \t]{0,20}login\b[^\n]{0,200}?[ \t]-p[ =]?"
+    r"|mongo[a-z]{0,10}\b[^\n]{0,200}?[ \t]-p[ \t]?|redis-cli\b[^\n]{0,200}?[ \t]-a[ \t])"
+)
+_COOKIES = re.compile(r"(?i)\bcookies?\\{0,7}[\"']?[ \t]*[:=][ \t]*\\{0,7}[\"']?(?P<cookies>[^\n]{1,8000})")
+_COOKIE = re.compile(r"(?<![\w.%$-])(?P<name>[\w.%$-]{1,80})=(?P<value>[^\s;,\"'`\\<>|)]{8,4000})")
+_OF_SESSION = re.compile(r"(?i)sess|sid\b|auth|token|jwt|remember|csrf|xsrf|login")
+_SESSION = re.compile(
+    r"(?i)(?<![a-z0-9])(?:php|j|asp\.net_)?sess(?:ion)?[_-]?id=(?!(?:[0-9a-f]+-){4})(?P<value>[^\s;,&\"'`\\<>|)]{16,4000})"
 )
 #: The password may hold an @: the last one before the host counts.
 _URL = re.compile(r"://([^\s:/@\"'<>`]{0,100}):([^\s/\"'<>`]{1,200})@([A-Za-z0-9_.\[\]{}$-]{1,253})")
@@ -163,102 +233,6 @@ _HARMLESS_HOST = re.compile(
     r"|(?:host|hostname|server|db|database)|.*[{}$].*"
 )
 
-# ── what is called a secret ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _called_secrets(text: str, low: str) -> Iterator[Span]:
-    """Values of passwords, tokens and keys, wherever the words say that one follows."""
-    last = 0
-    for match in _KEY.finditer(low):
-        value = None if match.start() < last or not _is_key(text, low, match) else _value(text, match.end())
-        if value is None:
-            continue
-        start, end, quoted = value
-        if _fits(text[start : min(end, start + _LONGEST)], match, _put(text, low, match, quoted)):
-            rest = None if quoted or end - start < _LONGEST else _REST.match(text, end)
-            last = rest.end() if rest else end
-            yield "password", start, last
-
-
-def _fits(value: str, match: re.Match[str], put: Put) -> bool:
-    """Whether the value is a secret, given what it is called. Much is called a key, so there it must be plain."""
-    if match["name"] != "key":
-        return looks_secret(value, put, of_password=match["name"].startswith(_PASSWORDS))
-    classes = ("[a-z]", "[A-Z]", r"\d", r"^[\w+/=-]{16,}$")
-    return put in ("noted", "told") and all(re.search(kind, value) for kind in classes) and looks_random(value)
-
-
-def _is_key(text: str, low: str, match: re.Match[str]) -> bool:
-    """Whether the word stands for a secret: not as a part of another word in a sentence, not a cursor."""
-    start = match.start()
-    inside = start > 0 and text[start - 1].isalnum() and text[start].islower() and not match["op"]
-    return not inside and not low[max(0, start - 14) : start].rstrip(" _-").endswith(_OPEN)
-
-
-def _put(text: str, low: str, match: re.Match[str], quoted: bool) -> Put:
-    """How the value after this key is put."""
-    if quoted and match["op"] and not match["down"]:
-        return "quoted"
-    before = low[max(0, match.start() - 40) : match.start()]
-    if _OPTION.search(before):
-        return "option" if match["gap"] else "set"
-    if match["gap"] or match["down"]:
-        return "beside"
-    if match["verb"]:
-        return "told"
-    if "=" not in match["op"] or " " in match["op"]:
-        return "noted"
-    return "declared" if text[match.start()].isupper() else "set"
-
-
-def _value(text: str, place: int) -> tuple[int, int, bool] | None:
-    """Start and end of the value that begins here, and whether it stands in quotation marks."""
-    if quoted := _QUOTED.match(text, place):
-        return *quoted.span("value"), True
-    bare = _BARE.match(text, place)
-    if not bare:
-        return None
-    start, end = bare.span("value")
-    if stop := _STOP.search(text, start, end):
-        end = stop.start()
-    if end - start < _LONGEST:
-        end = start + len(text[start:end].rstrip("\\").removesuffix("**").rstrip(".,;:)]}>"))
-    return (start, end, False) if end > start else None
-
-
-_LONGEST = 120  # characters of a value that are looked at; the rest goes with them
-_KEY_HINTS = ("pass", "pwd", "pw:", "pw=", "secret", "token", "key", "wort", "contrase", "senha", "wachtwoord")
-_PASSWORDS = ("pass", "pw", "kennwort", "contra", "mot", "senha", "wacht")
-#: Tokens that only say where to go on, or are meant for everybody.
-_OPEN = tuple(
-    "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
-)
-
-_KEY = re.compile(
-    r"""
-    (?P<name> pass(?:word|wd|phrase|code|wort|(?<![a-z]pass)(?=["'`\])*]{0,3}[ \t]*[=:]))
-      | pwd | pw(?<![a-z]pw)(?=[ \t]*[=:]) | kennwort | contraseña | mot\ de\ passe | senha | wachtwoord
-      | secret(?:[ _-]?(?:access[ _-]?)?key)? | token | api[ _-]?key | access[ _-]?key | private[ _-]?key
-      | auth[ _-]?key | encryption[ _-]?key | signing[ _-]?key | master[ _-]?key | key(?<![a-z]key) )
-    (?: [_-]?(?:prod|production|staging|dev|test|live|new|old|value|default|main|primary|secondary|base64|b64)
-      | _?\d{1,2} )?
-    (?![a-z0-9_-])
-    (?: [ \t]?\([^()\n]{1,40}\) )?
-    (?: (?P<op> \\{0,7}["'`\])*]{0,3} [ \t]*
-          (?: :[ \t]*&?(?:str|string|bytes|text|any|secretstr)(?:[ \t]*\|[ \t]*(?:none|null|undefined))?[ \t]*=(?![=~>])
-            | => | := | \?= | [=:](?![=:~>]) )
-          [ \t]* \*{0,2} [ \t]* (?P<down> \n[ \t]* )? )
-      | (?P<verb> (?:[ \t]+(?:for|of|on|in|at|from|to)[ \t](?:[^\n.:=]|\.(?=\w)){1,60}?)?
-          [ \t]+ (?:is|was|are|will[ ]be|ist|lautet|est|es|é)
-          (?:[ \t]+(?:now|still|currently|set[ ]to|just|again))? [ \t]*[:=]? [ \t]+
-          | [ \t]+(?:to|[–—-])[ \t]+ | ['’]s[ \t]+ )
-      | (?P<gap> [ \t]+ ) )
-    """,
-    re.VERBOSE,
-)
-_OPTION = re.compile(r"--[\w-]*$")
-_QUOTED = re.compile(r"[bru]{0,2}(?P<mark>\\{0,7}[\"']|`{1,2})(?P<value>(?:\\.|[^\n\\]){1,400}?)(?P=mark)")
-_BARE = re.compile(r"\\{0,7}[\"'`]{0,2}(?P<value>[^\s\"'`]{1,120})")
-_REST = re.compile(r"[^\s\"'`]*")
-#: What ends a bare value besides white space: the next of a list of settings, a tag, a line break written out.
-_STOP = re.compile(r"[&;,|](?=[\w .-]{1,40}[=:])|</|<[a-z][\w-]{0,40}>|\\+[nrt\"]")
+_NO_WIDTH = re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
+_DISGUISE = re.compile(rf"{_NO_WIDTH.pattern}|[\uff01-\uff5e]|\\{{1,7}}u(?![dD][89a-fA-F])([0-9a-fA-F]{{4}})")
+_WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}

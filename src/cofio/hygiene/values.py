@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-#: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | with password …
-Put = Literal["quoted", "declared", "set", "option", "noted", "told", "beside"]
+#: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | is "…" | the password …
+Put = Literal["quoted", "declared", "set", "option", "noted", "told", "told in quotes", "beside"]
 
 
 def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
@@ -20,19 +20,44 @@ def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
     if len(value) < 4 or _is_placeholder(value) or _is_reference(value):
         return False
     if " " in value or "\t" in value:
-        return put == "quoted" and any(_is_strong(word) for word in value.split())
+        return put in ("quoted", "told in quotes") and _is_phrase(value.split(), put, of_password)
     if put in ("quoted", "declared", "set", "option"):
         return _is_given(value, put, of_password)
+    if of_password and _is_row_of_words(value):
+        return True
     if _is_compound(value) or _TECHNICAL.match(value):
         return False
     if put == "noted":
         return _is_noted(value, of_password)
-    return _is_strong(value) or (put == "told" and of_password and _WORD_AND_NUMBER.fullmatch(value) is not None)
+    return _is_strong(value) or (put != "beside" and of_password and _TOLD.fullmatch(value) is not None)
 
 
 def looks_random(value: str) -> bool:
     """Whether a machine made it: letters and digits, and no compound of words and numbers."""
     return _has_both(value) and not _is_compound(value) and not _PATH.match(value)
+
+
+def is_plain_word(value: str) -> bool:
+    """Whether it is a word as people take one for a password, and none that says something about passwords."""
+    if not 5 <= len(value) <= 24 or not _WORD.fullmatch(value) or _KEY_WORD.search(value):
+        return False
+    return value.lower() not in _NO_SECRETS and not _ABOUT.search(value.lower())
+
+
+def _is_phrase(words: list[str], put: Put, of_password: bool) -> bool:
+    """Whether several words are a secret, and no sentence about one."""
+    if any(_is_strong(word) for word in words):
+        return True
+    if not of_password or len(words) > 6 or not _PROSE.isdisjoint(word.lower().strip("().,:") for word in words):
+        return False
+    mixed = any(_has_both(word) and not _TECHNICAL.match(word) and not _is_compound(word) for word in words)
+    return mixed or (put == "told in quotes" and any(word.isdigit() for word in words))
+
+
+def _is_row_of_words(value: str) -> bool:
+    """Whether it is words in a row, as in "correct-horse-battery-staple", that say nothing."""
+    parts = value.split("-")
+    return len(parts) >= 4 and all(_ROW_WORD.fullmatch(part) and part not in _PROSE for part in parts)
 
 
 def _is_given(value: str, put: Put, of_password: bool) -> bool:
@@ -98,9 +123,16 @@ def _is_reference(value: str) -> bool:
 
 _JOINT = re.compile(r"[-_/.:+|,&=()\[\]]+")
 _WORDY = re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
-_WORD_AND_NUMBER = re.compile(r"(?=.{6})[A-Za-z]{3,}\d{1,6}[!?]*")
+#: A word and a number, or words run together, longer than any that people say.
+_TOLD = re.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
+_WORD = re.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
+_ROW_WORD = re.compile(r"[a-z]{3,12}")
+_ABOUT = re.compile(
+    r"(?:ed|ing|ly|able|ible|tion|sion|ment|ness|less|ent|ant|ary|ory|ive|ous|ful|ity|ance|ence|hash|crypt|ware"
+    r"|lich|bar|ung|iert|ig|isch|toire|aire|ado|ada|ido|ida|orio|oria|atif|ible|quis|oire|ional|ter|tor|ers?)$|^(?:un|in)"
+)
 _INNER_SIGN = re.compile(r"\w[!@#$%^&*~+=?]+\w")
-_KEY_WORD = re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|key")
+_KEY_WORD = re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|(?<!mon|don|tur|hoc|joc|his)key")
 
 _TECHNICAL = re.compile(
     r"(?i)(?:base|sha|md|utf|aes|rsa|hs|rs|es|ps|ed|ec|p|oauth|http|ipv|iso|pbkdf|argon|x|hmac|tls|ssl|int|uint|float|"
@@ -137,5 +169,20 @@ _NO_SECRETS = frozenset(
     secure strong weak todo tbd here there value file path keyring vault keychain header cookie query body bearer basic
     oauth jwt session refresh access client server field column label input prompt forgot reset login logout signin
     signup confirm passwort kennwort static public private shared internal external inherit placeholder
+    json jsonb uuid digest fingerprint pattern always never length strength policy minimum maximum varchar nvarchar secretstr same both either below above later
+    again please email phone argon bcrypt scrypt unique nullable needed unchanged sometimes email mandatory numeric
+    alphanumeric ascii unicode lowercase uppercase digits letters characters symbols words nothing something anything
+    match matches mismatch error errors fails failed success change update create rotate check enter choose repeat
+    again sent where which their there about other those these three seven eight first second third short clear
+    oui non requis obligatoire facultatif aucun aucune keine keines leer egal siehe folgt unten oben nein ninguna
+    opcional requerido obligatorio vacio secreto geheim bekannt unbekannt
+    """.split()
+)
+_PROSE = frozenset(
+    """
+    a an the your my our this that and or of for to in on at by with from as is are be must should may can not no only
+    than least most min max minimum maximum characters chars digits letters symbols long length between enter type
+    choose password passwords username und oder mit mindestens zeichen ziffern der die das ein eine muss des les une
+    caracteres caractères chiffres moins debe tener need needs have has contain contains same per via day days end
     """.split()
 )
