@@ -56,8 +56,10 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
     wishes = [_WISHES[word] for word in held if word in _WISHES] if role == "user" else []
     if not readings and not wishes:
         return []
-    if not wishes and (apart := _of_each(_CLAUSES.split(written_out(sentence, held)), kind, role)):
-        return [replace(each, said=sentence) for each in apart]
+    if not wishes and ("," in sentence or " and " in sentence or ";" in sentence):
+        apart = _of_each(_CLAUSES.split(written_out(sentence, held)), kind, role)
+        if apart:
+            return [replace(each, said=sentence) for each in apart]
     plain = _as_it_is(sentences.bare(sentence), held)
     told = Said(sentence, plain, role)
     found = next((kept for wish in wishes if (kept := _wished(told, wish, kind))), None) or _read(told, readings)
@@ -87,7 +89,9 @@ def as_said(sentence: Sentence) -> Found | None:
 
 def _of_each(clauses: Sequence[str], kind: str | None, role: str) -> list[Found]:
     """The facts of the clauses, read one by one; none unless several of them tell one."""
-    if len(clauses) == 1 or any(sentences.supposes(clause) for clause in clauses):
+    if len(clauses) == 1 or sum(bool(_worth_a_look(sentences.tokens(each), kind, role)) for each in clauses) < 2:
+        return []  # told cheaply, and most are
+    if any(sentences.supposes(clause) for clause in clauses):
         return []
     found = [facts for clause in clauses if (facts := find(clause, kind, role))]
     return [fact for facts in found for fact in facts][:MOST] if len(found) > 1 else []
@@ -106,7 +110,7 @@ def _of_list(sentence: str, kind: str | None) -> list[Found]:
 def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Reading]:
     """The readings of which the words are there, in the order of the table."""
     there = set(held)
-    if _DIGIT.search(" ".join(held)):
+    if not all(map(str.isalpha, held)) and _DIGIT.search(" ".join(held)):
         there.add("#")
     places = set()
     by_word = _BY_WORD[role == "user"]

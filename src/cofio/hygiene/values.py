@@ -41,7 +41,8 @@ def is_plain_word(value: str) -> bool:
     """Whether it is a word as people take one for a password, and none that says something about passwords."""
     if not 5 <= len(value) <= 24 or not _WORD.fullmatch(value) or _KEY_WORD.search(value):
         return False
-    return value.lower() not in _NO_SECRETS and not _ABOUT.search(value.lower())
+    low = value.lower()
+    return low not in _NO_SECRETS and low not in _ABOUT_PASSWORDS and not _ABOUT.search(low)
 
 
 def _is_phrase(words: list[str], put: Put, of_password: bool) -> bool:
@@ -127,9 +128,10 @@ _WORDY = re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W
 _TOLD = re.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
 _WORD = re.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
 _ROW_WORD = re.compile(r"[a-z]{3,12}")
+#: How words end that say how something is, or what is done with it.
 _ABOUT = re.compile(
     r"(?:ed|ing|ly|able|ible|tion|sion|ment|ness|less|ent|ant|ary|ory|ive|ous|ful|ity|ance|ence|hash|crypt|ware"
-    r"|lich|bar|ung|iert|ig|isch|toire|aire|ado|ada|ido|ida|orio|oria|atif|ible|quis|oire|ional|ter|tor|ers?)$|^(?:un|in)"
+    r"|lich|bar|ung|iert|ig|isch|aire|ado|ada|ido|ida|orio|oria|atif|oire|ional)$"
 )
 _INNER_SIGN = re.compile(r"\w[!@#$%^&*~+=?]+\w")
 _KEY_WORD = re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|(?<!mon|don|tur|hoc|joc|his)key")
@@ -169,13 +171,18 @@ _NO_SECRETS = frozenset(
     secure strong weak todo tbd here there value file path keyring vault keychain header cookie query body bearer basic
     oauth jwt session refresh access client server field column label input prompt forgot reset login logout signin
     signup confirm passwort kennwort static public private shared internal external inherit placeholder
-    json jsonb uuid digest fingerprint pattern always never length strength policy minimum maximum varchar nvarchar secretstr same both either below above later
-    again please email phone argon bcrypt scrypt unique nullable needed unchanged sometimes email mandatory numeric
-    alphanumeric ascii unicode lowercase uppercase digits letters characters symbols words nothing something anything
-    match matches mismatch error errors fails failed success change update create rotate check enter choose repeat
-    again sent where which their there about other those these three seven eight first second third short clear
-    oui non requis obligatoire facultatif aucun aucune keine keines leer egal siehe folgt unten oben nein ninguna
-    opcional requerido obligatorio vacio secreto geheim bekannt unbekannt
+    """.split()
+)
+#: What is noted of a password in its place.
+_ABOUT_PASSWORDS = frozenset(
+    """
+    json jsonb uuid digest fingerprint pattern always never length strength policy minimum maximum varchar nvarchar same
+    both either below above later again please email phone argon unique mandatory numeric alphanumeric ascii unicode
+    lowercase uppercase digits letters characters symbols words nothing something anything match matches mismatch error
+    errors fails success change update create rotate check enter choose repeat sent where which their about other those
+    these three seven eight first second third short clear manager parameter identifier keeper bitwarden lastpass
+    dashlane keepass okta ldap kerberos yubikey passkey requis aucun aucune keine keines siehe folgt unten oben nein
+    leer egal unverändert ninguna opcional vacio secreto secreta secrète geheim bekannt
     """.split()
 )
 _PROSE = frozenset(
