@@ -289,3 +289,11 @@ def test_another_projects_memory_is_not_echoed_but_everybodys_is(store: Store) -
     assert echo(store, text) == ""
     remember(store, fact(text, source="test/other", visibility="global"))
     assert echo(store, text) != ""
+
+
+def test_what_is_said_besides_does_away_with_what_denied_it(store: Store) -> None:
+    (known,) = remember(store, "Team policy: never deploy on Fridays")
+    [settled] = settle(
+        store, fact("We deploy on Fridays too", context="We deploy on Fridays too now, the rule is gone.")
+    )
+    assert update(settled).id == known

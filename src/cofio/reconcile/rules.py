@@ -98,7 +98,8 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     same = next((memory for memory, relation in related if relation.kind == "same"), None)
     stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
     if _ADDING.search(f"{fact.text} {fact.context}"):
-        stale = {}  # "we also use PayPal" takes nobody's place
+        # "We also use PayPal" takes nobody's place; "we deploy on Fridays too now" does away with "never on Fridays".
+        stale = {place: each for place, each in stale.items() if negated(fact.text) != negated(each[0].text)}
     newer = [memory.id for memory, _ in stale.values() if _said_since(fact, memory, store)]
     if newer:
         against = f"memory {newer[0]} is newer and says otherwise"
