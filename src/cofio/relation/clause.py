@@ -136,21 +136,21 @@ def _decided(clause: Clause, tokens: list[Token]) -> list[Token]:
             clause.extra.append(token.word)
             clause.negated ^= after == "against"
             passed = place + 1
-            _drop_helpers(kept)
+            _drop_auxiliaries(kept)
         elif token.low == "used" and after == "to":
             clause.past, passed = True, place + 1
         elif token.word in t.STOPPING and token.kind == "word":
             clause.negated = not clause.negated
-            _drop_helpers(kept)
+            _drop_auxiliaries(kept)
             kept += [] if after.endswith("ing") else [Token(t.USE, "use", "word")]
         elif token.word in t.BEGINNING and after.endswith("ing"):
-            _drop_helpers(kept)
+            _drop_auxiliaries(kept)
         else:
             kept.append(token)
     return kept
 
 
-def _drop_helpers(kept: list[Token]) -> None:
+def _drop_auxiliaries(kept: list[Token]) -> None:
     while kept and kept[-1].kind == "help":
         kept.pop()
 
