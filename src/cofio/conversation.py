@@ -279,6 +279,7 @@ class Settlement:
     state: State
     reason: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
+    read: Item | None = None  # as it was when it was read: refused if it has changed since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cofio.conversation import Captured, Exchange, Item, Task
-from cofio.errors import CofioError, Conflict, Misconfigured, Refused, StoreError, Unavailable
+from cofio.errors import CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
 from cofio.learning import Learner
 from cofio.ports import Clock, Inbox
 
@@ -51,9 +51,9 @@ class Intake:
             return
         try:
             if item.exchange is None:
-                raise Conflict("Its words are forgotten.", "There is nothing left to learn from.")
+                raise NotFound("Its words are forgotten.", "There is nothing left to learn from.")
             self._learner.learn(item.exchange, item.task, by=by, item=item)
-        except (Unavailable, StoreError) as error:
+        except (Unavailable, StoreError, Conflict) as error:  # a conflict is gone when it is read again
             self._postpone(item, error, _SOON)
         except Misconfigured as error:  # the owner's to mend, and mended it may be at any time
             self._postpone(item, error, _SLOWLY)

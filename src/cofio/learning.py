@@ -91,17 +91,18 @@ class Learner:
         learned = Learned(
             actions=earlier.actions,
             method=reading.method,
-            reason=reading.reason,
+            reason="" if earlier.actions and not reading.unfinished else reading.reason,
             missed=reading.missed,
             sentences=reading.sentences,
             usage=reading.usage,
+            changeset=earlier.changeset,
             dry_run=dry_run,
         )
         if reading.unfinished and not reading.found:
-            self.told(replace(learned, actions=()))
+            self.told(replace(learned, actions=(), dry_run=True))  # paid for, and nothing learned
             raise reading.unfinished
         batch = self._batch(exchange, reading.found)
-        work = _Work(by, f"{task}: {exchange.context}", item.id if item else None, reading.unfinished is not None)
+        work = _Work(by, f"{task}: {exchange.context}", item, reading.unfinished is not None)
         learned = replace(self._settle(batch, learned, work), seconds=time.perf_counter() - began)
         self.told(replace(learned, actions=learned.actions[len(earlier.actions) :]))
         if reading.unfinished:
@@ -119,8 +120,8 @@ class Learner:
         """The automatic way: what patterns find, and the model where the gate asks for it."""
         verdict = gate.judge(exchange, patterns.find)
         unread = [each for each in verdict.sentences if each.way == "model"]
-        read = () if item and item.result else verdict.found  # of an item that got halfway, that is learned already
-        read += self._known_of_domain(exchange)
+        halfway = bool(item and item.result)  # what patterns read is learned already
+        read = () if halfway else verdict.found + self._known_of_domain(exchange)
         plainly = _reading(
             read + tuple(said for each in unread if (said := patterns.as_said(each))),
             sentences=verdict.sentences,
@@ -131,7 +132,7 @@ class Learner:
         if self.llm is None or not (unread or thorough):
             return plainly
         try:
-            return self._asked(self.llm, exchange, read, plainly)
+            return self._asked(self.llm, exchange, read, plainly, item)
         except (Refused, TooLarge, Misconfigured) as error:  # to ask again does not help: it is as if there were none
             return replace(plainly, reason=error.message)
         except Unavailable as outage:
@@ -143,10 +144,15 @@ class Learner:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
-    def _asked(self, llm: LLM, exchange: Exchange, read: tuple[Found, ...], plainly: _Reading) -> _Reading:
+    def _asked(
+        self, llm: LLM, exchange: Exchange, read: tuple[Found, ...], plainly: _Reading, item: Item | None
+    ) -> _Reading:
         """What the model says, and what it does not say of what patterns read."""
         told = by_model.facts(llm, exchange)
-        asked = _told_by_model(told, read)
+        known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
+        asked = _told_by_model(told, read, known)
+        if asked.unfinished and item is None:
+            asked = replace(asked, found=())  # whoever hears that it failed asks again: nothing is kept meanwhile
         return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
 
     def _extracted(self, exchange: Exchange) -> _Reading:
@@ -163,7 +169,7 @@ class Learner:
         """Decide about every fact and do it. A model takes too long to be asked under the lock."""
         news = self._without_echoes(batch)
         by_a_model = self.llm is not None and self.llm.supports_audn and learned.method == "llm" and bool(news)
-        since = self._newest()
+        since = self._newest()  # before the model is asked
         if self.llm and by_a_model:
             usage, problem = self._by_model(self.llm, batch, news)
             learned = replace(learned, usage=learned.usage + usage, reason=learned.reason or problem)
@@ -171,7 +177,7 @@ class Learner:
             if not by_a_model:
                 self._by_rules(batch, news)
             elif self._newest() != since:
-                self._settle_again_what_has_moved(batch, news)
+                self._settle_again_what_has_moved(batch, news, since[1])
             if learned.dry_run:
                 return replace(learned, actions=tuple(each for one in batch.settled for each in _actions(one, [])))
             return self._applied(batch, learned, work)
@@ -205,27 +211,33 @@ class Learner:
         batch.embed_reworded(self._embed)
         return usage, problem
 
-    def _newest(self) -> int:
-        """The last changeset: whether anything was written since."""
+    def _newest(self) -> tuple[int, str]:
+        """The last changeset and its time: whether anything was written since."""
         newest = self._store.changesets(1)
-        return newest[0].id if newest else 0
+        return (newest[0].id, newest[0].at) if newest else (0, "")
 
-    def _settle_again_what_has_moved(self, batch: _Batch, places: Sequence[int]) -> None:
+    def _settle_again_what_has_moved(self, batch: _Batch, places: Sequence[int], since: str) -> None:
         """While the model was thinking, somebody wrote: what it decided about memories that went is decided anew.
 
         So is what it thought to be new and is known by now. A deletion of what is gone is an error of its own.
         """
         targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
-        live = {memory.id for memory in self._store.get(sorted(targets)) if not memory.archived}
+        there = self._store.get(sorted(targets))
+        still = {each.id for each in there if not each.archived and not each.pinned and each.updated_at <= since}
+        taken: set[int] = set()
         for place in places:
             each = batch.settled[place]
             again = rules.settle([each.fact], batch.matrix([place]), self._store)[0]
-            went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in live
+            if isinstance(again.decision, Update) and again.decision.id in taken | targets:
+                again = Settled(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
+            went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
             if went and isinstance(each.decision, Delete):
-                gone = f"error: memory {each.decision.id} is archived already or gone"
+                gone = f"error: memory {each.decision.id} is gone, pinned or changed by now"
                 batch.settled[place] = Settled(fact=each.fact, reason=gone)
             elif went or (isinstance(each.decision, Add) and isinstance(again.decision, Noop)):
                 batch.settled[place] = again
+            decision = batch.settled[place].decision
+            taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
     def _applied(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
         """Everything in one transaction; the end of the item too."""
@@ -316,13 +328,14 @@ class _Work:
 
     by: str
     why: str
-    item: int | None
+    item: Item | None
     unfinished: bool  # the model has not read it yet: the item stays pending
 
     def settlement(self, learned: Learned) -> Settlement:
         assert self.item is not None
         state: State = "pending" if self.unfinished else learned.state
-        return Settlement(item=self.item, state=state, reason=learned.reason, result=learned.as_dict())
+        result = learned.as_dict()
+        return Settlement(item=self.item.id, state=state, reason=learned.reason, result=result, read=self.item)
 
 
 def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Reading:
@@ -334,14 +347,15 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
     return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
-def _told_by_model(told: by_model.Extraction, read: Sequence[Found]) -> _Reading:
-    found = told.found + tuple(each for each in read if not _is_covered(each, told.found))
-    reason = told.problem or ("" if found else "The model found nothing worth keeping")
+def _told_by_model(told: by_model.Extraction, read: Sequence[Found], known: Sequence[Found] = ()) -> _Reading:
+    """What the model told and is not known of the exchange already, and what patterns read that it did not tell."""
+    found = tuple(each for each in told.found if not _is_covered(each, known))
+    found += tuple(each for each in read if not _is_covered(each, told.found))
     unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
     return _Reading(
         found=found[:MOST_FACTS],
         method="llm",
-        reason=reason,
+        reason=told.problem or ("" if found else "The model found nothing worth keeping"),
         usage=told.usage,
         unfinished=None if told.found else unread,
     )

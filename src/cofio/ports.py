@@ -115,7 +115,7 @@ class Inbox(Protocol):
         """The pending items whose time has come, oldest first."""
 
     def settle(self, settlement: Settlement) -> None:
-        """End an item that changed nothing in the store. Conflict when it is settled already."""
+        """End an item that changed nothing in the store. Conflict when it is settled already, or not as it was read."""
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
         """Count an attempt that failed, as a fault if it will not pass by itself; give it out again after that time."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cofio.conversation import Exchange, Ledger, Settlement
-from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable
+from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable, Unreadable
 from cofio.intake import PARKED_AFTER
 from cofio.keeper import Keeper
+from cofio.ports import Completion
 from cofio.testing import ScriptedLLM
 from cofio.worker import Worker
 from tests.learning.conftest import Learning
@@ -278,3 +281,75 @@ def test_a_settled_item_is_settled_for_good(learning: Learning, tmp_path: Path) 
     with pytest.raises(Conflict):
         store.inbox.settle(Settlement(item=captured.id, state="rejected"))
     store.close()
+
+
+def test_what_is_purged_while_the_model_reads_does_not_come_back(learning: Learning) -> None:
+    keeper = learning()
+    doomed = keeper.add("The team adopts microservices").memory_id
+
+    class Purging(ScriptedLLM):
+        def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+            reply = super().complete(system, user, schema=schema)
+            if len(self.calls) == 1:
+                keeper.purge(doomed)
+            return reply
+
+    nothing = json.dumps({"facts": []})
+    taught = learning(Purging([FACTS, nothing]))
+    captured = taught.capture(f"{SAID}. The team adopts microservices.", wait=True)
+    item = taught.item(captured.id)
+    assert (item.state, item.faults) == ("pending", 0)
+    taught.attempt(item)
+    assert list(taught) == []
+    assert taught.ledger().balanced
+
+
+def test_a_purge_reaches_what_was_shown_to_the_agent(learning: Learning) -> None:
+    keeper = learning()
+    doomed = keeper.add("The vault code is 4711").memory_id
+    captured = keeper.capture("Hi there!", wait=True, injected=("The vault code is 4711",))
+    keeper.purge(doomed)
+    assert "4711" not in str(keeper.item(captured.id).as_dict())
+
+
+def test_what_the_model_says_again_of_an_item_that_got_halfway_is_not_counted_twice(learning: Learning) -> None:
+    both = json.dumps({"facts": ["User prefers tabs over spaces", "The team adopts microservices"]})
+    keeper = learning(ScriptedLLM([Unavailable("down", "wait"), both]))
+    captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.", wait=True)
+    keeper.attempt(keeper.item(captured.id))
+    assert {memory.text: memory.occurrences for memory in keeper} == {
+        "User prefers tabs over spaces": 1,
+        "The team adopts microservices": 1,
+    }
+    assert keeper.item(captured.id).reason == ""
+
+
+def test_two_who_work_on_an_item_that_gets_halfway_do_not_both_count(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([Unavailable("down", "wait"), FACTS]))
+    captured = keeper.capture(f"I prefer tabs over spaces. {SAID}.")
+    other = learning(_Interrupted([FACTS], lambda: keeper.attempt(keeper.item(captured.id))))
+    other.attempt(other.item(captured.id))
+    assert {memory.occurrences for memory in keeper} == {1}
+    keeper.attempt(keeper.item(captured.id))
+    assert keeper.ledger().stored == 1
+    assert {memory.occurrences for memory in keeper} == {1}
+
+
+class _Interrupted(ScriptedLLM):
+    """While it thinks, something else happens."""
+
+    def __init__(self, replies: list[str], meanwhile: Callable[[], None]) -> None:
+        super().__init__(replies)
+        self._meanwhile = meanwhile
+
+    def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+        reply = super().complete(system, user, schema=schema)
+        self._meanwhile()
+        return reply
+
+
+def test_a_failed_attempt_without_an_item_keeps_nothing(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM(["Sorry, no."]))
+    with pytest.raises(Unreadable):
+        keeper.learn(f"I prefer tabs over spaces. {SAID}.")
+    assert list(keeper) == []

@@ -270,3 +270,24 @@ def test_what_two_facts_make_untrue_is_retired_once(learning: Learning) -> None:
     assert not [each for each in learned.actions if each["action"] == "error"]
     gone = [each["old_id"] for each in learned.actions if "old_id" in each]
     assert len(gone) == len(set(gone))
+
+
+@pytest.mark.parametrize("change", [{"pinned": True}, {"text": "The shop uses Prisma 7 as its ORM"}])
+@pytest.mark.parametrize("action", ["UPDATE", "DELETE"])
+def test_a_memory_that_a_person_pins_or_edits_meanwhile_is_left_alone(
+    learning: Learning, change: dict[str, Any], action: str
+) -> None:
+    keeper = learning()
+    mine = keeper.add("The shop uses Prisma as its ORM", source=SOURCE).memory_id
+
+    class Slow(ScriptedLLM):
+        def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+            reply = super().complete(system, user, schema=schema)
+            if len(self.calls) == 2:
+                keeper.update(mine, **change)
+            return reply
+
+    told = decisions({"fact": "f1", "action": action, "memory": "m1", "text": None})
+    taught = learning(Slow([facts("The shop drops its ORM layer for reports"), told]))
+    taught.extract(TALK, source=SOURCE)
+    assert not taught.get(mine).archived

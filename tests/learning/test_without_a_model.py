@@ -180,3 +180,65 @@ def test_nothing_was_said_in_the_future(keeper: Keeper) -> None:
 def test_what_is_used_besides_does_not_replace_what_is_used(keeper: Keeper) -> None:
     say(keeper, "We use Stripe for payments.", "We also use PayPal for payments.")
     assert len(texts(keeper)) == 2
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ("We use ESLint and Prettier.", "We no longer use Prettier."),
+        ("We use Postgres, Redis and Kafka.", "We don't use Kafka."),
+        ("We deploy on Mondays and Fridays.", "We don't deploy on Fridays."),
+        ("We use npm.", "We moved from npm to bun and then back again."),
+        ("We use npm.", "We moved from npm to pnpm but rolled it back."),
+        ("We use npm.", "We moved from npm to pnpm, temporarily."),
+        ("We use npm.", "We switched from npm to pnpm for a week and reverted."),
+        ("We deploy to Heroku.", "We don't deploy to Heroku on weekends."),
+        ("We use Python.", "We use Go instead of Python for the agents."),
+        ("We use Snowflake.", "We are replacing Snowflake with BigQuery next year."),
+        ("Sofia owns billing.", "Raj owns billing while Sofia is on holiday."),
+    ],
+)
+def test_what_is_denied_in_part_for_a_while_or_not_yet_stays(keeper: Keeper, known: str, said: str) -> None:
+    say(keeper, known)
+    [before] = texts(keeper)
+    say(keeper, said)
+    assert before in texts(keeper)
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ("We use Redis for caching.", "We no longer use Redis."),
+        ("I like tabs.", "I don't like tabs."),
+        ("We use npm.", "We switched from npm to pnpm."),
+        ("Sofia owns billing.", "Raj owns billing."),
+        ("We never deploy on Fridays.", "We can deploy on Fridays now"),
+        ("We use Docker.", "We don't use Docker any more."),
+        ("We use Stripe for payments.", "Stripe is too expensive, so we use Adyen for payments now."),
+    ],
+)
+def test_what_is_denied_or_replaced_as_a_whole_goes(keeper: Keeper, known: str, said: str) -> None:
+    say(keeper, known)
+    [before] = texts(keeper)
+    say(keeper, said)
+    assert before not in texts(keeper)
+    assert len(texts(keeper)) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("I like type hints, but not in tests.", ["I like type hints, but not in tests"]),
+        ("I prefer small PRs, except for generated code.", ["I prefer small PRs, except for generated code"]),
+        ("I don't like tmux any more.", ["User dislikes tmux"]),
+        ("We migrated off MongoDB to Postgres in June.", ["Team migrated from MongoDB to Postgres in June"]),
+        ("We upgraded to Django 5 but had to revert.", []),
+        ("We switched to the other branch", []),
+        ("We deploy in ten minutes", []),
+        ("The error is called KeyError", []),
+        ("We use Docker, I think", []),
+    ],
+)
+def test_a_fact_keeps_its_limits_and_what_is_none_is_left(keeper: Keeper, said: str, kept: list[str]) -> None:
+    say(keeper, said)
+    assert texts(keeper) == kept

@@ -34,7 +34,7 @@ class Said(NamedTuple):
     def found(self, text: str, kind: str, confidence: float, entities: tuple[str, ...] = ()) -> Found:
         """The fact in it, with the names of the sentence where no part of it is an entity."""
         return Found(
-            text=sentences.capitalised(_NOW.sub("", text)),
+            text=sentences.capitalised(_NOW.sub("", text).replace(" from off ", " from ")),
             kind=kind,
             confidence=confidence,
             entities=entities or _named(self.plain),
@@ -77,7 +77,9 @@ def as_said(sentence: Sentence) -> Found | None:
         return None
     plain = sentences.bare(sentence.text)
     lasting = _LASTING.match(plain)
-    if not lasting or not _FEWEST <= plain.count(" ") + 1 <= _LONGEST or _AT_HAND.search(plain):
+    if not lasting or not _FEWEST <= plain.count(" ") + 1 <= _LONGEST:
+        return None
+    if _AT_HAND.search(plain) or _TAKEN_BACK.search(plain):
         return None
     if not _is_statement(sentence.text, plain) or sentences.is_hollow(plain[lasting.end() :].strip()):
         return None
@@ -149,6 +151,8 @@ def _holds(plain: str, reading: Reading, match: re.Match[str]) -> bool:
     opening = plain[: match.start()]
     if opening and (sentences.supposes(opening) or _SUBORDINATE.search(opening)):
         return False
+    if _TAKEN_BACK.search(plain, match.start()):
+        return False
     things = [thing for name in reading.things if (thing := match[name])]
     clauses = [clause for name in reading.clauses if (clause := match[name])]
     if any(sentences.is_hollow(part) for part in (*things, *clauses)):
@@ -168,6 +172,8 @@ def _fact(said: Said, row: Row, match: re.Match[str]) -> Found:
     text = said.plain
     if row.keeps and _SCOPE.match(text[: match.start()]):
         text = text[: match.end()]  # "for tests, we always ..." is true of tests alone
+    elif row.keeps and _LIMIT.match(text[match.end() :]):
+        text = text[match.start() :]  # without its exception it would say too much
     elif row.keeps:
         text = _filled(row.keeps, parts)
         if row.keeps.startswith(("User", "Team")):
@@ -217,7 +223,7 @@ def _as_it_is(plain: str, held: Sequence[str]) -> str:
 def _is_statement(sentence: str, plain: str) -> bool:
     if sentences.asks(sentence) or sentences.asks(plain) or sentence.lstrip()[:1] == ">":
         return False
-    return not sentences.is_code(sentence) and not sentences.is_passing(plain)
+    return not sentences.is_code(sentence) and not sentences.is_passing(plain) and not _AT_THIS_SPOT.search(plain)
 
 
 def _is_value(value: str) -> bool:
@@ -275,7 +281,22 @@ _DIGIT = re.compile(r"\d")
 _NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
 _SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
-_NOW = re.compile(r",? (?:now|currently|nowadays|these days|from now on|as of (?:now|today))$", re.IGNORECASE)
+#: What follows limits what was said before it.
+_LIMIT = re.compile(
+    r",? (?:but not|but only|but never|except|unless|though not|although not|apart from|other than|as long as"
+    r"|only (?:for|in|on|when|if)|temporarily|for now|for the time being)\b",
+    re.IGNORECASE,
+)
+#: What was done and undone is no news.
+_TAKEN_BACK = re.compile(
+    r"\b(?:roll(?:ed|ing)? (?:it |that |this )?back|revert(?:ed|ing)?|had to revert|back again|and back|gave (?:it )?up"
+    r"|undid|undone|backed out|changed (?:it )?back|switched back|went back|moved back)\b",
+    re.IGNORECASE,
+)
+_NOW = re.compile(
+    r",? (?:now|currently|nowadays|these days|from now on|as of (?:now|today)|any ?more|any(?<!never use any))$",
+    re.IGNORECASE,
+)
 _IS_NOW = re.compile(
     r"\b(is|are|runs?|lives?|uses?|owns?|listens|'s|'re)(?: now| currently)(?= \S)"
     r"|( )(?:now|currently) (?=(?:is|are|runs?|lives?|uses?|owns?|listens)\b)",
@@ -329,6 +350,13 @@ _STATE = re.compile(
     re.IGNORECASE,
 )
 
+#: About what is on the screen just now.
+_AT_THIS_SPOT = re.compile(
+    r"\bthe (?:other|new|old) (?:one|branch)\b|\bin (?:\d+|a few|an?|two|five|ten|thirty) (?:minutes?|hours?|secs?)\b"
+    r"|\bthe (?:meeting|call|standup)\b|\b(?:here|there)(?=,| because\b| and\b|$)"
+    r"|\bis called \w*(?:Error|Exception)\b|^the file is called\b|, I (?:think|guess|believe)$",
+    re.IGNORECASE,
+)
 #: The subject and, a few words on, a verb of what is so or was decided.
 _LASTING = re.compile(
     r"(?:we|our|the (?:team|project|codebase|repo|repository|app|backend|frontend|company|api|platform|product)|I|my"

@@ -19,6 +19,7 @@ from cofio.conversation import Settled, Usage
 from cofio.errors import CofioError
 from cofio.model import Add, Delete, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
+from cofio.reconcile.rules import said_since
 from cofio.sameness import LONG, gist, names, numbers
 from cofio.wording import fingerprint, words
 
@@ -99,7 +100,7 @@ def settle(
             cases.append(_Case(place, fact, {memory.id: cosine for memory, cosine in similar}))
             shown.update((memory.id, memory) for memory, _ in similar)
     answers, usage, problem = _asked(llm, cases, shown) if cases else ({}, Usage(), "")
-    decided = {case.place: done for case in cases if (done := _decided(case, answers.get(case.place, [])))}
+    decided = {case.place: done for case in cases if (done := _decided(case, answers.get(case.place, []), store))}
     return _in_order(facts, vectors, early | decided, novel), usage, problem
 
 
@@ -283,7 +284,7 @@ def _first(entry: Mapping[str, Any], *keys: str) -> Any:
 # ── from an answer to a decision ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _decided(case: _Case, answers: Sequence[_Answer]) -> Settled | None:
+def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled | None:
     """What is done about the fact; None when the model has nothing to say, or nothing that it may."""
     if not answers:
         return None
@@ -296,7 +297,7 @@ def _decided(case: _Case, answers: Sequence[_Answer]) -> Settled | None:
         return _noted(fact, memory, f"known from {near}") if _keeps(memory.text, fact.text) else None
     if memory.pinned:
         return None
-    if fact.created_at and fact.created_at < memory.created_at:
+    if said_since(fact, memory, store):
         return Settled(fact=fact, reason=f"memory {memory.id} is newer")
     if answer.action == "DELETE":
         return Settled(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))

@@ -22,7 +22,29 @@ from cofio.wording import telling, words
 
 CANDIDATES = 10  # by vector, and as many by words
 #: Said beside what is known, not in its place.
-_ADDING = re.compile(r"\b(?:also|too|as well|additionally|in addition|besides|alongside|on top of)\b", re.IGNORECASE)
+_ADDING = re.compile(
+    r"\b(?:also|too(?=\s*(?:[.,;!?]|now\b|$))|as well|additionally|in addition|besides|alongside|on top of)\b",
+    re.IGNORECASE,
+)
+#: True for a while, in one place, or not yet: that does away with nothing.
+_LIMITED = re.compile(
+    r"\b(?:except|unless|temporar(?:y|ily)|while|during|until|for now|for the time being|for a (?:day|week|month|while)"
+    r"|next (?:day|week|month|quarter|year|sprint|release)|going to|plan(?:s|ning)? to|will)\b"
+    r"|\bbut (?:not|only|never)\b|\bonly (?:for|in|on|when|if)\b"
+    r"|\binstead of (?:[\w.+#/-]+ ){1,4}(?:for|in|on|when|during) ",
+    re.IGNORECASE,
+)
+#: Several things in one statement.
+_SEVERAL = re.compile(r", | and | or ")
+#: Words that end something or bring it back, and say nothing of what.
+_OF_ENDING = frozenset(
+    stem(word)
+    for word in """
+    never no not longer anymore more any stop stopped stops using used use uses drop dropped drops remove removed gone
+    team user policy always decided dislike dislikes like likes prefer prefers avoid avoids disabled enabled off on
+    against disallowed allowed forbidden
+    """.split()
+)
 #: An echo has a cosine of at least this, and so much of the words of the one are in the other.
 ECHO, COVERED = 0.80, 0.70
 
@@ -97,10 +119,11 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     related = _related(fact, vector, store, k)
     same = next((memory for memory, relation in related if relation.kind == "same"), None)
     stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
+    stale = {} if _LIMITED.search(f"{fact.text} {fact.context}") else _wholly_denied(fact, stale)
     if _ADDING.search(f"{fact.text} {fact.context}"):
         # "We also use PayPal" takes nobody's place; "we deploy on Fridays too now" does away with "never on Fridays".
         stale = {place: each for place, each in stale.items() if negated(fact.text) != negated(each[0].text)}
-    newer = [memory.id for memory, _ in stale.values() if _said_since(fact, memory, store)]
+    newer = [memory.id for memory, _ in stale.values() if said_since(fact, memory, store)]
     if newer:
         against = f"memory {newer[0]} is newer and says otherwise"
         return _noted(fact, same, against) if same else Settled(fact=fact, reason=against)
@@ -117,7 +140,23 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     return _decided(fact, Add(fact, _why_new(related, stale), unless_known=True))
 
 
-def _said_since(fact: Fact, memory: Memory, store: Store) -> bool:
+def _wholly_denied(fact: Fact, stale: dict[int, tuple[Memory, Relation]]) -> dict[int, tuple[Memory, Relation]]:
+    """Without those that the fact denies in part: one of several things, or under one circumstance only."""
+    return {
+        each: (memory, relation)
+        for each, (memory, relation) in stale.items()
+        if negated(fact.text) == negated(memory.text) or _denies_all_of(fact.text, memory.text)
+    }
+
+
+def _denies_all_of(one: str, other: str) -> bool:
+    denial, stated = (one, other) if negated(one) else (other, one)
+    of_several = _SEVERAL.search(stated) is not None and not _SEVERAL.search(denial)
+    beyond = {stem(word) for word in telling(denial)} - {stem(word) for word in telling(stated)} - _OF_ENDING
+    return not of_several and not beyond
+
+
+def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
     """Whether the memory was said, or said again, after the fact was."""
     if not fact.created_at or memory.created_at > fact.created_at:
         return bool(fact.created_at)

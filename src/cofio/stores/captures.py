@@ -72,6 +72,13 @@ def settled(settlement: Settlement, changeset: int | None) -> tuple[str, dict[st
     return storable(settlement.reason), read
 
 
+def refuse_if_moved(settlement: Settlement, exchange: Exchange | None, result: Mapping[str, Any]) -> None:
+    """Conflict when the item is no longer as it was read: words of it were purged, or somebody else got on with it."""
+    read = settlement.read
+    if read is not None and (exchange != read.exchange or dict(result) != dict(read.result)):
+        raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is taken up again by itself.")
+
+
 def storable(text: str) -> str:
     """The text without halves of surrogate pairs: what a provider answers must not keep an item from being settled."""
     return text.encode(errors="replace").decode()
@@ -137,11 +144,12 @@ def cut(payload: str, words: Sequence[str]) -> str:
 
 def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
     """The exchange with these words cut out, however they are spaced and marked; the rest is still to be learned."""
-    found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words))
+    found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words), re.IGNORECASE)
     messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
     return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))
 
 
 def _loosely(text: str) -> str:
     """The words as they may stand in what was said: other white space, emphasis, a bullet or a quote mark."""
-    return r"[\s*_`>-]+".join(re.escape(word) for word in re.split(r"[\s*_`]+", text.strip()) if word) or r"(?!)"
+    parts = [word for word in re.split(r"[\s*_`]+", text.strip()) if word.strip("->")]
+    return r"[\s*_`>-]+".join(map(re.escape, parts)) or r"(?!)"

@@ -51,6 +51,7 @@ class Captures:
     def settle(self, settlement: Settlement, at: str, changeset: int | None = None) -> None:
         reason, result = captures.settled(settlement, changeset)
         item = self.pending(settlement.item)
+        captures.refuse_if_moved(settlement, item.exchange, item.result)
         ended: dict[str, Any] = {"state": settlement.state, "reason": reason, "result": result}
         finished = None if settlement.state == "pending" else at
         self.put(replace(item, **ended, changeset=changeset or item.changeset, finished_at=finished))
@@ -59,7 +60,7 @@ class Captures:
         """Remove the words of a memory in all its versions; these changesets made them."""
         said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
         for item in list(self.items.values()):
-            kept = [each.text for each in item.exchange.messages] if item.exchange else []
+            kept = [*(each.text for each in item.exchange.messages), *item.exchange.injected] if item.exchange else []
             kept += [action.get("text", "") for action in item.result.get("actions", ())]
             says = any(each in text for each in said for text in kept)
             left = replace(item, reason="") if any(each in item.reason for each in said) else item
@@ -67,7 +68,8 @@ class Captures:
                 left = replace(left, exchange=None, result={})
             elif item.state not in SETTLED and item.exchange:
                 rest = captures.without(item.exchange, said)
-                left = replace(left, exchange=rest, result={}) if rest != item.exchange else left
+                halfway: dict[str, Any] = {"actions": []} if item.result else {}
+                left = replace(left, exchange=rest, result=halfway) if rest != item.exchange else left
             self.put(left)
 
 

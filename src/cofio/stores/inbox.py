@@ -132,6 +132,9 @@ class SqliteInbox:
 def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
     """End an item inside a transaction. Conflict, and so the end of the transaction, unless it is pending."""
     reason, result = captures.settled(settlement, changeset)
+    row = connection.execute(_SQL["as_read"], (settlement.item,)).fetchone() if settlement.read else None
+    if row:
+        captures.refuse_if_moved(settlement, captures.from_payload(row[0]), json.loads(row[1]))
     values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
     _update(connection, "settle_item", settlement.item, values)
 

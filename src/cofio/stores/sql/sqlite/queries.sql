@@ -299,6 +299,9 @@ WHERE finished_at IS NOT NULL AND payload <> '' AND (
         WHERE instr(json_extract(m.value, '$.text'), s.value)
     )
     OR EXISTS (
+        SELECT 1 FROM json_each(payload, '$.injected') i JOIN json_each(:said) s WHERE instr(i.value, s.value)
+    )
+    OR EXISTS (
         SELECT 1 FROM json_each(result, '$.actions') a JOIN json_each(:said) s
         WHERE instr(json_extract(a.value, '$.text'), s.value)
     )
@@ -311,4 +314,10 @@ UPDATE inbox SET reason = '' WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_e
 SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked');
 
 -- name: set_payload
-UPDATE inbox SET payload = :payload, result = '{}' WHERE id = :id;
+UPDATE inbox SET
+    payload = :payload, -- of one that is learned halfway, that it is stays known
+    result = CASE result WHEN '{}' THEN '{}' ELSE '{"actions": []}' END
+WHERE id = :id;
+
+-- name: as_read
+SELECT payload, result FROM inbox WHERE id = ?;
