@@ -30,8 +30,13 @@ _ADDING = re.compile(
 _LIMITED = re.compile(
     r"\b(?:except|unless|temporar(?:y|ily)|while|during|until|for now|for the time being|for a (?:day|week|month|while)"
     r"|next (?:day|week|month|quarter|year|sprint|release)|going to|plan(?:s|ning)? to|will)\b"
-    r"|\bbut (?:not|only|never)\b|\bonly (?:for|in|on|when|if)\b"
-    r"|\binstead of (?:[\w.+#/-]+ ){1,4}(?:for|in|on|when|during) ",
+    r"|\bbut (?:not|only|never)\b|\bonly (?:for|in|on|when|if)\b",
+    re.IGNORECASE,
+)
+_INSTEAD = re.compile(r"\binstead of .{1,80}? (?:for|in|on|when|during) (.+)$", re.IGNORECASE)
+_CONTRAST = re.compile(
+    r"\b(?:no longer|not|never|isn't|aren't|don't)\b.{1,80}?(?:\bbut\b|\binstead\b|, it's\b|, rather\b)"
+    r"|\binstead of\b|\bin favou?r of\b|\brather than\b|, not \S",
     re.IGNORECASE,
 )
 #: Several things in one statement.
@@ -119,7 +124,7 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     related = _related(fact, vector, store, k)
     same = next((memory for memory, relation in related if relation.kind == "same"), None)
     stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
-    stale = {} if _LIMITED.search(f"{fact.text} {fact.context}") else _wholly_denied(fact, stale)
+    stale = {} if _LIMITED.search(f"{fact.text} {fact.context}") else _wholly_stale(fact, stale)
     if _ADDING.search(f"{fact.text} {fact.context}"):
         # "We also use PayPal" takes nobody's place; "we deploy on Fridays too now" does away with "never on Fridays".
         stale = {place: each for place, each in stale.items() if negated(fact.text) != negated(each[0].text)}
@@ -140,16 +145,25 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     return _decided(fact, Add(fact, _why_new(related, stale), unless_known=True))
 
 
-def _wholly_denied(fact: Fact, stale: dict[int, tuple[Memory, Relation]]) -> dict[int, tuple[Memory, Relation]]:
-    """Without those that the fact denies in part: one of several things, or under one circumstance only."""
+def _wholly_stale(fact: Fact, stale: dict[int, tuple[Memory, Relation]]) -> dict[int, tuple[Memory, Relation]]:
+    """Without those that the fact replaces or denies in part: one of several things, or for one purpose only."""
     return {
         each: (memory, relation)
         for each, (memory, relation) in stale.items()
-        if negated(fact.text) == negated(memory.text) or _denies_all_of(fact.text, memory.text)
+        if _is_as_wide(fact.text, memory.text)
+        and (negated(fact.text) == negated(memory.text) or _denies_all_of(fact.text, memory.text))
     }
 
 
+def _is_as_wide(new: str, old: str) -> bool:
+    """Whether "B instead of A for P" is about all that the old one says of A."""
+    limit = _INSTEAD.search(new)
+    return limit is None or set(telling(limit[1])) <= set(telling(old))
+
+
 def _denies_all_of(one: str, other: str) -> bool:
+    if _CONTRAST.search(one):
+        return True  # "no longer 500 but 250" says what holds instead
     denial, stated = (one, other) if negated(one) else (other, one)
     of_several = _SEVERAL.search(stated) is not None and not _SEVERAL.search(denial)
     beyond = {stem(word) for word in telling(denial)} - {stem(word) for word in telling(stated)} - _OF_ENDING
