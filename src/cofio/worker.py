@@ -16,7 +16,7 @@ from cofio.model import moment
 
 _LOOK = 2.0  # seconds between two looks at the inbox, when nobody says that there is something
 _QUIET = 0.02  # seconds without a capture, before the next item is taken up
-_PATIENCE = 0.25  # seconds that an item waits for such a moment
+_PATIENCE = 1.0  # seconds that an item waits for such a moment
 _REST = 5.0  # seconds, after the store itself failed
 _TIDY = 3600.0  # seconds between two rounds of forgetting
 _log = logging.getLogger(__name__)

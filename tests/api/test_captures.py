@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cofio.conversation import Usage
 from cofio.errors import Unavailable
+from cofio.keeper import Keeper
 from cofio.ports import Completion, Health
-from cofio.testing import ScriptedLLM
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
-from tests.api.conftest import Serve
+from tests.api.conftest import Serve, serving
 
 FACTS = json.dumps({"facts": [{"text": "Uses Drizzle ORM", "category": "decision"}]})
 TALK = {"messages": "User: use drizzle\nAssistant: Done", "source": "test/project", "context": "stop"}
@@ -283,3 +286,27 @@ def test_what_is_learned_is_counted_for_prometheus(serve: Serve) -> None:
     assert 'cofio_inbox{state="stored"} 1.0' in told
     assert "cofio_model_calls_total 1.0" in told
     assert 'cofio_model_tokens_total{direction="input"} 100.0' in told
+
+
+def test_the_service_ends_in_time_while_somebody_waits_for_a_model(tmp_path: Path) -> None:
+    asked, gate = threading.Event(), threading.Event()
+
+    class Slow(ScriptedLLM):
+        def complete(self, system: str, user: str, *, schema: Any = None) -> Completion:
+            asked.set()
+            gate.wait(60)
+            return Completion(FACTS)
+
+    answers: list[int] = []
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=Slow([])) as keeper:
+        with serving(keeper) as url:
+            said = {"messages": "Our team decided to adopt microservices for scalability", "wait": True}
+            waiting = threading.Thread(target=lambda: answers.append(Caller(url).post("/capture", said).status))
+            waiting.start()
+            assert asked.wait(30)
+        # `serving` has joined the service by now, and the model has not answered yet.
+        waiting.join(30)
+        assert answers == [503]
+        assert keeper.ledger().pending == 1
+        gate.set()

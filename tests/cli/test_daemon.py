@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import http.server
 import json
 import os
 import signal
@@ -20,7 +22,7 @@ import pytest
 
 from cofio import daemon
 from cofio.client import Client
-from cofio.errors import Denied, Unavailable
+from cofio.errors import CofioError, Denied, Unavailable
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, Shell
 
@@ -290,3 +292,43 @@ def _heavy(shell: Shell, *arguments: str) -> set[str]:
     done = subprocess.run(command, env=shell.env, capture_output=True, text=True, check=True)
     names = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     return names & {"numpy", "onnxruntime", "rich", "uvicorn", "starlette", "msgspec"}
+
+
+class _Silent(http.server.BaseHTTPRequestHandler):
+    """A provider that takes a question and does not answer it."""
+
+    asked = threading.Event()
+
+    def do_POST(self) -> None:
+        self.asked.set()
+        time.sleep(90)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_the_process_ends_although_somebody_waits_for_a_model(shell: Shell) -> None:
+    provider = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Silent)
+    provider.daemon_threads = True
+    threading.Thread(target=provider.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{provider.server_port}/v1"
+    shell.env |= {"EXTRACT_PROVIDER": "openai", "EXTRACT_URL": url, "EXTRACT_MODEL": "silent"}
+    service = shell.start("serve", "--json")
+    try:
+        assert service.stdout
+        client = Client(json.loads(service.stdout.readline())["url"], timeout=60)
+        said = "Our team decided to adopt microservices for scalability"
+        threading.Thread(target=lambda: suppressed(client, said), daemon=True).start()
+        assert _Silent.asked.wait(30)
+        service.terminate()
+        service.communicate(timeout=45)  # the provider would keep it for 90 seconds
+        assert service.returncode == 0
+    finally:
+        service.kill()
+        provider.shutdown()
+        provider.server_close()
+    assert shell.json("ledger")["pending"] == 1
+
+
+def suppressed(client: Client, said: str) -> None:
+    with contextlib.suppress(CofioError):
+        client.capture(said, wait=True)

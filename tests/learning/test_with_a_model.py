@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from cofio.conversation import Exchange, Settled
 from cofio.errors import Misconfigured, NotConfigured, Unavailable, Unreadable
 from cofio.keeper import Keeper
+from cofio.learning import _Batch
+from cofio.model import Add, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Completion
 from cofio.testing import ScriptedLLM
 from tests.learning.conftest import Learning
@@ -291,3 +294,16 @@ def test_a_memory_that_a_person_pins_or_edits_meanwhile_is_left_alone(
     taught = learning(Slow([facts("The shop drops its ORM layer for reports"), told]))
     taught.extract(TALK, source=SOURCE)
     assert not taught.get(mine).archived
+
+
+def test_a_further_retirement_gives_way_to_what_another_fact_says_of_the_memory() -> None:
+    gone = (Delete(1, "out of date"), Delete(2, "out of date"), Delete(3, "out of date"))
+    fact = Fact(text="The staging port is 9090")
+    batch = _Batch(Exchange(messages=()), [], [fact] * 3, None)
+    batch.settled = [
+        Settled(fact=fact, decision=Noop(3), also=gone[:2]),
+        Settled(fact=fact, decision=Update(2, fact), also=()),
+        Settled(fact=fact, decision=Add(fact), also=gone),
+    ]
+    batch.retire_each_once()
+    assert [[each.id for each in one.also] for one in batch.settled] == [[1], [], []]

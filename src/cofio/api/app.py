@@ -118,9 +118,7 @@ class Place:
         call = Call(guard.caller(request.headers), auth, _id(request, self.path))
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
-        return await to_thread.run_sync(
-            self._answered, route, request, body, call, limiter=lane, abandon_on_cancel=route.waits
-        )
+        return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
     def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> Response:
         """Reading, answering and writing, all off the event loop."""

@@ -31,7 +31,6 @@ class Route:
     keyless: bool = False  # whether it answers one who sent no key
     quick: bool = False  # whether it must answer while every worker is busy
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
-    waits: bool = False  # whether it may wait for a model: at the end of the service it is not waited for
     page: bool = False  # whether people visit it with a browser
 
     def shape(self, status: int) -> type[Struct] | str:
@@ -74,12 +73,11 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/memory/deduplicate", answers.deduplicate, schemas.Deduplicate, replies.Plan,
           "Merge memories that say the same; tells what it would do unless dry_run is false.", {"dry_run": True}),
     Route("POST", "/capture", captures.capture, schemas.Capture, replies.Captured,
-          "Keep what was said and learn from it: 202 at once, 200 with the result when you wait.", _SAID, (202, 200),
-          waits=True),
+          "Keep what was said and learn from it: 202 at once, 200 with the result when you wait.", _SAID, (202, 200)),
     Route("POST", "/memory/extract", captures.extract, schemas.Extract, replies.Learned,
           "Have the model read what was said: 200 with the result, or 202 with a job; 501 without a model.",
           {"messages": "User: use drizzle\nAssistant: Good call.", "source": "claude-code/web", "context": "stop"},
-          (200, 202), later=replies.Submitted, waits=True),
+          (200, 202), later=replies.Submitted),
     Route("GET", "/memory/extract/{id}", captures.job, None, replies.Job, "How a job stands, and its result."),
     Route("GET", "/extract/status", captures.status, None, replies.Extraction,
           "Whether a model reads conversations, which, and how it is."),
