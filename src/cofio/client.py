@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from cofio.conversation import Captured, Item, Learned, Ledger, State
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
 from cofio.model import (
+    Briefing,
     Change,
     Changeset,
     Delete,
@@ -110,6 +111,15 @@ class Client:
             told = self._wire.ask("POST", "/search/batch", body, by=by)
             answers += [[_hit(each) for each in answer["results"]] for answer in told["results"]]
         return answers
+
+    def recall(self, prompt: str = "", *, project: str = "", by: str = "library", k: int | None = None) -> Briefing:
+        """What to put before an agent: at the start of a session, or with a prompt what answers it. Falsy for nothing.
+
+        The digests in its `given` stay with the service, which keeps the books for those who attend sessions.
+        """
+        body = _given({"prompt": prompt, "project": project, "k": k})
+        told = self._wire.ask("POST", "/recall", body, by=by)
+        return Briefing(told["text"], dict.fromkeys(told["ids"], ""), told["tokens"])
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""

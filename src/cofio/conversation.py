@@ -45,6 +45,7 @@ class Exchange:
 
     messages: tuple[Message, ...]
     source: str = ""
+    project: str = ""  # where it was said: the path of a working tree, or a name
     context: str = "stop"  # which event handed it over; "pre_compact" asks for more thoroughness
     client: str = ""
     session: str = ""
@@ -55,7 +56,7 @@ class Exchange:
     injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
 
     def __post_init__(self) -> None:
-        for name in ("source", "context", "client", "session", "turn", "agent"):
+        for name in ("source", "project", "context", "client", "session", "turn", "agent"):
             object.__setattr__(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
         if self.visibility not in VISIBILITIES:
             raise InvalidInput(f"visibility is {self.visibility!r}.", f"It is one of: {', '.join(VISIBILITIES)}.")

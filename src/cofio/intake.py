@@ -44,16 +44,24 @@ class Intake:
             self.attempt(item, by)
         return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
+    def amend(self, exchange: Exchange, hold: float) -> Captured:
+        """Keep what is new in it of a turn that may have come in before. TooBusy when too many are waiting already."""
+        receipt = self._inbox.amend(exchange, hold=hold, most=self._limit)
+        return _captured(self._inbox.item(receipt.id), new=receipt.new)
+
     def attempt(self, item: Item, by: str) -> None:
-        """Learn from an item: it is settled, postponed or parked by the end."""
-        item = self._inbox.item(item.id)  # as it stands now: it may have been settled, or words of it purged
-        if item.state != "pending":
+        """Learn from an item: it is settled, postponed or parked by the end, or left for later if it has grown."""
+        given_out, item = item, self._inbox.item(item.id)  # as it stands now: words of it may be purged
+        if item.state != "pending" or item.due_at > given_out.due_at:  # settled, or put off meanwhile
             return
         try:
             if item.exchange is None:
                 raise NotFound("Its words are forgotten.", "There is nothing left to learn from.")
             self._learner.learn(item.exchange, item.task, by=by, item=item)
-        except (Unavailable, StoreError, Conflict) as error:  # a conflict is gone when it is read again
+        except Conflict as error:  # gone when it is read again; if that is what has changed, it has its own time
+            if self._inbox.item(item.id).exchange == item.exchange:
+                self._postpone(item, error, _SOON)
+        except (Unavailable, StoreError) as error:
             self._postpone(item, error, _SOON)
         except Misconfigured as error:  # the owner's to mend, and mended it may be at any time
             self._postpone(item, error, _SLOWLY)

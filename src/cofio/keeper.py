@@ -2,6 +2,7 @@
 
 messages ─ hygiene ─▶ exchange ─ inbox ─▶ gate ─ extract ─ reconcile ─▶ decisions ─ apply ─▶ changes
 fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ search ─▶ hits ─ noted as retrievals
+                                                          prompt ─ search ─▶ hits ─ recall ─▶ briefing
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
-from cofio import hygiene, search
+from cofio import briefing, hygiene, recall, search
 from cofio.conversation import STATES, Captured, Item, Learned, Ledger, State
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.intake import Intake
@@ -25,6 +26,7 @@ from cofio.model import (
     MAX_LABEL,
     MAX_TEXT,
     Add,
+    Briefing,
     Change,
     Changeset,
     Decision,
@@ -65,6 +67,7 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
+_LOGGED = 1_000  # characters of a prompt that are looked through for secrets; fewer are noted
 
 
 class Keeper:
@@ -80,7 +83,9 @@ class Keeper:
         llm_problem: str = "",
         dedup_at: float = 0.90,
         novel_below: float = 0.88,
+        recall_at: float = recall.MIN_SCORE,
         inbox_limit: int = 10_000,
+        purged: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._embedder = embedder
@@ -91,6 +96,8 @@ class Keeper:
         self._intake = Intake(store.inbox, self._learner, clock, inbox_limit)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
+        self._recall_at = recall_at
+        self._purged = purged  # takes away what was written down elsewhere
         self._signed = False
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +161,10 @@ class Keeper:
         _check_who(by, why)
         vectors = self._vectors_for(decisions)
         with self._deciding:
-            return self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
+            done = self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
+        if any(isinstance(each, Purge) for each in decisions):
+            self._purged()
+        return done
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
@@ -181,6 +191,22 @@ class Keeper:
         """
         exchange = hygiene.clean(messages, **about)
         return self._intake.take_in(exchange, "learn", by) if wait else self._intake.receive([exchange])[0]
+
+    def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> Captured:
+        """Add what is new to a turn that may have come in before; it is learned from in `hold` seconds.
+
+        A turn may be told in parts, in any order and more than once: every word of it is learned from once.
+        """
+        _check_who(by, "")
+        return self._intake.amend(hygiene.clean(messages, **about), hold)
+
+    def release(self, client: str, session: str) -> int:
+        """Have what is held of this session learned from now; of how many captures."""
+        return self._store.inbox.release(client, session)
+
+    def turns(self, client: str, session: str) -> set[str]:
+        """Every turn of this session that was ever captured."""
+        return self._store.inbox.turns(client, session)
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
@@ -224,8 +250,26 @@ class Keeper:
         return self._store.inbox.retry(whole(item_id, "id"))
 
     def forget_captures(self, before: str) -> int:
-        """Forget the words of what was settled before this time; the ledger still counts it."""
+        """Forget the words of what was settled before this time; the ledger still counts it.
+
+        What sessions were given before then is forgotten too.
+        """
+        self._store.forget_given_before(moment(before))
         return self._store.inbox.forget(moment(before))
+
+    # ── what a session was given ──────────────────────────────────────────────────────────────────────────────────────
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        """The memories that this session was given, each with a digest of its words."""
+        return self._store.given(client, session)
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        """Note that this session was given these memories."""
+        self._store.give(client, session, given)
+
+    def forget_given(self, client: str, session: str) -> None:
+        """Forget what this session was given: it is no longer before the agent."""
+        self._store.forget_given(client, session)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -237,13 +281,35 @@ class Keeper:
         """One list of hits a query, in order."""
         _check_who(by, "")
         asked = [as_query(query, {}) for query in queries]
-        vectors = self._embed([query.text for query in asked], "query")
-        answers = []
-        for query, vector in zip(asked, vectors, strict=True):
-            hits = search.hits(query, vector, self._store, self._embedder.floor)
+        answers = self._answers(asked)
+        for query, hits in zip(asked, answers, strict=True):
             self._log.note(hits, query.text, by)
-            answers.append(hits)
         return answers
+
+    def recall(
+        self,
+        prompt: str = "",
+        *,
+        project: str = "",
+        given: Mapping[int, str] = MappingProxyType({}),
+        by: str = "library",
+        k: int | None = None,
+    ) -> Briefing:
+        """What to put before an agent: at the start of a session, or with a prompt what answers it. Falsy for nothing.
+
+        `given` is what the session was given already (`Briefing.given` of earlier ones): that is left out.
+        """
+        _check_who(by, "")
+        usual, heading = (recall.AT_PROMPT, briefing.PROMPT) if prompt else (recall.AT_START, briefing.START)
+        most = whole(usual if k is None else k, "k", least=1, most=recall.MOST)
+        if prompt:
+            found = recall.best(self._answers(recall.queries(prompt, project, most + len(given), self._recall_at)))
+        else:
+            found = recall.at_start(self._store, project, given, most)
+        told = recall.brief(found, heading, given, most)
+        asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
+        self._log.note([memory for memory in found if memory.id in told.given], asked, by)
+        return told
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""
@@ -261,6 +327,10 @@ class Keeper:
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
             )
         return found[0]
+
+    def texts(self, ids: Sequence[int]) -> builtins.list[str]:
+        """What these memories say, in order; those that are gone are passed over."""
+        return [memory.text for memory in self._store.get(ids)]
 
     def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
         """A page of the scope's memories, newest first."""
@@ -400,6 +470,11 @@ class Keeper:
         if self.llm is None:
             hint = "Set EXTRACT_PROVIDER to anthropic, openai or ollama; `capture` learns without a model too."
             raise NotConfigured("Extraction by a model is not configured.", self._llm_problem or hint)
+
+    def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
+        vectors = self._embed([query.text for query in asked], "query") if asked else ()
+        floor = self._embedder.floor
+        return [search.hits(query, vector, self._store, floor) for query, vector in zip(asked, vectors, strict=True)]
 
     def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
         vectors = self._embedder.embed(texts, kind)

@@ -366,6 +366,7 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
     return Fact(
         text=found.text,
         source=exchange.source,
+        project=exchange.project,
         kind=found.kind,
         category=found.category,
         confidence=found.confidence,

@@ -162,6 +162,7 @@ class Fact:
 
     text: str
     source: str = ""
+    project: str = ""  # where it holds: the path of a working tree, or a name; "" belongs to no project
     kind: str = "other"
     category: str = ""  # "" is filled from the kind
     confidence: float = 1.0
@@ -180,7 +181,7 @@ class Fact:
         _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
-        for name in ("source", "session", "agent", "speaker"):
+        for name in ("source", "project", "session", "agent", "speaker"):
             _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
@@ -203,6 +204,7 @@ class Memory:
     id: int
     text: str
     source: str = ""
+    project: str = ""
     category: str = "detail"
     kind: str = "other"
     confidence: float = 1.0
@@ -251,7 +253,7 @@ class Memory:
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
 #: Metadata cannot overwrite the named fields of a memory, nor the alias.
-_RESERVED = frozenset(_MEMORY_FIELDS) | {"timestamp"}
+_RESERVED = frozenset(_MEMORY_FIELDS) - {"project"} | {"timestamp"}  # a project of their own, many had before
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,8 +359,8 @@ def plain(decision: Decision) -> dict[str, Any]:
 
 #: The fields that an Edit may change.
 EDITABLE = (
-    "text", "source", "category", "kind", "confidence", "entities", "tags", "session", "agent", "visibility",
-    "metadata", "speaker", "context", "pinned",
+    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent",
+    "visibility", "metadata", "speaker", "context", "pinned",
 )  # fmt: skip
 
 
@@ -386,10 +388,12 @@ def fact_of(memory: Memory) -> Fact:
 def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
     """True when the two may be one memory as far as project, visibility and speaker go.
 
-    What is private to one agent is never merged with another's.
+    Within a project it does not matter which client told; what belongs to none is kept apart by its source. What is
+    private to one agent is never merged with another's.
     """
     return (
-        one.source == other.source
+        one.project == other.project
+        and (bool(one.project) or one.source == other.source)
         and one.visibility == other.visibility
         and one.speaker == other.speaker
         and (one.visibility != "private" or one.agent == other.agent)
@@ -459,6 +463,8 @@ class Scope:
 
     source: str | None = None  # exactly this source
     source_prefix: str = ""  # this source and what lies below it, by whole path segments
+    project: str | None = None  # exactly this project; "" is what belongs to none
+    seen_from: str | None = None  # what matters in this project: its own, what belongs to none, what is global
     category: str = ""
     kind: str = ""
     method: str = ""
@@ -477,8 +483,9 @@ class Scope:
                 _one_of(getattr(self, name), known, name)
         for name in ("source_prefix", "session", "agent"):
             checked_text(getattr(self, name), name, MAX_LABEL)
-        if self.source is not None:
-            checked_text(self.source, "source", MAX_LABEL)
+        for name in ("source", "project", "seen_from"):
+            if getattr(self, name) is not None:
+                checked_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _labels(self.tags, "tags"))
         _fill(self, "visibility", _labels(self.visibility, "visibility"))
         for each in self.visibility:
@@ -497,6 +504,16 @@ class Scope:
 
 
 _EVERYTHING = (Scope(), Scope(include_archived=True))
+
+
+def place_of(fact: Fact | Memory) -> Scope:
+    """Where the memories are found that may be one with this: all of `same_place` but for the speaker."""
+    return Scope(
+        project=fact.project,
+        source=None if fact.project else fact.source,
+        visibility=(fact.visibility,),
+        agent=fact.agent if fact.visibility == "private" else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -523,6 +540,22 @@ class Query:
             _truth(getattr(self, name), name)
         _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", share(self.min_score, "min_score"))
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What is put before an agent: the text, and each memory in it with a digest of the words that it was given in."""
+
+    text: str = ""
+    given: Mapping[int, str] = field(default_factory=dict)
+    tokens: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(self.given)
 
 
 class Candidate(NamedTuple):

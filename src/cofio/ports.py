@@ -111,6 +111,21 @@ class Inbox(Protocol):
         them out: whoever delivers wants to do the work.
         """
 
+    def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
+        """Keep what is new in a further delivery of a turn, and have it learned from after `hold` seconds.
+
+        While the turn's item waits and nothing is learned of it yet, what is new joins it; a longer telling of what is
+        there takes its place. Later, what is new becomes an item of its own, named as the turn with "+1", "+2" and so
+        on: then the receipt is new, as it is for a turn that never came. TooBusy when `most` or more are pending and it
+        would take another item. Of what is forgotten nobody can tell what is new: nothing is kept of that.
+        """
+
+    def release(self, client: str, session: str) -> int:
+        """Have everything of this session that waits for its time given out now; of how many items."""
+
+    def turns(self, client: str, session: str) -> set[str]:
+        """Every turn of the session that ever came in."""
+
     def due(self, limit: int) -> list[Item]:
         """The pending items whose time has come, oldest first."""
 
@@ -231,6 +246,18 @@ class Store(Protocol):
 
         From then on, so is a search or a write after another process has bound the store to another embedder.
         """
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        """The memories that this session was given, each with the digest that was noted of its words."""
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        """Note that the session was given these memories; those that are gone meanwhile are passed over."""
+
+    def forget_given(self, client: str, session: str) -> None:
+        """Forget what the session was given: it is no longer before the agent."""
+
+    def forget_given_before(self, before: str) -> int:
+        """Forget what any session was given before this time; how many memories."""
 
     def stats(self) -> dict[str, Any]:
         """Counts: memories by state, category, kind and source, changesets, vectors, size on disk."""

@@ -10,7 +10,7 @@ import hashlib
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import log
@@ -51,6 +51,10 @@ class FixedClock:
     def __call__(self) -> str:
         self._seconds += 1
         return moment(self._start + self._seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self._seconds += int(seconds)
 
 
 class HashEmbedder:
@@ -300,6 +304,30 @@ class MemoryStore:
             self._tables.vectors.clear()
             self._tables.entries = [replace(entry, vector=None) for entry in self._tables.entries]
 
+    def given(self, client: str, session: str) -> dict[int, str]:
+        self._refuse_if_closed()
+        given = self._tables.given.items()
+        return {each: digest for (*whom, each), (digest, _) in given if whom == [client, session]}
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        with self._lock:
+            at = self._clock()
+            there = {each: digest for each, digest in given.items() if each in self._tables.memories}
+            self._tables.given.update({(client, session, each): (digest, at) for each, digest in there.items()})
+
+    def forget_given(self, client: str, session: str) -> None:
+        self._keep_given(lambda whom, _: whom[:2] != (client, session))
+
+    def forget_given_before(self, before: str) -> int:
+        limit = moment(before)
+        return self._keep_given(lambda _, at: at >= limit)
+
+    def _keep_given(self, kept: Callable[[tuple[str, str, int], str], bool]) -> int:
+        with self._lock:
+            before = len(self._tables.given)
+            self._tables.given = {whom: told for whom, told in self._tables.given.items() if kept(whom, told[1])}
+            return before - len(self._tables.given)
+
     def stats(self) -> dict[str, Any]:
         self._refuse_if_closed()
         live = [memory for memory in self._tables.memories.values() if not memory.archived]
@@ -362,6 +390,7 @@ class _Tables:
         self.changesets: list[Changeset] = []
         self.sightings: dict[int, tuple[int, Occurrence]] = {}
         self.retrievals: list[Retrieval] = []
+        self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()
         self.signature = ""
         self.last_id = 0
@@ -382,6 +411,7 @@ class _Tables:
         del self.memories[memory_id]
         self.vectors.pop(memory_id, None)
         self.sightings = {change: seen for change, seen in self.sightings.items() if seen[0] != memory_id}
+        self.given = {whom: told for whom, told in self.given.items() if whom[2] != memory_id}
 
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
@@ -444,7 +474,8 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         (scope.include_archived or not memory.archived)
-        and (scope.source is None or memory.source == scope.source)
+        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project"))
+        and (scope.seen_from is None or memory.project in (scope.seen_from, "") or memory.visibility == "global")
         and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
         and all(
             not getattr(scope, name) or getattr(memory, name) == getattr(scope, name)

@@ -15,6 +15,7 @@ from cofio.errors import CofioError, Misconfigured, Unavailable
 from cofio.extract import llm as by_model
 from cofio.model import Add, Delete, Fact, Noop, Occurrence, Update, plain
 from cofio.ports import Completion, Profile, Store, Vector
+from cofio.reconcile import rules
 from cofio.reconcile.model import SCHEMA, SHOWN, settle
 from cofio.sameness import LONG
 from cofio.testing import ScriptedLLM
@@ -437,3 +438,31 @@ def test_all_four_decisions_are_done_in_one_transaction_that_can_be_told_apart(s
         "The api listens on port 8080",
         "The worker listens on port 9090",
     }
+
+
+# ── in a project ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_model_is_shown_what_any_client_told_of_the_project_and_nothing_of_another(store: Store) -> None:
+    own = fact(PRISMA, project="/srv/web", source="codex/web")
+    remember(store, own, fact(PRISMA + ", they say", project="/srv/api"), PRISMA + ", as everybody does")
+    reply = [answer("f1", "UPDATE", "m1")]
+    settled, problem, calls = asked(store, reply, fact(DRIZZLE, project="/srv/web", source="claude-code/web"))
+    assert problem == ""
+    assert [row["text"] for row in rows(calls[0][1], "memories")] == [PRISMA]
+    assert isinstance(settled[0].decision, Update)
+
+
+@pytest.mark.parametrize("beyond", [{}, {"visibility": "global", "project": "/srv/api"}])
+def test_what_is_known_beyond_the_project_needs_no_model(store: Store, beyond: dict[str, str]) -> None:
+    [known, _] = remember(
+        store, fact(PRISMA, **beyond), fact("The project uses Redis as its cache", project="/srv/web")
+    )
+
+    def by_rules(said: Fact, vector: Vector) -> Settled:
+        return rules.settle([said], vector.reshape(1, -1), store)[0]
+
+    settled, problem, calls = asked(store, [], fact(PRISMA, project="/srv/web"), novel=by_rules)
+    assert (calls, problem) == ([], "")
+    assert isinstance(settled[0].decision, Noop)
+    assert settled[0].decision.id == known

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from cofio.conversation import Settled
-from cofio.model import Add, Edit, Fact, Noop, Occurrence, Update
+from cofio.model import Add, Delete, Edit, Fact, Noop, Occurrence, Update
 from cofio.ports import Store
 from cofio.reconcile import rules
 from tests.reconcile.asking import SOURCE, embedded, fact, opened, remember
+
+WEB = "/srv/web"
+GLOBAL_ELSEWHERE = {"visibility": "global", "project": "/srv/api", "agent": "somebody"}
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -147,6 +150,66 @@ def test_what_is_known_elsewhere_is_neither_noted_nor_replaced(store: Store, els
     for text in ("The staging port is 8080", "The staging port is 9090"):
         [settled] = settle(store, fact(text, agent="me"))
         assert isinstance(settled.decision, Add)
+
+
+# ── in a project ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_one_client_told_of_a_project_is_corrected_by_another(store: Store) -> None:
+    [known] = remember(store, fact("The staging port is 8080", project=WEB, source="codex/web"))
+    [again] = settle(store, fact("The staging port is 8080", project=WEB, source="claude-code/web"))
+    assert isinstance(again.decision, Noop)
+    [settled] = settle(store, fact("The staging port is 9090", project=WEB, source="claude-code/web"))
+    assert update(settled).id == known
+    assert update(settled).fact.project == WEB
+
+
+def test_what_another_project_knows_is_neither_noted_nor_replaced(store: Store) -> None:
+    remember(store, fact("The staging port is 8080", project="/home/ada/web"))
+    for text in ("The staging port is 8080", "The staging port is 9090"):
+        [settled] = settle(store, fact(text, project=WEB))
+        assert isinstance(settled.decision, Add), text
+
+
+@pytest.mark.parametrize("beyond", [{}, {"source": "codex"}, {"visibility": "global"}, GLOBAL_ELSEWHERE])
+@pytest.mark.parametrize("text", ["User prefers tabs over spaces", "user prefers tabs over  spaces!"])
+def test_what_is_known_beyond_the_project_is_noted_there_and_not_kept_again(
+    store: Store, beyond: dict[str, str], text: str
+) -> None:
+    [known] = remember(store, fact("User prefers tabs over spaces", **beyond))
+    [settled] = settle(store, fact(text, project=WEB))
+    assert isinstance(settled.decision, Noop)
+    assert settled.decision.id == known
+
+
+@pytest.mark.parametrize("beyond", [{"agent": "somebody"}, {"visibility": "team"}, {"speaker": "Ann"}])
+def test_what_somebody_else_keeps_beyond_the_project_is_not_noted(store: Store, beyond: dict[str, str]) -> None:
+    remember(store, fact("User prefers tabs over spaces", **beyond))
+    [settled] = settle(store, fact("User prefers tabs over spaces", project=WEB))
+    assert isinstance(settled.decision, Add)
+
+
+def test_what_a_project_says_otherwise_leaves_what_holds_beyond_it(store: Store) -> None:
+    remember(store, fact("The staging port is 8080"), fact("The staging port is 8080", visibility="global"))
+    [settled] = settle(store, fact("The staging port is 9090", project=WEB))
+    assert isinstance(settled.decision, Add)
+
+
+def test_a_project_that_comes_round_to_what_holds_everywhere_gives_up_its_own(store: Store) -> None:
+    everywhere, own = remember(store, "The staging port is 8080", fact("The staging port is 9090", project=WEB))
+    [settled] = settle(store, fact("The staging port is 8080", project=WEB))
+    assert isinstance(settled.decision, Noop)
+    assert settled.decision.id == everywhere
+    assert [gone.id for gone in settled.also] == [own]
+
+
+def test_what_belongs_to_no_project_does_not_look_into_any(store: Store) -> None:
+    remember(store, fact("The staging port is 8080", project=WEB))
+    [settled] = settle(store, "The staging port is 8080")
+    assert isinstance(settled.decision, Add)
+
+
+# ── when it was said ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_older_statement_never_overwrites_a_newer_memory(store: Store) -> None:
@@ -289,6 +352,17 @@ def test_another_projects_memory_is_not_echoed_but_everybodys_is(store: Store) -
     assert echo(store, text) == ""
     remember(store, fact(text, source="test/other", visibility="global"))
     assert echo(store, text) != ""
+
+
+def test_in_a_project_whatever_is_seen_there_is_echoed(store: Store) -> None:
+    text = "Deploys wait for approval"
+    said = fact(text, project=WEB, source="claude-code/web")
+    remember(store, fact(text, project="/srv/api", source="claude-code/web"))
+    assert not rules.echoes(said, embedded([text])[0], store, ())
+    for seen in ({"project": WEB, "source": "codex/web"}, {}, GLOBAL_ELSEWHERE):
+        [known] = remember(store, fact(text, **seen))
+        assert str(known) in rules.echoes(said, embedded([text])[0], store, ()), seen
+        store.apply([Delete(known)], {}, by="t", why="t")
 
 
 def test_what_is_said_besides_does_away_with_what_denied_it(store: Store) -> None:

@@ -76,6 +76,7 @@ class StoreContract:
         fact = Fact(
             text="Flag AAPL when volume exceeds 5M – «тест» 🌊",
             source="codex/finwatch",
+            project="/srv/finwatch",
             kind="threshold",
             confidence=0.7,
             method="llm",
@@ -457,12 +458,12 @@ class StoreContract:
     def test_every_field_of_a_scope_narrows_every_way_of_finding(self, store: Store) -> None:
         about: dict[str, Any] = {
             "source": "cc/app/api", "kind": "policy", "method": "llm", "tags": ("a", "b"), "session": "s1",
-            "agent": "agent-1", "visibility": "team", "created_at": "2026-05-05T00:00:00Z",
+            "agent": "agent-1", "visibility": "team", "created_at": "2026-05-05T00:00:00Z", "project": "/srv/app",
         }  # fmt: skip
         inside = add(store, "red green blue", **about)
         other = {
             "source": "cc/application", "kind": "other", "method": "manual", "tags": ("a",), "session": "s2",
-            "agent": "agent-2", "visibility": "private", "created_at": "2025-01-01T00:00:00Z",
+            "agent": "agent-2", "visibility": "private", "created_at": "2025-01-01T00:00:00Z", "project": "/srv/app2",
         }  # fmt: skip
         add(store, "red green blue", **other)
         apply(store, Edit(inside.id, {"pinned": True}))
@@ -470,6 +471,7 @@ class StoreContract:
             Scope(source="cc/app/api"), Scope(source_prefix="cc/app"), Scope(source_prefix="cc/app/"),
             Scope(category="decision"), Scope(kind="policy"), Scope(method="llm"), Scope(tags=("a", "b")),
             Scope(session="s1"), Scope(agent="agent-1"), Scope(visibility=("team", "global")),
+            Scope(project="/srv/app"), Scope(seen_from="/srv/app"),
             Scope(since="2026-01-01"), Scope(since="2026-05-05", until="2026-05-06"), Scope(pinned=True),
         ]  # fmt: skip
         for scope in scopes:

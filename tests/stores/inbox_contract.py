@@ -57,6 +57,7 @@ class InboxContract:
         exchange = Exchange(
             messages=(Message("user", 'We "use"\ttabs – «тест» 🌊\n'), Message("assistant", "")),
             source="codex/finwatch",
+            project="/srv/finwatch",
             context="pre_compact",
             client="codex",
             session="s-1",

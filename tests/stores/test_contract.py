@@ -10,11 +10,13 @@ import pytest
 from cofio.ports import Store
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
+from tests.stores.amend_contract import AmendContract
 from tests.stores.contract import StoreContract
 from tests.stores.inbox_contract import InboxContract
+from tests.stores.project_contract import ProjectContract
 
 
-class TestMemoryStore(StoreContract, InboxContract):
+class TestMemoryStore(StoreContract, ProjectContract, InboxContract, AmendContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -22,7 +24,7 @@ class TestMemoryStore(StoreContract, InboxContract):
         store.close()
 
 
-class TestSqliteStore(StoreContract, InboxContract):
+class TestSqliteStore(StoreContract, ProjectContract, InboxContract, AmendContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())

@@ -308,7 +308,8 @@ def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: Sqlit
     asked = {
         "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,
         "newest_in": inbox_module._NEWEST_IN, "ledger": sql["ledger"], "forget": sql["forget_items"],
-        "received": sql["received"],
+        "received": sql["received"], "part_of_turn": inbox_module._PART_OF_TURN, "turns": sql["turns"],
+        "release": sql["release_items"],
     }  # fmt: skip
     with store._file.reading() as connection:
         for name, query in asked.items():
@@ -345,3 +346,54 @@ def test_a_large_exchange_is_kept_whole(store: SqliteStore) -> None:
     assert item.id == receipt.id
     assert item.exchange
     assert item.exchange.messages == exchange.messages
+
+
+# ── turns in parts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_prompts_and_answers_that_come_at_once_share_one_commit(store: SqliteStore) -> None:
+    seen = commits(store)
+    prompts = [lambda n=n: store.inbox.amend(said(f"prompt {n}", f"t{n}"), hold=60) for n in range(6)]
+    answers = [lambda n=n: store.inbox.amend(said(f"answer {n}", f"t{n}")) for n in range(6)]
+    told = together(store, *prompts, lambda: receive(store, "somebody else's"), *answers)
+    assert len(seen) == 1
+    assert [receipt.new for receipt in told[:6]] == [True] * 6
+    assert told[7:] == [Receipt(receipt.id, False) for receipt in told[:6]]
+    for place, receipt in enumerate(told[:6]):
+        exchange = store.inbox.item(receipt.id).exchange
+        assert exchange
+        assert {each.text for each in exchange.messages} == {f"prompt {place}", "Noted.", f"answer {place}"}
+
+
+def test_a_turn_that_is_told_in_two_processes_is_one(tmp_path: Path) -> None:
+    here, there = opened(tmp_path / "cofio.db"), opened(tmp_path / "cofio.db")
+    first = here.inbox.amend(said("We use tabs", "t1"), hold=3600)
+    assert there.inbox.amend(said("Always semicolons", "t1")) == Receipt(first.id, False)
+    (item,) = here.inbox.due(10)
+    assert item.exchange
+    assert [each.text for each in item.exchange.messages] == ["We use tabs", "Noted.", "Always semicolons"]
+    here.close()
+    there.close()
+
+
+def test_what_is_purged_from_a_turn_in_parts_is_gone_from_the_file(tmp_path: Path) -> None:
+    store = opened(tmp_path / "cofio.db")
+    memory = add(store, "The quixoticsecret is ünique")
+    store.give("cc", "s", {memory.id: "digestofquixoticsecret"})
+    telling = said("The quixoticsecret is ünique. The zebra stays.", "t1")
+    first = store.inbox.amend(telling, hold=3600)
+    apply(store, Purge(memory.id))
+    store.inbox.amend(telling)
+    raw = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert b"quixoticsecret" not in raw
+    assert texts([store.inbox.item(first.id)]) == [". The zebra stays."]
+    store.close()
+
+
+@pytest.mark.parametrize("payload", ['{"messages": [{"role"', "[]", "null", ""])
+def test_a_turn_that_cannot_be_read_any_more_takes_nothing_in(store: SqliteStore, payload: str) -> None:
+    first = store.inbox.amend(said("damaged", "t1"))
+    with store._file.writing() as connection:
+        connection.execute("UPDATE inbox SET payload = ? WHERE id = ?", (payload, first.id))
+    assert store.inbox.amend(said("more", "t1")) == Receipt(first.id, False)
+    assert store.inbox.ledger().captured == 1

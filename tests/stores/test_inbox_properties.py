@@ -86,6 +86,23 @@ class Captures(RuleBasedStateMachine):
         self.captured += sum(receipt.new for receipt in receipts)
         return multiple(*(receipt.id for receipt in receipts if receipt.new))
 
+    @rule(
+        target=items,
+        exchange=EXCHANGES,
+        most=st.none() | st.integers(0, 6),
+        hold=st.sampled_from((0.0, 0.0, 30.0)),
+    )
+    def amend(self, exchange: Any, most: Any, hold: float) -> Any:
+        receipt = self.both(lambda store: store.inbox.amend(exchange, most=most, hold=hold))
+        new = receipt is not None and receipt.new
+        self.captured += new
+        return multiple(*([receipt.id] if new else []))
+
+    @rule(session=st.sampled_from(("", "s1")))
+    def release(self, session: str) -> None:
+        self.both(lambda store: store.inbox.release("cc", session))
+        self.both(lambda store: store.inbox.turns("cc", session))
+
     @rule(seconds=st.integers(1, 60))
     def wait(self, seconds: int) -> None:
         self.watch.seconds += seconds

@@ -97,12 +97,13 @@ def _attributed(found: Found, exchange: Exchange) -> Found:
 
 def _system(exchange: Exchange) -> str:
     name = "extract_thorough" if exchange.context in THOROUGH else "extract"
-    return prompts.read(name, project=_project(exchange.source), rules=prompts.read("extract_rules"))
+    project = _project(exchange.project or exchange.source)
+    return prompts.read(name, project=project, rules=prompts.read("extract_rules"))
 
 
-def _project(source: str) -> str:
-    """How the project is called in a sentence: "claude-code/memories" is the project memories."""
-    name = " ".join(source.rstrip("/").rpartition("/")[2].split())[:80]
+def _project(path: str) -> str:
+    """How the project is called in a sentence: "/srv/memories" and "claude-code/memories" are the project memories."""
+    name = " ".join(path.rstrip("/").rpartition("/")[2].split())[:80]
     return f'the project "{name}"' if name else "this project"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cofio.model import Add, Decision, Fact, Memory, Noop, Novelty, Occurrence, Scope, same_place
+from cofio.model import Add, Decision, Fact, Memory, Noop, Novelty, Occurrence, Scope, place_of, same_place
 from cofio.ports import Matrix, Store, Vector
 from cofio.sameness import apart
 
@@ -87,8 +87,7 @@ class _Batch:
 
 def _said_before(fact: Fact, vector: Vector, store: Store, threshold: float) -> tuple[Memory, float] | None:
     """The memory of the same place that says this already, and its cosine."""
-    agent = fact.agent if fact.visibility == "private" else ""
-    scope = Scope(source=fact.source, visibility=(fact.visibility,), agent=agent)
+    scope = place_of(fact)
     for memory in store.get(store.known(fact.text, scope)):
         if same_place(fact, memory):
             return memory, 1.0

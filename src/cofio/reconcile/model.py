@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from cofio import prompts, salvage
 from cofio.conversation import Settled, Usage
 from cofio.errors import CofioError
-from cofio.model import Add, Delete, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
+from cofio.model import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
-from cofio.reconcile.rules import said_since
+from cofio.reconcile.rules import known_beyond, said_since
 from cofio.sameness import LONG, gist, names, numbers
 from cofio.wording import fingerprint, words
 
@@ -93,7 +93,11 @@ def settle(
     shown: dict[int, Memory] = {}
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
         similar = _similar(fact, vector, store, floor)
-        settled = _settled_early(fact, similar, store)
+        settled = _known_in_these_words(fact, similar, store)
+        if settled is None and known_beyond(fact, vector, store):
+            settled = novel(fact, vector)  # the model is shown what is of this project alone
+        if settled is None and not similar:
+            settled = Settled(fact=fact, decision=Add(fact, "nothing like it is known", unless_known=True))
         if settled:
             early[place] = settled
         else:
@@ -109,25 +113,19 @@ def settle(
 
 def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tuple[Memory, float]]:
     """The memories that the fact may be about, best first. A long text is never replaced by one fact, so not shown."""
-    near = store.nearest(vector, _CANDIDATES, _scope(fact))
+    near = store.nearest(vector, _CANDIDATES, place_of(fact))
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     found = [(memories[each.id], each.score) for each in near if each.id in memories and each.score > floor]
     return [each for each in found if same_place(fact, each[0]) and len(each[0].text) <= LONG][:SHOWN]
 
 
-def _scope(fact: Fact) -> Scope:
-    agent = fact.agent if fact.visibility == "private" else ""
-    return Scope(source=fact.source, visibility=(fact.visibility,), agent=agent)
-
-
-def _settled_early(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> Settled | None:
-    """What needs no judgement: a fact that is known in these words, and one that is like nothing that is known."""
-    exact = store.get(store.known(fact.text, _scope(fact)))
+def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> Settled | None:
+    exact = store.get(store.known(fact.text, place_of(fact)))
     same_words = (memory for memory, _ in similar if gist(memory.text) == gist(fact.text))
     for memory in (*exact, *same_words):
         if same_place(fact, memory):
             return _noted(fact, memory, "known in the same words")
-    return None if similar else Settled(fact=fact, decision=Add(fact, "nothing like it is known", unless_known=True))
+    return None
 
 
 def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:

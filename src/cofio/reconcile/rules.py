@@ -12,7 +12,20 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from cofio.conversation import Settled
-from cofio.model import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Occurrence, Scope, Update, same_place
+from cofio.model import (
+    MAX_LABELS,
+    Add,
+    Decision,
+    Delete,
+    Fact,
+    Memory,
+    Noop,
+    Occurrence,
+    Scope,
+    Update,
+    place_of,
+    same_place,
+)
 from cofio.ports import Matrix, Store, Vector
 from cofio.relation import Relation, between
 from cofio.relation.stems import stem
@@ -123,6 +136,7 @@ def _settled(fact: Fact, vector: Vector, store: Store, k: int, batch: _Batch, ta
     """What becomes of the fact; with a target, of the fact that takes over that update."""
     related = _related(fact, vector, store, k)
     same = next((memory for memory, relation in related if relation.kind == "same"), None)
+    same = same or known_beyond(fact, vector, store, k)
     stale = {memory.id: (memory, relation) for memory, relation in related if relation.kind == "update"}
     stale = {} if _LIMITED.search(f"{fact.text} {fact.context}") else _wholly_stale(fact, stale)
     if _ADDING.search(f"{fact.text} {fact.context}"):
@@ -179,20 +193,41 @@ def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
 
 def _related(fact: Fact, vector: Vector, store: Store, k: int) -> list[tuple[Memory, Relation]]:
     """The memories of the same place that the fact may be about, best first, with what it is to each of them."""
-    scope = _scope(fact)
+    scope = place_of(fact)
     exact = [memory for memory in store.get(store.known(fact.text, scope)) if same_place(fact, memory)]
     if exact:
         return [(exact[0], Relation("same", "it is said in the same words"))]
-    matched = [each.id for each in store.matching(telling(fact.text), k, scope).candidates]
-    near = store.nearest(vector, k, scope, also=matched)
-    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
-    found = [(memories[each.id], each.score) for each in near if each.id in memories]
+    found = _candidates(fact, vector, store, k, scope)
     return [(memory, between(fact.text, memory.text, cosine)) for memory, cosine in found if same_place(fact, memory)]
 
 
-def _scope(fact: Fact) -> Scope:
-    agent = fact.agent if fact.visibility == "private" else ""
-    return Scope(source=fact.source, visibility=(fact.visibility,), agent=agent)
+def known_beyond(fact: Fact, vector: Vector, store: Store, k: int = CANDIDATES) -> Memory | None:
+    """What says the same and is not of the fact's project, but seen there: it belongs to none, or is for everybody."""
+    if not fact.project:
+        return None
+    scope = Scope(seen_from="")
+    exact = [memory for memory in store.get(store.known(fact.text, scope)) if _is_seen_by(fact, memory)]
+    if exact:
+        return exact[0]
+    for memory, cosine in _candidates(fact, vector, store, k, scope):
+        if _is_seen_by(fact, memory) and between(fact.text, memory.text, cosine).kind == "same":
+            return memory
+    return None
+
+
+def _is_seen_by(fact: Fact, memory: Memory) -> bool:
+    """Whether whoever said the fact sees the memory: one for everybody, or of no project but otherwise alike."""
+    if memory.visibility == "global":
+        return memory.speaker == fact.speaker
+    return same_place(replace(fact, project="", source=memory.source), memory)
+
+
+def _candidates(fact: Fact, vector: Vector, store: Store, k: int, scope: Scope) -> list[tuple[Memory, float]]:
+    """The memories of the scope that the fact may be about, best first, with their cosines."""
+    matched = [each.id for each in store.matching(telling(fact.text), k, scope).candidates]
+    near = store.nearest(vector, k, scope, also=matched)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    return [(memories[each.id], each.score) for each in near if each.id in memories]
 
 
 def _retired(stale: Sequence[tuple[Memory, Relation]]) -> tuple[Delete, ...]:
@@ -225,7 +260,8 @@ def _why_new(related: Sequence[tuple[Memory, Relation]], stale: Iterable[int]) -
 def _recalled(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
     """What the agent may have been shown that is near to the fact: its project's memories, and those for everybody."""
     found: dict[int, float] = {}
-    for scope in (Scope(source=fact.source), Scope(visibility=("global",))):
+    shown = (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL)
+    for scope in shown:
         found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
     return [(memory, found[memory.id]) for memory in store.get(list(found))]
 
@@ -260,6 +296,7 @@ def _stems(text: str) -> list[str]:
     return [each for word in telling(text) if (each := stem(word)) not in _SPEAKERS]
 
 
+_GLOBAL = Scope(visibility=("global",))
 #: Who speaks, or is spoken to, is told in other words by the other side.
 _SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
 #: What stands before a recalled line: a bullet, a score or a source in brackets.

@@ -26,9 +26,9 @@ _REASONS = 20  # told one by one; what is rarer is summed up
 # ── an exchange as it is kept ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_payload(exchange: Exchange) -> str:
-    """The exchange as JSON. InvalidInput for what cannot be stored."""
-    payload = as_json(exchange.as_dict())
+def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
+    """The exchange as JSON, with what words were cut from. InvalidInput for what cannot be stored."""
+    payload = as_json({**exchange.as_dict(), **({"cut": list(cut)} if cut else {})})
     try:
         payload.encode()
     except UnicodeEncodeError as error:
@@ -43,6 +43,14 @@ def from_payload(payload: str) -> Exchange | None:
         return Exchange.from_dict(told) if "messages" in told else None
     except (ValueError, TypeError, KeyError, AttributeError, InvalidInput):
         return None
+
+
+def cut_from(payload: str) -> tuple[str, ...]:
+    """Of whom words were cut out of it: roles, and "injected"."""
+    try:
+        return tuple(json.loads(payload).get("cut", ()))
+    except (ValueError, TypeError, AttributeError):
+        return ()
 
 
 def dated(exchange: Exchange, at: str) -> Exchange:
@@ -139,7 +147,13 @@ def cut(payload: str, words: Sequence[str]) -> str:
     if exchange is None:
         return "" if any(as_json(each)[1:-1] in payload for each in words) else payload
     rest = without(exchange, words)
-    return payload if rest == exchange else to_payload(rest)
+    return payload if rest == exchange else to_payload(rest, (*cut_from(payload), *parts_cut(exchange, rest)))
+
+
+def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
+    """Of whom words are missing in the rest: roles, and "injected"."""
+    roles = {one.role for one, other in zip(exchange.messages, rest.messages, strict=True) if one != other}
+    return (*sorted(roles), *(("injected",) if exchange.injected != rest.injected else ()))
 
 
 def without(exchange: Exchange, words: Sequence[str]) -> Exchange:

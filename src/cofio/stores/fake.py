@@ -11,7 +11,7 @@ from typing import Any
 from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.model import Memory, moment
 from cofio.ports import Clock
-from cofio.stores import captures
+from cofio.stores import amending, captures
 
 
 class Captures:
@@ -20,6 +20,7 @@ class Captures:
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
         self.turns: dict[tuple[str, str, str, Task], int] = {}
+        self.cut: dict[int, tuple[str, ...]] = {}  # of whom words were purged
 
     def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
         if self.knows(exchange, task):
@@ -34,6 +35,19 @@ class Captures:
 
     def knows(self, exchange: Exchange, task: Task) -> bool:
         return _turn(exchange, task) in self.turns
+
+    def parts(self, exchange: Exchange) -> list[amending.Part]:
+        """The items that the turn came in as, in order."""
+        parts: list[amending.Part] = []
+        while self.knows(named := replace(exchange, turn=exchange.turn + (f"+{len(parts)}" if parts else "")), "learn"):
+            number = self.turns[_turn(named, "learn")]
+            parts.append(amending.Part(self.items[number], self.cut.get(number, ())))
+        return parts
+
+    def of(self, client: str, session: str) -> list[Item]:
+        """The items of a session of which the words are there."""
+        told = ((item, item.exchange) for item in self.items.values() if item.exchange)
+        return [item for item, said in told if (said.client, said.session) == (client, session)]
 
     def waiting(self) -> int:
         return sum(item.state == "pending" for item in self.items.values())
@@ -70,6 +84,7 @@ class Captures:
                 rest = captures.without(item.exchange, said)
                 halfway: dict[str, Any] = {"actions": []} if item.result else {}
                 left = replace(left, exchange=rest, result=halfway) if rest != item.exchange else left
+                self.cut[item.id] = (*self.cut.get(item.id, ()), *captures.parts_cut(item.exchange, rest))
             self.put(left)
 
 
@@ -92,6 +107,37 @@ class FakeInbox:
             if most is not None and held.waiting() >= most and not all(held.knows(each, task) for each in dated):
                 raise captures.too_busy(most)
             return [held.keep(each, task, at, due_at) for each in dated]
+
+    def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
+        with self._changing() as held:
+            at = self._clock()
+            due_at = captures.later(at, hold)
+            dated = captures.dated(exchange, at)
+            captures.to_payload(dated)
+            parts = held.parts(dated)
+            new = amending.amended(parts, dated) if parts else amending.Amendment(None, dated)
+            if new is None:
+                last = parts[-1].item
+                sooner = min(last.due_at, due_at) if last.state == "pending" else last.due_at
+                return Receipt(held.put(replace(last, due_at=sooner)).id, False)
+            if new.part:
+                grown = replace(new.part.item, exchange=new.exchange, due_at=due_at, state="pending")
+                return Receipt(held.put(grown).id, False)
+            if most is not None and held.waiting() >= most:
+                raise captures.too_busy(most)
+            return held.keep(new.exchange, "learn", at, due_at)
+
+    def release(self, client: str, session: str) -> int:
+        with self._changing() as held:
+            at = self._clock()
+            waiting = [item for item in held.of(client, session) if item.state == "pending" and item.due_at > at]
+            for item in waiting:
+                held.put(replace(item, due_at=at))
+            return len(waiting)
+
+    def turns(self, client: str, session: str) -> set[str]:
+        with self._changing() as held:
+            return {turn for one, other, turn, _ in held.turns if (one, other) == (client, session)}
 
     def due(self, limit: int) -> list[Item]:
         with self._changing() as held:

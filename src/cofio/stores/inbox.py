@@ -1,13 +1,13 @@
 """The inbox in the SQLite file: durable when it is acknowledged, settled in one transaction with what it changed.
 
-receive ─ many threads, one commit ─▶ pending ─ due ─▶ settled | postponed | parked ─ retry ─▶ pending
+receive, amend ─ many threads, one commit ─▶ pending ─ due ─▶ settled | postponed | parked ─ retry ─▶ pending
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -16,7 +16,7 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.errors import Conflict, StoreError
 from cofio.model import Memory, moment
 from cofio.ports import Clock
-from cofio.stores import captures
+from cofio.stores import amending, captures
 from cofio.stores.file import StoreFile
 from cofio.stores.gather import Gather
 from cofio.stores.rows import as_json, fits
@@ -29,6 +29,7 @@ _COLUMNS = (
 )  # fmt: skip
 _LISTED = ", ".join(_COLUMNS)
 _DUE, _GET = (_SQL[name].format(items=_LISTED) for name in ("due_items", "get_item"))
+_PART_OF_TURN = _SQL["part_of_turn"].format(items=_LISTED)
 _NEWEST, _NEWEST_IN = (_SQL[name].format(items=_LISTED) for name in ("newest_items", "newest_items_in"))
 
 
@@ -38,6 +39,7 @@ class _Delivery:
 
     rows: list[dict[str, Any]]
     most: int | None
+    amends: Exchange | None = None  # the one row, as a further delivery of a turn
 
 
 class SqliteInbox:
@@ -53,19 +55,24 @@ class SqliteInbox:
     ) -> list[Receipt]:
         at = self._clock()
         due_at = captures.later(at, hold)
-        rows = [
-            {
-                "client": each.client,
-                "session": each.session,
-                "turn": each.turn,
-                "task": task,
-                "received_at": at,
-                "due_at": due_at,
-                "payload": captures.to_payload(captures.dated(each, at)),
-            }
-            for each in exchanges
-        ]
+        rows = [_row(captures.dated(each, at), task, at, due_at) for each in exchanges]
         return self._keep(_Delivery(rows, most)) if rows else []
+
+    def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
+        at = self._clock()
+        dated = captures.dated(exchange, at)
+        row = _row(dated, "learn", at, captures.later(at, hold))
+        return self._keep(_Delivery([row], most, dated))[0]
+
+    def release(self, client: str, session: str) -> int:
+        whose = {"client": client, "session": session, "at": self._clock()}
+        with self._file.writing() as connection:
+            return connection.execute(_SQL["release_items"], whose).rowcount
+
+    def turns(self, client: str, session: str) -> set[str]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["turns"], {"client": client, "session": session})
+            return {row[0] for row in rows}
 
     def due(self, limit: int) -> list[Item]:
         while True:
@@ -158,14 +165,54 @@ def erase(connection: sqlite3.Connection, memory: Memory) -> None:
         connection.execute(_SQL[name], (listed,))
 
 
+def _row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
+    named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
+    return {**named, "received_at": at, "due_at": due_at, "payload": captures.to_payload(exchange)}
+
+
 def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
     """One receipt a row. Turns that all came before are answered even when no more are taken."""
-    if delivery.most is not None and connection.execute(_SQL["is_full"], {"most": delivery.most}).fetchone()[0]:
+    if delivery.amends:
+        return [_amended(connection, delivery, delivery.amends)]
+    if _is_full(connection, delivery.most):
         known = [_received(connection, row) for row in delivery.rows]
         if None in known:
-            raise captures.too_busy(delivery.most)
+            raise captures.too_busy(delivery.most or 0)
         return [Receipt(each, False) for each in known if each]
     return [_receipt(connection, row) for row in delivery.rows]
+
+
+def _is_full(connection: sqlite3.Connection, most: int | None) -> bool:
+    return most is not None and bool(connection.execute(_SQL["is_full"], {"most": most}).fetchone()[0])
+
+
+def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exchange) -> Receipt:
+    """The item that takes in what is new of a turn; where nothing is, the last of those that have it."""
+    (row,) = delivery.rows
+    parts = list(_parts(connection, row))
+    new = amending.amended(parts, exchange) if parts else amending.Amendment(None, exchange)
+    if new is None:
+        last = parts[-1].item.id
+        connection.execute(_SQL["due_by"], {"id": last, "due_at": row["due_at"]})
+        return Receipt(last, False)
+    if new.part:
+        payload = captures.to_payload(new.exchange, new.part.cut)
+        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"]}
+        connection.execute(_SQL["amend_item"], grown)
+        return Receipt(new.part.item.id, False)
+    if _is_full(connection, delivery.most):
+        raise captures.too_busy(delivery.most or 0)
+    further = _row(new.exchange, "learn", row["received_at"], row["due_at"])
+    return Receipt(int(connection.execute(_SQL["receive"], further).lastrowid or 0), True)
+
+
+def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[amending.Part]:
+    """The items that the turn came in as, in order."""
+    turn, number = row["turn"], 0
+    while found := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():
+        yield amending.Part(_item(found), captures.cut_from(found[_COLUMNS.index("payload")]))
+        number += 1
+        turn = f"{row['turn']}+{number}"
 
 
 def _receipt(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:

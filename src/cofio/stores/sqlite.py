@@ -19,7 +19,19 @@ from typing import Any
 import numpy as np
 
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
-from cofio.model import Candidate, Change, Changeset, Decision, Fact, Matching, Memory, Occurrence, Retrieval, Scope
+from cofio.model import (
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Fact,
+    Matching,
+    Memory,
+    Occurrence,
+    Retrieval,
+    Scope,
+    moment,
+)
 from cofio.ports import Clock, Matrix, Settles, Vector
 from cofio.stores.applying import Applying, Entry, as_change
 from cofio.stores.file import BRIEFLY, StoreFile
@@ -36,6 +48,7 @@ from cofio.stores.rows import (
     to_memory,
     to_row,
 )
+from cofio.stores.scopes import condition
 from cofio.stores.sources import queries
 from cofio.stores.vectors import Vectors
 from cofio.wording import fingerprint
@@ -141,7 +154,7 @@ class SqliteStore:
             return bool(connection.execute(_SQL["any_speaker"]).fetchone()[0])
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
-        where, values = _where(scope)
+        where, values = condition(scope)
         last = after if after is not None else 1 << 62
         with self._file.reading() as connection:
             query = _SQL["page"].format(columns=_COLUMNS, where=where)
@@ -209,7 +222,7 @@ class SqliteStore:
         return held
 
     def known(self, text: str, scope: Scope) -> list[int]:
-        where, values = _where(scope)
+        where, values = condition(scope)
         values["fingerprint"] = fingerprint(text)
         with self._file.reading() as connection:
             return [row[0] for row in connection.execute(_SQL["known"].format(where=where), values)]
@@ -223,7 +236,7 @@ class SqliteStore:
         """Every id of the scope; read once while nothing changes."""
         known = self._scopes.of(held.changeset)
         if scope not in known:
-            where, values = _where(scope)
+            where, values = condition(scope)
             with self._file.reading() as connection:
                 rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
             known[scope] = np.array([row[0] for row in rows], dtype=np.int64)
@@ -231,7 +244,7 @@ class SqliteStore:
 
     def _inside(self, ids: Ids, scope: Scope) -> Any:
         """Which of these ids lie in the scope."""
-        where, values = _where(scope)
+        where, values = condition(scope)
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["among"].format(where=where), {**values, "ids": _listed(ids.tolist())})
             return np.isin(ids, [row[0] for row in rows])
@@ -250,7 +263,7 @@ class SqliteStore:
             return [Occurrence(*row) for row in connection.execute(_SQL["sightings"], (memory_id,))]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
-        where, values = _where(scope)
+        where, values = condition(scope)
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["repeated"].format(where=where), {**values, "least": least, "limit": limit})
             return [(agent, memory_id, times) for agent, memory_id, times in rows]
@@ -322,6 +335,25 @@ class SqliteStore:
                 connection.execute(_SQL["set_meta"], {"name": "generation", "value": str(int(generation) + 1)})
         self._signature = signature
         self._follow_up()
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        with self._file.reading() as connection:
+            return dict(connection.execute(_SQL["given"], {"client": client, "session": session}).fetchall())
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        whom = {"client": client, "session": session, "at": self._clock()}
+        rows = [{**whom, "id": each, "digest": digest} for each, digest in given.items() if fits(each)]
+        if rows:
+            with self._file.writing(BRIEFLY) as connection:  # a note waits for nobody
+                connection.executemany(_SQL["give"], rows)
+
+    def forget_given(self, client: str, session: str) -> None:
+        with self._file.writing() as connection:
+            connection.execute(_SQL["forget_given"], {"client": client, "session": session})
+
+    def forget_given_before(self, before: str) -> int:
+        with self._file.writing() as connection:
+            return connection.execute(_SQL["forget_given_before"], {"before": moment(before)}).rowcount
 
     def stats(self) -> dict[str, Any]:
         with self._file.reading() as connection:
@@ -465,7 +497,7 @@ class _Tables:
             self._run(_SQL["set_vector"], (memory_id, vector))
 
     def twin(self, fact: Fact) -> int | None:
-        values = {name: getattr(fact, name) for name in ("source", "visibility", "speaker", "agent")}
+        values = {name: getattr(fact, name) for name in ("source", "project", "visibility", "speaker", "agent")}
         row = self._run(_SQL["twin"], {**values, "fingerprint": fingerprint(fact.text)}).fetchone()
         return row[0] if row else None
 
@@ -497,36 +529,6 @@ class _Tables:
 
 _GET_MEMORY = _SQL["get_memory"].format(columns=_COLUMNS)
 _GET_MEMORIES = _SQL["get_memories"].format(columns=_COLUMNS)
-
-
-def _where(scope: Scope) -> tuple[str, dict[str, Any]]:
-    """The scope as a condition over memories, and its values."""
-    parts: list[str] = [] if scope.include_archived else ["archived_at IS NULL"]
-    values: dict[str, Any] = {}
-    for name in ("category", "kind", "method", "session", "agent"):
-        if getattr(scope, name):
-            parts.append(f"{name} = :{name}")
-            values[name] = getattr(scope, name)
-    if scope.source is not None:
-        parts.append("source = :source")
-        values["source"] = scope.source
-    if prefix := scope.source_prefix.rstrip("/"):
-        parts.append("(source = :prefix OR (source >= :below AND source < :beyond))")
-        values.update(prefix=prefix, below=prefix + "/", beyond=prefix + "0")  # "0" follows "/" in the alphabet
-    for place, tag in enumerate(scope.tags):
-        parts.append(f"EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = :tag{place})")
-        values[f"tag{place}"] = tag
-    if scope.visibility:
-        parts.append(f"visibility IN ({', '.join(f':see{place}' for place in range(len(scope.visibility)))})")
-        values.update({f"see{place}": each for place, each in enumerate(scope.visibility)})
-    if scope.since:
-        parts.append("created_at >= :since")
-    if scope.until:
-        parts.append("created_at <= :until")
-    if scope.pinned is not None:
-        parts.append("pinned = :pinned")
-    values.update(since=scope.since, until=scope.until, pinned=int(bool(scope.pinned)))
-    return " AND ".join(parts) or "1", values
 
 
 def _listed(ids: Sequence[int]) -> str:

@@ -32,18 +32,18 @@ SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LI
 SELECT count(*) FROM memories WHERE {where};
 
 -- name: among
-SELECT id FROM memories WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
+SELECT id FROM memories NOT INDEXED WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
 
 -- name: ids_of
 SELECT id FROM memories WHERE {where};
 
 -- name: known
-SELECT id FROM memories WHERE fingerprint = :fingerprint AND {where} ORDER BY id;
+SELECT id FROM memories INDEXED BY memories_by_fingerprint WHERE fingerprint = :fingerprint AND {where} ORDER BY id;
 
 -- name: twin
-SELECT id FROM memories
-WHERE fingerprint = :fingerprint AND archived_at IS NULL AND source = :source AND visibility = :visibility
-    AND speaker = :speaker AND (visibility <> 'private' OR agent = :agent)
+SELECT id FROM memories INDEXED BY memories_by_fingerprint
+WHERE fingerprint = :fingerprint AND archived_at IS NULL AND project = :project AND (project <> '' OR source = :source)
+    AND visibility = :visibility AND speaker = :speaker AND (visibility <> 'private' OR agent = :agent)
 ORDER BY id LIMIT 1;
 
 -- name: insert_memory
@@ -51,8 +51,8 @@ INSERT INTO memories ({columns}, fingerprint) VALUES ({values});
 
 -- name: save_memory
 UPDATE memories SET
-    text = :text, source = :source, category = :category, kind = :kind, confidence = :confidence, method = :method,
-    entities = :entities, tags = :tags, session = :session, agent = :agent, visibility = :visibility,
+    text = :text, source = :source, project = :project, category = :category, kind = :kind, confidence = :confidence,
+    method = :method, entities = :entities, tags = :tags, session = :session, agent = :agent, visibility = :visibility,
     metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
     pinned = :pinned, archived_at = :archived_at, supersedes = :supersedes, superseded_by = :superseded_by,
     previous_text = :previous_text, occurrences = :occurrences, fingerprint = :fingerprint
@@ -212,6 +212,20 @@ SELECT :memory_id, :query, :caller, :at WHERE EXISTS (SELECT 1 FROM memories WHE
 UPDATE memories SET retrieval_count = retrieval_count + ?, last_retrieved_at = max(coalesce(last_retrieved_at, ''), ?)
 WHERE id = ?;
 
+-- name: given
+SELECT memory_id, digest FROM given WHERE client = :client AND session = :session;
+
+-- name: give
+INSERT INTO given (client, session, memory_id, digest, at)
+SELECT :client, :session, id, :digest, :at FROM memories WHERE id = :id
+ON CONFLICT (client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
+
+-- name: forget_given
+DELETE FROM given WHERE client = :client AND session = :session;
+
+-- name: forget_given_before
+DELETE FROM given WHERE at < :before;
+
 -- name: stats
 SELECT
     (SELECT count(*) FROM memories WHERE archived_at IS NULL), (SELECT count(*) FROM memories),
@@ -232,6 +246,24 @@ VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload);
 SELECT id FROM inbox
 WHERE client = :client AND session = :session AND turn = :turn AND task = :task
     AND turn <> '' AND (client <> '' OR session <> '');
+
+-- name: part_of_turn
+SELECT {items} FROM inbox
+WHERE client = :client AND session = :session AND turn = :turn AND task = :task
+    AND turn <> '' AND (client <> '' OR session <> '');
+
+-- name: turns
+SELECT DISTINCT turn FROM inbox
+WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '');
+
+-- name: amend_item
+UPDATE inbox SET payload = :payload, due_at = :due_at, state = 'pending' WHERE id = :id;
+
+-- name: due_by
+UPDATE inbox SET due_at = :due_at WHERE id = :id AND state = 'pending' AND due_at > :due_at;
+
+-- name: release_items
+UPDATE inbox SET due_at = :at WHERE state = 'pending' AND due_at > :at AND client = :client AND session = :session;
 
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
@@ -320,4 +352,4 @@ UPDATE inbox SET
 WHERE id = :id;
 
 -- name: as_read
-SELECT payload, result FROM inbox WHERE id = ?;
+SELECT payload, result FROM inbox WHERE id = ? AND state = 'pending';

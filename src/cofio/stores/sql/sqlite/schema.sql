@@ -33,11 +33,13 @@ CREATE TABLE memories (
     occurrences INTEGER NOT NULL,
     retrieval_count INTEGER NOT NULL DEFAULT 0,
     last_retrieved_at TEXT,
-    fingerprint INTEGER NOT NULL -- of the text but for case and white space
+    fingerprint INTEGER NOT NULL, -- of the text but for case and white space
+    project TEXT NOT NULL DEFAULT '' -- '' where it belongs to none
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
 CREATE INDEX memories_by_source ON memories (source, archived_at); -- with archived_at: counts without reading rows
+CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- what a project sees, without reading rows
 CREATE INDEX memories_by_category ON memories (category, archived_at);
 CREATE INDEX memories_by_supersedes ON memories (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
@@ -134,6 +136,19 @@ CREATE TABLE retrievals (
 ) STRICT;
 
 CREATE INDEX retrievals_by_memory ON retrievals (memory_id, at);
+
+-- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
+CREATE TABLE given (
+    client TEXT NOT NULL,
+    session TEXT NOT NULL,
+    memory_id INTEGER NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
+    digest TEXT NOT NULL,
+    at TEXT NOT NULL,
+    PRIMARY KEY (client, session, memory_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX given_by_memory ON given (memory_id);
+CREATE INDEX given_by_time ON given (at);
 
 -- What clients delivered and what became of it. A row stays for ever, so that every capture is accounted for; its words
 -- do not. What is long stands last, so that reading the rest does not read it.
