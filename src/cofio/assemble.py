@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from cofio import embedders, llms
 from cofio.errors import Misconfigured
+from cofio.hooks import briefings
 from cofio.keeper import Keeper
 from cofio.model import moment
 from cofio.ports import LLM, Clock, Embedder, Store
@@ -32,6 +33,8 @@ def keeper(
         inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
+        recall_at=settings.recall_min_score,
+        purged=lambda: briefings.clear(settings.home),
     )
 
 

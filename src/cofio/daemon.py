@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cofio.client import Client
 from cofio.errors import CofioError, Conflict, Denied, MissingKey, StoreError, Unavailable, WrongKey
+from cofio.hooks import address, launch, record
 from cofio.settings import Settings
 from cofio.version import __version__
 
@@ -95,13 +96,20 @@ def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announc
 
         def ready(url: str) -> None:
             announce(hold(url))
+            address.put(settings.home, url, settings.api_key, _deadlines(settings), str(settings.store_path))
+            launch.write(settings.home)
             warming.start()
 
         try:
             serving.run(keeper, settings, ready)  # closes the keeper
         finally:
+            address.remove(settings.home, str(settings.store_path))
             if warming.is_alive():
                 warming.join(_WARM_SECONDS)  # an interpreter that ends while a model is being loaded aborts
+
+
+def _deadlines(settings: Settings) -> tuple[int, int]:
+    return settings.hook_recall_ms, settings.hook_capture_ms
 
 
 def _warm(keeper: Keeper) -> None:
@@ -359,7 +367,7 @@ def status(settings: Settings) -> dict[str, Any]:
         state.update(_asked(state["url"], settings.api_key))
     if settings.url:
         state.update(running=state["answering"], store=None)
-    return state
+    return {**state, "hooks": record.summary(settings.home)}
 
 
 def _asked(url: str, key: str) -> dict[str, Any]:

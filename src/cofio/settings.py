@@ -85,8 +85,35 @@ class Settings:
     extract_timeout: float = _setting(
         60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
     )
+    recall_min_score: float = _setting(
+        0.24, "COFIO_RECALL_MIN_SCORE", "The least score from 0 to 1 of a memory that is put before an agent."
+    )
+    project: str = _setting(
+        "", "COFIO_PROJECT", "The name of the project at hand, for hooks; by default the path of its repository."
+    )
+    hook_recall_ms: int = _setting(
+        800, "COFIO_HOOK_RECALL_MS", "How long a hook may take that recalls, in milliseconds."
+    )
+    hook_capture_ms: int = _setting(
+        300, "COFIO_HOOK_CAPTURE_MS", "How long a hook may take that only hands over what was said, in milliseconds."
+    )
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
+    claude_home: str = _setting(
+        "", "COFIO_CLAUDE_HOME", "Where Claude Code keeps its settings; by default ~/.claude.", "CLAUDE_CONFIG_DIR"
+    )
+    codex_home: str = _setting(
+        "", "COFIO_CODEX_HOME", "Where Codex keeps its settings; by default ~/.codex.", "CODEX_HOME"
+    )
+    cursor_home: str = _setting("", "COFIO_CURSOR_HOME", "Where Cursor keeps its settings; by default ~/.cursor.")
+    openclaw_home: str = _setting(
+        "", "COFIO_OPENCLAW_HOME", "Where OpenClaw keeps its state; by default ~/.openclaw.", "OPENCLAW_STATE_DIR",
+        "OPENCLAW_HOME",
+    )  # fmt: skip
+    openclaw_config: str = _setting(
+        "", "COFIO_OPENCLAW_CONFIG", "OpenClaw's configuration file; by default openclaw.json in its home.",
+        "OPENCLAW_CONFIG_PATH",
+    )  # fmt: skip
     log_level: str = _setting("info", "COFIO_LOG_LEVEL", "How much the service logs: debug, info, warning or error.")
     origins: Mapping[str, str] = field(default_factory=dict, metadata={})
 
@@ -106,17 +133,18 @@ class Settings:
             values[each.name] = _typed(each.name, found[0], type(each.default)) if found else each.default
             origins[each.name] = found[1] if found else "default"
         values["store"] = values["store"] or f"sqlite://{home / 'cofio.db'}"
-        if (name := _key_for_model(values)) and not values["extract_key"]:
+        name = key_setting(values["extract_provider"], values["extract_url"])
+        if name and not values["extract_key"]:
             values["extract_key"], origins["extract_key"] = values[name], origins[name]
         return cls(**values, origins=origins)._checked()
 
     def _checked(self) -> Settings:
-        for name in ("dedup_threshold", "novelty_threshold"):
+        for name in ("dedup_threshold", "novelty_threshold", "recall_min_score"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
         if not 0 <= self.port <= 65535:
             raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
-        for name, least in (("inbox_limit", 1), ("inbox_days", 0)):
+        for name, least in (("inbox_limit", 1), ("inbox_days", 0), ("hook_recall_ms", 50), ("hook_capture_ms", 50)):
             if getattr(self, name) < least:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", f"Give at least {least}.")
         if self.max_body < 1_024:
@@ -201,12 +229,11 @@ def _found(
     return (written[name], str(home / "config.toml")) if name in written else None
 
 
-def _key_for_model(values: Mapping[str, Any]) -> str:
+def key_setting(provider: str, url: str) -> str:
     """The setting with the key of the model's provider. OpenAI's is for OpenAI, not for whatever speaks like it."""
-    provider, url = values["extract_provider"].lower(), values["extract_url"]
-    if provider == "openai" and url and not _OPENAI.match(url):
+    if provider.lower() == "openai" and url and not _OPENAI.match(url):
         return ""
-    return {"anthropic": "anthropic_key", "openai": "openai_key"}.get(provider, "")
+    return {"anthropic": "anthropic_key", "openai": "openai_key"}.get(provider.lower(), "")
 
 
 def _origin_of_home(given: Mapping[str, Any], around: Mapping[str, str]) -> str:

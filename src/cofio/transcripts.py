@@ -136,6 +136,7 @@ class _Spoken(NamedTuple):
     turn: str = ""
     at: str = ""
     part_of: str = ""
+    within: bool = False  # the user spoke while the agent was at work: part of the running turn
 
 
 def _of_lines(path: Path) -> Iterator[Turn]:
@@ -182,14 +183,18 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
-    """One turn a prompt, with what follows it. What stood before the first prompt stands before each."""
+    """One turn a prompt, with what follows it. What stood before the first prompt stands before each.
+
+    A session that was forked begins with copies of the other's turns, all under the name of its own first one: of turns
+    with one name the last is it.
+    """
     standing: list[dict[str, Any]] = []
     turn: Turn | None = None
     part_of = ""
     for each in spoken:
         message = {"role": each.role, "content": each.content}
-        if each.role == "user":
-            if turn:
+        if each.role == "user" and not (each.within and turn):
+            if turn and not (turn.turn and turn.turn == each.turn):
                 yield turn
             turn = Turn(client, each.session, each.turn, each.at, [*standing, message])
         elif turn is None:
@@ -218,21 +223,27 @@ def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
 
 def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
     if line.get("type") == "attachment":
-        return _attached(line.get("attachment"))
+        return _attached(line.get("attachment"), _label(line.get("sessionId")), uuid)
     message = line.get("message")
     if not isinstance(message, Mapping):
         return None
     text = _text(message.get("content"))
-    if line.get("type") == "user" and _is_prompt(text):
-        return _Spoken("user", text, _label(line.get("sessionId")), uuid, _moment(line.get("timestamp")))
+    if line.get("type") == "user" and is_prompt(text):
+        turn = _label(line.get("promptId")) or uuid  # as the hooks name it, where it is named
+        return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")))
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
         return _Spoken("assistant", text, part_of=_label(message.get("id")))
     return None
 
 
-def _attached(attachment: Any) -> _Spoken | None:
-    """What a hook put before the agent."""
-    if not isinstance(attachment, Mapping) or attachment.get("type") != "hook_additional_context":
+def _attached(attachment: Any, session: str, uuid: str) -> _Spoken | None:
+    """What a hook put before the agent, or what the user said while it was at work."""
+    if not isinstance(attachment, Mapping):
+        return None
+    if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
+        text = _text(attachment.get("prompt"))
+        return _Spoken("user", text, session, uuid, within=True) if is_prompt(text) else None
+    if attachment.get("type") != "hook_additional_context":
         return None
     content = attachment.get("content")
     texts = [content] if isinstance(content, str) else content if isinstance(content, list) else []
@@ -253,7 +264,7 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
             session = session or _label(payload.get("id") or payload.get("session_id"))
         elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
             named = _label(payload.get("turn_id"))
-        elif line.get("type") == "response_item" and payload.get("type") == "message":
+        elif line.get("type") == "response_item" and payload.get("type") == "message" and not _is_summary(line):
             spoken = _codex_message(payload)
             if spoken and spoken.role == "user":
                 prompts += 1
@@ -270,7 +281,25 @@ def _codex_message(payload: Mapping[str, Any]) -> _Spoken | None:
         return None
     if role == "assistant":
         return _Spoken("assistant", text)
-    return _Spoken("user" if role == "user" and _is_prompt(text) else "system", text)
+    return _Spoken("user" if role == "user" and is_prompt(text) else "system", text)
+
+
+def _is_summary(line: Mapping[str, Any]) -> bool:
+    """Whether it is what the model wrote to itself when its context was compacted."""
+    metadata = line.get("metadata")
+    return isinstance(metadata, Mapping) and metadata.get("compaction_output") is True
+
+
+def is_subagents(thread: str, codex_home: Path) -> bool:
+    """Whether a thread of Codex is a subagent's, as far as its rollout tells."""
+    if not re.fullmatch(r"[\w-]{8,64}", thread):
+        return False
+    for path in (codex_home / "sessions").glob(f"*/*/*/rollout-*{thread}*.jsonl"):
+        for line in itertools.islice(_lines(path), 1):
+            meta = line.get("payload")
+            if isinstance(meta, Mapping) and _is_subagent(meta):
+                return True
+    return False
 
 
 def _is_subagent(meta: Mapping[str, Any]) -> bool:
@@ -292,7 +321,7 @@ def _text(content: Any) -> str:
     return "\n\n".join(text for text in texts if isinstance(text, str)).strip()
 
 
-def _is_prompt(text: str) -> bool:
+def is_prompt(text: str) -> bool:
     """Whether a person wrote it: something is left behind the wrappers of the client."""
     place = 0
     while wrapper := _WRAPPER.match(text, place):
@@ -322,7 +351,7 @@ _WRAPPER = re.compile(
     r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?<(INSTRUCTIONS|system-reminder|local-command-[a-z]+"
     r"|command-[a-z]+|bash-[a-z]+|task-notification|user-prompt-submit-hook"
     r"|environment_context|user_instructions|turn_aborted|codex_internal_context|goal_context|startup_context|skill"
-    r"|tools|user_shell_command|(?:apps|skills|plugins|environments)_instructions|collaboration_mode|multi_agent_mode"
+    r"|tools|user_shell_command|subagent_notification|(?:apps|skills|plugins|environments)_instructions|collaboration_mode|multi_agent_mode"
     r"|context_window[\w-]*|external_[\w-]+|cofio[\w-]*|relevant-context)(?:\s[^<>]*)?>"
 )
 _SYNTHETIC = (

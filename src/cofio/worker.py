@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from cofio.errors import CofioError
@@ -25,8 +26,9 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Learns from what is captured."""
 
-    def __init__(self, keeper: Keeper, *, days_kept: int = 30) -> None:
+    def __init__(self, keeper: Keeper, *, days_kept: int = 30, fetch: Callable[[], int] | None = None) -> None:
         self._keeper = keeper
+        self._fetch = fetch  # brings in what was left for us outside the inbox
         self._days_kept = days_kept
         self._tidied = 0.0
         self._heard = 0.0  # when something came in last
@@ -72,6 +74,8 @@ class Worker:
             self._wake.clear()
             pause = _LOOK
             try:
+                if self._fetch:
+                    self._fetch()
                 self.drain()
                 self._tidy()
             except CofioError as error:

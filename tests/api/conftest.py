@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -35,7 +36,11 @@ class Uneventful(ScriptedLLM):
 @contextmanager
 def serving(keeper: Keeper, **settings: Any) -> Iterator[str]:
     """The service in a thread; its URL."""
-    running = Serving(keeper, Settings(port=0, **settings))
+    with TemporaryDirectory() as folder:
+        yield from _running(Serving(keeper, Settings(**{"port": 0, "home": Path(folder), **settings})))
+
+
+def _running(running: Serving) -> Iterator[str]:
     ready = threading.Event()
     thread = threading.Thread(target=running.run, args=(lambda _url: ready.set(),))
     thread.start()

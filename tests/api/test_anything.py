@@ -20,6 +20,8 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(H
 
 TEXTS = st.text() | st.sampled_from(["", "We deploy on Fridays.", "policy", "team", "2026-01-01", "\x00", "'\"*", "/"])
 NUMBERS = st.integers() | st.floats() | st.sampled_from([0, 1, -1, 2**31, 2**63, 2**64, 10**30, 0.5, 1e308])
+HOOKS = st.sampled_from(["SessionStart", "UserPromptSubmit", "Stop", "SessionEnd", "sessionStart", "agent_end"])
+TOLD = ("session_id", "prompt_id", "turn_id", "prompt", "last_assistant_message", "cwd", "session", "reply")
 VALUES = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
@@ -29,6 +31,8 @@ VALUES = st.recursive(
 
 def near(route: Route) -> st.SearchStrategy[Any]:
     """Objects with the route's own field names, so that what is behind the reading is reached as well."""
+    if route.raw:
+        return st.fixed_dictionaries({"hook_event_name": HOOKS, "event": HOOKS}, optional=dict.fromkeys(TOLD, TEXTS))
     assert route.takes
     fields = msgspec.structs.fields(route.takes)
     required = {each.name: plausible(each.name) for each in fields if each.required}

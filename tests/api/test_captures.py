@@ -48,6 +48,14 @@ def test_a_capture_is_acknowledged_at_once_and_learned_from_by_the_worker(servic
     assert memory["text"] == "User prefers tabs over spaces"
 
 
+def test_what_is_captured_in_a_project_is_learned_for_it(service: Caller) -> None:
+    answer = service.post("/capture", {**PREFERS, "project": "/srv/web", "wait": True})
+    assert answer.json["state"] == "stored"
+    assert service.get(f"/inbox/{answer.json['id']}").json["exchange"]["project"] == "/srv/web"
+    [memory] = service.get("/memories", project="/srv/web").json["memories"]
+    assert (memory["project"], memory["source"]) == ("/srv/web", "test/project")
+
+
 def test_whoever_waits_gets_the_result(service: Caller) -> None:
     answer = service.post("/capture", {**PREFERS, "wait": True})
     assert answer.status == 200

@@ -26,7 +26,7 @@ def test_a_new_fact_is_created_with_all_that_was_said_about_it(service: Caller) 
     about = {
         "source": "claude/web", "kind": "policy", "confidence": 0.5, "method": "import", "entities": ["Friday"],
         "tags": ["release", "ops"], "session": "s1", "agent": "a1", "visibility": "team", "metadata": {"pr": [1, None]},
-        "speaker": "Ann", "context": "When do we ship?",
+        "speaker": "Ann", "context": "When do we ship?", "project": "/srv/web",
     }  # fmt: skip
     answer = service.post("/memory/add", {"text": FRIDAYS, **about, "why": "she said so"})
     assert answer.status == 201
@@ -281,6 +281,26 @@ def test_archived_memories_are_listed_when_asked_for(service: Caller) -> None:
 def test_a_blank_parameter_is_one_that_was_not_given(service: Caller) -> None:
     added(service, FRIDAYS, source="claude/web")
     assert service.get("/memories?limit=&after=&source=&tags=&pinned=").json["total"] == 1
+
+
+def test_memories_are_listed_by_project_and_by_what_is_seen_from_one(service: Caller) -> None:
+    own, none = added(service, FRIDAYS, project="/srv/web"), added(service, MONDAYS)
+    other, shared = added(service, ANN, project="/srv/api"), added(service, ANN, project="/s", visibility="global")
+
+    def listed(**query: str) -> set[int]:
+        return {memory["id"] for memory in service.get("/memories", **query).json["memories"]}
+
+    assert listed(project="/srv/web") == {own}
+    assert listed(project="") == {none}
+    assert listed(seen_from="/srv/web") == {own, none, shared}
+    assert listed(seen_from="") == {none, shared}
+    assert listed(seen_from="/srv/api") == {none, other, shared}
+
+
+def test_a_memory_is_moved_to_another_project(service: Caller) -> None:
+    memory = added(service, FRIDAYS, project="/srv/web")
+    for project in ("/srv/api", ""):
+        assert service.patch(f"/memory/{memory}", {"project": project}).json["memory"]["project"] == project
 
 
 @pytest.mark.parametrize(

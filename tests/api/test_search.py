@@ -46,6 +46,9 @@ def test_k_thresholds_and_scopes_narrow_a_search(filled: Caller) -> None:
             "codex/billing"
         }
     assert filled.post("/search", {**query, "tags": ["release"], "kind": "policy"}).json["count"] == 1
+    assert filled.post("/search", {**query, "project": "/srv/web"}).json["count"] == 0
+    assert filled.post("/search", {**query, "project": ""}).json["count"] == len(FACTS)
+    assert filled.post("/search", {**query, "seen_from": "/srv/web"}).json["count"] == len(FACTS)
     assert filled.post("/search", {**query, "visibility": ["team"]}).json["count"] == 0
     assert filled.post("/search", {**query, "until": "2020-01-01T00:00:00Z"}).json["count"] == 0
     assert filled.post("/search", {**query, "until": 0}).json["count"] == 0

@@ -56,6 +56,11 @@ def search_all(desk: Desk, given: schemas.SearchAll, call: Call) -> Plain:
     return {"results": [_found(query.text, hits) for query, hits in zip(queries, answers, strict=True)]}
 
 
+def recall(desk: Desk, given: schemas.Recall, call: Call) -> Plain:
+    told = desk.keeper.recall(given.prompt, project=given.project, k=given.k, by=call.by)
+    return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
+
+
 def is_novel(desk: Desk, given: schemas.IsNovel, call: Call) -> Plain:  # noqa: ARG001
     fact = Fact(text=given.text, speaker=given.speaker)
     threshold = None if given.threshold is UNSET else given.threshold

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -25,6 +26,7 @@ from cofio.api.refusals import refusal
 from cofio.api.replies import Reply, written
 from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import Watch
+from cofio.attend import Attendant
 from cofio.errors import InvalidInput, NotFound
 from cofio.keeper import Keeper
 from cofio.ports import Health
@@ -49,7 +51,7 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
         desk.worker.start()
         yield
         await to_thread.run_sync(desk.worker.stop)
-        desk.close()
+        await to_thread.run_sync(desk.close)
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
     app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
@@ -61,9 +63,11 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
 def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
+    attendant = Attendant(keeper, settings.home, codex_home=Path(settings.codex_home or "~/.codex").expanduser())
     return Desk(
         keeper,
-        Worker(keeper, days_kept=settings.inbox_days),
+        Worker(keeper, days_kept=settings.inbox_days, fetch=attendant.fetch),
+        attendant,
         Lately(keeper.count),
         Lately(keeper.ledger),
         Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
@@ -115,7 +119,7 @@ class Place:
             guard.refuse_without_key(auth)
         if route is None:
             return self._no_such_method(request.method)
-        call = Call(guard.caller(request.headers), auth, _id(request, self.path))
+        call = _call(request, auth, self.path)
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
@@ -147,6 +151,8 @@ def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
 
 
 def _given(route: Route, request: Request, body: bytes) -> object:
+    if route.raw:
+        return body
     if route.takes is None:
         return None
     query: bytes = request.scope["query_string"]
@@ -155,6 +161,12 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     if query:
         raise InvalidInput(f"{route.path} takes no query string.", "Send what you want in the body, as JSON.")
     return reading.of_body(body, request.headers.get("content-type", ""), route.takes)
+
+
+def _call(request: Request, auth: guard.Auth, path: str) -> Call:
+    headers = request.headers
+    near = request.client is not None and guard.is_loopback(request.client.host)
+    return Call(guard.caller(headers), auth, _id(request, path), guard.project(headers), near)
 
 
 def _id(request: Request, path: str) -> int:

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
 from cofio.api.replies import Reply
+from cofio.attend import Attendant
 from cofio.conversation import Ledger
 from cofio.errors import StoreBusy
 from cofio.keeper import Keeper
@@ -24,11 +25,13 @@ _Told = TypeVar("_Told")
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, beside what it sent: who asks, with what key, about which id of the path."""
+    """One request, beside what it sent: who asks, with what key, about which id of the path, at work on what, where."""
 
     by: str
     auth: Auth
     id: int = 0
+    project: str = ""
+    local: bool = False  # from this machine: the paths that it names are ours
 
 
 class Lately(Generic[_Told]):
@@ -74,6 +77,7 @@ class Desk:
 
     keeper: Keeper
     worker: Worker
+    attendant: Attendant
     census: Lately[int]
     ledger: Lately[Ledger]
     checkup: Lately[Health]
@@ -87,3 +91,4 @@ class Desk:
         """Ask nobody any more."""
         for each in (self.census, self.ledger, self.checkup):
             each.close()
+        self.attendant.close()

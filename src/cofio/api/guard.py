@@ -10,12 +10,14 @@ import hmac
 import re
 from ipaddress import ip_address
 from typing import Literal
+from urllib.parse import unquote
 
 from anyio import fail_after
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from cofio.errors import Forbidden, InvalidInput, MissingKey, TooLarge, WrongKey
+from cofio.model import MAX_LABEL
 from cofio.settings import Settings
 
 Auth = Literal["open", "ok", "missing"]
@@ -77,6 +79,19 @@ def caller(headers: Headers) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput("X-Cofio-Client is not a name.", "Send up to 100 printable ASCII characters.")
     return name
+
+
+def project(headers: Headers) -> str:
+    """The project that the caller says it is at work on; "" where it does not."""
+    return unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def is_loopback(address: str) -> bool:
+    """Whether it is this machine that calls."""
+    try:
+        return ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 async def body(request: Request, limit: int) -> bytes:

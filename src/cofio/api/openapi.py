@@ -53,7 +53,9 @@ def parameters(route: Route) -> list[dict[str, Any]]:
 def _operation(route: Route) -> dict[str, Any]:
     told: dict[str, Any] = {
         "summary": route.says,
-        "operationId": route.answer.__name__,
+        "operationId": route.path.strip("/").replace("/", "_").replace("-", "_")
+        if route.raw
+        else route.answer.__name__,
         "parameters": [*parameters(route), *([] if route.keyless else [_CLIENT])],
         "security": [{}] if route.keyless else [{"key": []}, {"bearer": []}, {}],
         "responses": {**{str(status): _given(route, status) for status in route.statuses}, "default": _refused()},
@@ -63,6 +65,8 @@ def _operation(route: Route) -> dict[str, Any]:
         if route.example:
             content["example"] = route.example
         told["requestBody"] = {"required": needs_body(route), "content": {replies.JSON: content}}
+    elif route.raw:
+        told["requestBody"] = {"required": True, "content": {replies.JSON: {"schema": {"type": "object"}}}}
     return told
 
 
@@ -73,6 +77,8 @@ def needs_body(route: Route) -> bool:
 
 def _given(route: Route, status: int) -> dict[str, Any]:
     shape = route.shape(status)
+    if status == 204:
+        return {"description": "Nothing to say."}
     if isinstance(shape, str):
         return {"description": route.says, "content": {shape.partition(";")[0]: {}}}
     return {"description": route.says, "content": {replies.JSON: {"schema": _ref(shape)}}}

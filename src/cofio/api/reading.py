@@ -14,6 +14,7 @@ from cofio.errors import InvalidInput
 _Schema = TypeVar("_Schema", bound=Given)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or hold commas
 _TIMES = ("since", "until")
+_BLANK_TELLS = ("project", "seen_from")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -39,10 +40,10 @@ def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
 
 
 def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
-    """The schema that a query string holds. A blank value is one that was not given."""
+    """The schema that a query string holds. A blank value is one that was not given, unless it means none."""
     sent: dict[str, Any] = {}
     for name, value in _pairs(query):
-        if not value:
+        if not value and name not in _BLANK_TELLS:
             continue
         if name in _LISTS:
             sent.setdefault(name, []).extend(value.split(","))

@@ -50,6 +50,7 @@ class Memory(Shape):
     id: int
     text: str
     source: str
+    project: str
     category: str
     kind: str
     confidence: float
@@ -143,6 +144,12 @@ class Found(Shape):
 
 class FoundAll(Shape):
     results: list[Found]
+
+
+class Recalled(Shape):
+    text: str
+    ids: list[int]
+    tokens: int
 
 
 class Added(Shape):

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cofio.api import answers, captures, metrics, replies, schemas
+from cofio.api import answers, captures, hooks, metrics, replies, schemas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 
@@ -32,6 +32,7 @@ class Route:
     quick: bool = False  # whether it must answer while every worker is busy
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
     page: bool = False  # whether people visit it with a browser
+    raw: bool = False  # whether it takes the body as it comes
 
     def shape(self, status: int) -> type[Struct] | str:
         """What a reply with this status looks like."""
@@ -39,7 +40,7 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        return self.takes is not None and self.method in ("POST", "PATCH")
+        return self.raw or (self.takes is not None and self.method in ("POST", "PATCH"))
 
 
 _FACT = {"text": "We deploy on Fridays, after lunch.", "source": "claude/web", "kind": "policy"}
@@ -62,6 +63,9 @@ ROUTES: tuple[Route, ...] = (
           {"query": "when do we deploy?", "k": 3}, hungry=True),
     Route("POST", "/search/batch", answers.search_all, schemas.SearchAll, replies.FoundAll, "Many searches at once.",
           {"queries": ["when do we deploy?", {"query": "who reviews?", "kind": "policy"}]}, hungry=True),
+    Route("POST", "/recall", answers.recall, schemas.Recall, replies.Recalled,
+          "What to put before an agent, as text: at the start of a session, or with a prompt what answers it.",
+          {"prompt": "can I deploy today?", "project": "/home/ada/web"}, hungry=True),
     Route("POST", "/memory/add", answers.add, schemas.Add, replies.Added,
           "Remember a fact: 201 when it is new, 200 when it was known.", _FACT, (201, 200)),
     Route("POST", "/memory/add-batch", answers.add_all, schemas.AddAll, replies.AddedAll,
@@ -87,6 +91,10 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/inbox/{id}", captures.item, None, replies.InboxItem, "One capture."),
     Route("POST", "/inbox/{id}/retry", captures.retry, None, replies.InboxItem,
           "Have a parked or rejected capture tried again."),
+    *(Route("POST", f"/hooks/{client}", hooks.answer_to(client), None, replies.JSON,
+            f"Answer a hook of {called}, in its own JSON: 200 with what to put before the agent, or 204.",
+            statuses=(200, 204), raw=True)
+      for client, called in hooks.CALLED.items()),
     Route("GET", "/memory/{id}", answers.get, None, replies.Memory, "One memory, archived or not."),
     Route("PATCH", "/memory/{id}", answers.edit, schemas.Edit, replies.Changed, "Change fields of a memory in place.",
           {"tags": ["release"], "pinned": True}),

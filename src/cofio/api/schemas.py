@@ -41,6 +41,8 @@ Id = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Time = str | int | float
 Source = Annotated[str, _text("Where it belongs: client/project.")]
+Project = Annotated[str, _text("The project that it holds in: the path of its working tree, or a name.")]
+SeenFrom = Annotated[str, _text("What matters in this project: its own, what belongs to none, what is global.")]
 Kind = Annotated[str, _text("What sort of fact it is.", KINDS)]
 Category = Annotated[str, _text("How long it matters.", CATEGORIES)]
 Method = Annotated[str, _text("How it was learned.", METHODS)]
@@ -72,6 +74,8 @@ class Within(Given):
 
     source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
     source_prefix: Annotated[str, _text("This source and what lies below it.")] | UnsetType = UNSET
+    project: Annotated[str, _text("Exactly this project; empty: what belongs to none.")] | UnsetType = UNSET
+    seen_from: SeenFrom | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     method: Method | UnsetType = UNSET
@@ -102,6 +106,12 @@ class Search(Within, kw_only=True):
         return Query(text=self.query, scope=Scope(**self.within()), **how)
 
 
+class Recall(Given):
+    prompt: Annotated[str, _text("What the user said; empty at the start of a session.")] = ""
+    project: Annotated[str, _text("The project at hand: the path of its working tree, or a name.")] = ""
+    k: Annotated[int, Meta(ge=1, le=50, description="How many memories at most; else 5, at a start 8.")] | None = None
+
+
 class SearchAll(Given, kw_only=True):
     each: ClassVar[type[Given]] = Search
     queries: Annotated[list[Search | str], Meta(min_length=1, max_length=MAX_QUERIES)]
@@ -118,6 +128,7 @@ class About(Given):
     """What can be said about a fact beside its text."""
 
     source: Source | UnsetType = UNSET
+    project: Project | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     confidence: Share | UnsetType = UNSET
@@ -174,6 +185,7 @@ class Edit(Given):
 
     text: str | UnsetType = UNSET
     source: Source | UnsetType = UNSET
+    project: Project | UnsetType = UNSET
     category: Category | UnsetType = UNSET
     kind: Kind | UnsetType = UNSET
     confidence: Share | UnsetType = UNSET
@@ -241,6 +253,7 @@ class Said(Given, kw_only=True):
 
     messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
     source: Source = ""
+    project: Project = ""
     context: Annotated[str, _text("Which event hands it over: stop, pre_compact, session_end, after_agent.")] = "stop"
     client: Annotated[str, _text("Which client hands it over.")] = ""
     session: str = ""
@@ -253,7 +266,7 @@ class Said(Given, kw_only=True):
 
     def about(self) -> dict[str, Any]:
         """The fields of an Exchange that were sent, beside the messages."""
-        names = ("source", "context", "client", "session", "turn", "agent", "visibility", "at", "injected")
+        names = ("source", "project", "context", "client", "session", "turn", "agent", "visibility", "at", "injected")
         sent = _timed(self.given(names), "at")
         return {**sent, "injected": tuple(self.injected)}
 

@@ -10,6 +10,7 @@ threads.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -115,6 +116,7 @@ class _Network(NamedTuple):
 
 
 def _session(path: Path, threads: int) -> Any:
+    os.putenv("ORT_DISABLE_TELEMETRY", "1")  # it would report to its maker; read once, when it is imported
     try:
         runtime = importlib.import_module("onnxruntime")  # 0.2 s and 40 MB: not before the first text
     except ImportError as error:

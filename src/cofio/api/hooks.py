@@ -1,0 +1,31 @@
+"""The answers to the clients' hooks, in the clients' own JSON: what a hook sends goes in, what comes out is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+from cofio.hooks.clients import event, reply
+
+#: The clients, as people call them.
+CALLED: Mapping[str, str] = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "cursor": "Cursor",
+    "openclaw": "OpenClaw",
+}
+
+
+def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
+    """The answer to hooks of this client."""
+
+    def answer(desk: Desk, given: bytes, call: Call) -> Reply:
+        happened = event(client, given)
+        context = desk.attendant.attend(happened, call.project, raw=given, local=call.local)
+        if happened.kind != "start":
+            desk.worker.wake()
+        said = reply(happened, context)
+        return Reply(said) if said else Reply(b"", 204)
+
+    return answer

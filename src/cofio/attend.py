@@ -1,0 +1,245 @@
+"""Attending a client's session: each event of it is answered with what is worth recalling, and its turns are kept.
+
+    start, prompt ─ recall ─▶ what is put before the agent, each memory once a session
+    prompt ─ amend ─▶ held in the inbox ─ stop ─▶ due
+    compact, end ─▶ what is held is due, and what no hook told of is taken from the transcript
+
+A prompt is kept the moment it comes, and held until its answer does: the two are one turn, learned from as one. What
+was never answered (the user broke it off, the client died) is learned from by itself once the session goes on or ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio import transcripts
+from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
+from cofio.hooks import briefings, project, spool
+from cofio.hooks.clients import Event, event
+from cofio.keeper import Keeper
+from cofio.model import Briefing
+
+HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
+_SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
+_ANEW = ("clear", "compact")  # starts after which nothing of what was given is before the agent any more
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Sitting:
+    """What is known of a session: the memories that it was given, with a digest of their texts; its unanswered turn."""
+
+    given: dict[int, str]
+    open_turn: str = ""
+
+
+class Attendant:
+    """Answers the events of all clients, from many threads."""
+
+    def __init__(self, keeper: Keeper, home: Path, *, codex_home: Path | None = None) -> None:
+        self._keeper = keeper
+        self._home = home
+        self._codex_home = codex_home
+        self._subagents: set[str] = set()
+        self._sittings: OrderedDict[tuple[str, str], _Sitting] = OrderedDict()
+        self._lock = threading.Lock()
+        self._aside = ThreadPoolExecutor(4, "cofio-attend")
+
+    def attend(self, happened: Event, where: str, *, raw: bytes = b"", local: bool = True) -> str:
+        """What is to be put before the agent; "" for nothing. What was said is in the inbox by then, or in the spool.
+
+        A transcript is read later, from the spool, and only where it is a file of this machine.
+        """
+        if self._is_aside(happened) or happened.kind == "other":
+            return ""
+        where = where or (project.of(happened.cwd) if local else "")
+        if happened.kind == "start":
+            return self._started(happened, where)
+        if happened.kind == "prompt":
+            kept = self._aside.submit(self.keep, happened, where)
+            try:
+                return self._recalled(happened, where)
+            finally:
+                kept.result()
+        if happened.kind in ("compact", "end") and happened.transcript and local and raw:
+            spool.put(self._home, happened.client, raw, at="", project=where, event=happened.name)
+        else:
+            self.keep(happened, where)
+        return ""
+
+    def keep(self, happened: Event, where: str, *, at: str = "") -> None:
+        """Hand over what was said."""
+        if self._is_aside(happened):
+            return
+        if happened.kind in ("prompt", "stop"):
+            self._amend(happened, where, at)
+        elif happened.kind in ("failure", "compact", "end"):
+            if happened.transcript and happened.kind != "failure":
+                self._catch_up(happened, where)
+            self._close_turn(happened)
+
+    def fetch(self) -> int:
+        """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
+        taken = 0
+        for entry in spool.entries(self._home):
+            try:
+                self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
+            except (TooBusy, StoreError, Unavailable):
+                raise  # it stays where it is, with all that came after it
+            except CofioError as error:
+                _log.warning("%s is put aside: %s", entry.path.name, error.message)
+                spool.set_aside(entry)
+            else:
+                spool.done(entry)
+                taken += 1
+        return taken
+
+    def _is_aside(self, happened: Event) -> bool:
+        """Whether it happened in a subagent. Codex notifies of their turns too, as if they were threads like any."""
+        if happened.subagent:
+            self._subagents.add(happened.subagent)
+            return True
+        if happened.name != "notify" or (happened.client, happened.session) in self._sittings:
+            return False
+        if happened.session in self._subagents:
+            return True
+        return self._codex_home is not None and transcripts.is_subagents(happened.session, self._codex_home)
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self._aside.shutdown(wait=True)
+
+    # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _started(self, happened: Event, where: str) -> str:
+        if happened.began in _ANEW:
+            self._forget_given(happened)
+        sitting = self._sitting(happened)
+        whole = not sitting.given
+        briefing = self._keeper.recall("", project=where, given=sitting.given, by=happened.client)
+        self._give(happened, sitting, briefing)
+        if whole and briefing.text:
+            briefings.put(self._home, where, briefing.text)
+        return briefing.text
+
+    def _recalled(self, happened: Event, where: str) -> str:
+        if not transcripts.is_prompt(happened.prompt):
+            return ""  # the client speaks in the user's place, such as when a subagent is done
+        sitting = self._sitting(happened)
+        briefing = self._keeper.recall(happened.prompt, project=where, given=sitting.given, by=happened.client)
+        self._give(happened, sitting, briefing)
+        return briefing.text
+
+    def _give(self, happened: Event, sitting: _Sitting, briefing: Briefing) -> None:
+        """Note what the session was given. The reply does not wait for the file."""
+        if briefing and happened.session:
+            sitting.given.update(briefing.given)
+            self._aside.submit(self._note, happened, dict(briefing.given))
+
+    def _note(self, happened: Event, given: dict[int, str]) -> None:
+        try:
+            self._keeper.give(happened.client, happened.session, given)
+        except CofioError as error:  # a memory may be given twice after a restart; no more is at stake
+            _log.warning("what was given is not noted: %s", error.message)
+
+    def _sitting(self, happened: Event) -> _Sitting:
+        key = (happened.client, happened.session)
+        with self._lock:
+            if found := self._sittings.get(key):
+                self._sittings.move_to_end(key)
+                return found
+        given = self._keeper.given(*key) if happened.session else {}
+        with self._lock:
+            sitting = self._sittings.setdefault(key, _Sitting(given))
+            while len(self._sittings) > _SITTINGS:
+                self._sittings.popitem(last=False)
+        return sitting
+
+    def _forget_given(self, happened: Event) -> None:
+        self._keeper.forget_given(happened.client, happened.session)
+        self._sitting(happened).given.clear()
+
+    # ── capture ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _amend(self, happened: Event, where: str, at: str) -> None:
+        sitting = self._sitting(happened)
+        asks = happened.kind == "prompt"
+        turn = _turn(happened, sitting)
+        messages = list(self._messages(happened, sitting))
+        if not messages:
+            return
+        if asks and sitting.open_turn not in ("", turn):
+            self._keeper.release(happened.client, happened.session)  # the one before was broken off
+        about = self._about(happened, where, turn)
+        self._keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
+        sitting.open_turn = turn if asks else ""
+
+    def _messages(self, happened: Event, sitting: _Sitting) -> Iterator[dict[str, Any]]:
+        if happened.kind == "stop" and sitting.given:  # so that the agent's echo of a memory is not taken for news
+            yield {"role": "system", "content": "\n".join(self._keeper.texts(list(sitting.given)))}
+        if happened.prompt and transcripts.is_prompt(happened.prompt):
+            yield {"role": "user", "content": happened.prompt}
+        if happened.reply:
+            yield {"role": "assistant", "content": happened.reply}
+
+    def _close_turn(self, happened: Event) -> None:
+        self._keeper.release(happened.client, happened.session)
+        self._sitting(happened).open_turn = ""
+
+    def _catch_up(self, happened: Event, where: str) -> None:
+        """Take in the turns of the client's own record that no hook has told of, and the answer that never came."""
+        path = Path(happened.transcript)
+        if path.suffix != ".jsonl" or not path.is_file():
+            return
+        known = self._keeper.turns(happened.client, happened.session)
+        unanswered = self._sitting(happened).open_turn
+        try:
+            for turn in transcripts.read(path):
+                name = _known_as(turn, known)
+                if name in known and name != unanswered:
+                    continue
+                about = self._about(happened, where, name)
+                self._keeper.amend(turn.messages, by=happened.client, at=turn.at, **about)
+        except InvalidInput as error:  # gone meanwhile, or no text
+            _log.warning("the transcript is not read: %s", error.message)
+
+    def _about(self, happened: Event, where: str, turn: str) -> dict[str, Any]:
+        return {
+            "client": happened.client,
+            "session": happened.session,
+            "turn": turn,
+            "project": where,
+            "source": f"{happened.client}/{project.name(where)}" if where else happened.client,
+            "context": _CONTEXTS.get(happened.kind, "stop"),
+        }
+
+
+_CONTEXTS = {"compact": "pre_compact", "end": "session_end"}
+
+
+def _turn(happened: Event, sitting: _Sitting) -> str:
+    """The turn's name. Where the client gives it none: that of the prompt it answers, else one made of the words."""
+    if happened.turn:
+        return happened.turn
+    if happened.prompt:
+        return _named_by(happened.prompt)
+    return sitting.open_turn or _named_by(happened.reply)
+
+
+def _known_as(turn: transcripts.Turn, known: set[str]) -> str:
+    """The name under which a hook has told of the turn, if one has; else its own."""
+    prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
+    by_words = _named_by(prompt) if isinstance(prompt, str) else ""
+    return by_words if by_words in known else turn.turn
+
+
+def _named_by(words: str) -> str:
+    return "w" + hashlib.blake2b(" ".join(words.split()).encode(), digest_size=10).hexdigest()

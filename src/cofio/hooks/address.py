@@ -1,0 +1,32 @@
+"""`hook.at` in the home: where the service is, in lines that a hook can read without parsing anything.
+
+    1 the URL   2 the key, if any   3 the deadlines of recall and of capture in milliseconds   4 the store's file
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+NAME = "hook.at"
+
+
+def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str) -> None:
+    """Say where the service is. For its owner alone: the key stands in it."""
+    lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store)
+    with suppress(OSError):  # hooks then find the service by its usual address, or read the file themselves
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=home, prefix=".hook-")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+        Path(name).replace(home / NAME)
+
+
+def remove(home: Path, store: str) -> None:
+    """Take it away, unless it speaks of the service of another store by now."""
+    with suppress(OSError, UnicodeError):
+        lines = (home / NAME).read_text(encoding="utf-8").splitlines()
+        if lines[3:4] == [store]:
+            (home / NAME).unlink()

@@ -1,0 +1,260 @@
+"""When the service does not answer: what can still be put before the agent, and the service started again.
+
+    the store's file, read-only ─▶ the last briefing of the project (at a start) ─▶ nothing
+
+The file rung knows words, not meanings, and it keeps no books on what it has given. So it only gives what fits well: a
+memory must hold at least half of what the prompt's telling words weigh together (the rarer the heavier; a word that no
+memory holds, half as much as the rarest), and two of them where more than two are known. What the service had given to
+the session is not given again; what this rung gave may be.
+"""
+
+from __future__ import annotations
+
+import posix
+import sqlite3
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from math import log
+from urllib.parse import quote
+
+from cofio import briefing
+from cofio.errors import InvalidInput
+from cofio.hooks import briefings, clients
+from cofio.hooks.around import Around, read
+from cofio.wording import passage, telling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cofio.hooks.delivery import Run
+
+AT_START, AT_PROMPT = 8, 5  # memories at most
+_PATIENCE = 0.05  # seconds that another's lock is waited for
+_READ = 4_000  # characters of a prompt that are looked at
+_WORDS = 12  # telling words that are looked up
+_DEPTH = 60  # memories of the prompt's words that are weighed
+_SHARE = 0.5  # of what the words weigh together
+_UNKNOWN = 0.5  # weight of a word that no memory holds, as a share of one that a single memory holds
+_LEAST = 0.5  # weight below which even all of the words tell nothing
+_STANDING = 400  # memories at most that are put in order at a start
+_STEPS = 1_000  # of SQLite's virtual machine between two looks at the clock
+_ANEW = ("clear", "compact")  # starts after which nothing of what was given is before the agent any more
+_SEEN = """
+m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
+AND NOT EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)
+"""
+_LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
+
+_SIZE = "SELECT count(*) FROM memories"
+_FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
+_MATCHING = f"""
+SELECT {_LINE} FROM words w CROSS JOIN memories m ON m.id = w.rowid
+WHERE words MATCH :words AND {_SEEN}
+ORDER BY bm25(words), m.id DESC LIMIT :depth
+"""
+_HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
+_KEPT = f"""
+SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count FROM memories m WHERE {_SEEN}
+ORDER BY m.pinned DESC, m.category = 'decision' DESC, m.category = 'learning' DESC, m.id DESC LIMIT :depth
+"""
+
+
+def recall(run: Run) -> tuple[bytes, str]:
+    """What the client is to be told, and from which rung: file, briefing or nothing."""
+    try:
+        happened = clients.event(run.client, run.raw)
+    except InvalidInput:
+        return b"", "nothing"
+    until = run.began + run.seconds
+    text = _from_file(happened, run, until)
+    if text:
+        return clients.reply(happened, text), "file"
+    if text is None and happened.kind == "start":
+        told = briefings.get(run.around.home.decode("utf-8", "surrogateescape"), run.project)
+        if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
+            return clients.reply(happened, told), "briefing"
+    return b"", "nothing"
+
+
+def _from_file(happened: clients.Event, run: Run, until: float) -> str | None:
+    """The block that the store's file gives; "" when it has nothing for this, None when it cannot be read."""
+    if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
+        return ""  # a client that speaks in the user's place begins with a tag
+    path = store_path(run.around)
+    if not path:
+        return None
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+            file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+            file.execute("PRAGMA query_only = 1")
+            if happened.kind == "start":
+                return briefing.block(_standing(file, happened, run.project), briefing.START)[0]
+            return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)[0]
+    except (sqlite3.Error, UnicodeError):
+        return None
+
+
+def store_path(around: Around) -> str:
+    """The file of the store, as the settings name it; "" where the memories are elsewhere."""
+    if around.elsewhere:
+        return ""
+    home = around.home.decode("utf-8", "surrogateescape")
+    told = around.store or _configured(home) or f"{home}/cofio.db"
+    scheme, found, rest = told.partition("://")
+    if found and scheme != "sqlite":
+        return ""
+    path = "/" + rest.lstrip("/") if found and rest.startswith("/") else rest if found else told
+    path = path[1:] if path.startswith("/~") else path
+    if path.startswith("~/"):
+        path = around.user.decode("utf-8", "surrogateescape") + path[1:]
+    return path
+
+
+def _configured(home: str) -> str:
+    written = read(f"{home}/config.toml".encode("utf-8", "surrogateescape"))
+    if not written:
+        return ""
+    import tomllib
+
+    try:
+        told = tomllib.loads(written.decode())
+    except ValueError:
+        return ""
+    if told.get("url"):
+        return "elsewhere://"
+    return str(told.get("store") or "")
+
+
+# ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fitting(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
+    """The memories that hold most of what the prompt asks about, best first."""
+    words = [_phrase(word) for word in telling(happened.prompt[:_READ])[:_WORDS]]
+    (size,) = file.execute(_SIZE).fetchone()
+    weights = {word: _weight(file, word, size) for word in words}
+    known = {word: weight for word, weight in weights.items() if weight}
+    together = sum(known.values()) + _UNKNOWN * log(size + 1) * (len(words) - len(known))
+    least, enough = max(_LEAST, _SHARE * together), 2 if len(known) > 2 else 1
+    needed = " OR ".join(_needed(known, least))
+    if not needed:
+        return []
+    rows = file.execute(_MATCHING, {"words": needed, "depth": _DEPTH, **_by(happened, where)}).fetchall()
+    held = _held(file, list(known), [row[0] for row in rows])
+    weighed = [(sum(known[word] for word in held[row[0]]), row) for row in rows if len(held[row[0]]) >= enough]
+    best = sorted((each for each in weighed if each[0] >= least), key=lambda each: -each[0])
+    return [_line(row) for _, row in best[:AT_PROMPT]]
+
+
+def _needed(known: Mapping[str, float], least: float) -> list[str]:
+    """The heaviest words, so many that the others alone could not weigh enough; none if all of them cannot."""
+    kept: list[str] = []
+    left = sum(known.values())
+    for word in sorted(known, key=lambda word: -known[word]):
+        if left < least:
+            break
+        kept.append(word)
+        left -= known[word]
+    return kept
+
+
+def _phrase(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+def _weight(file: sqlite3.Connection, word: str, size: int) -> float:
+    """How much a word tells: the more, the fewer memories hold it; 0 when none does."""
+    (count,) = file.execute(_FREQUENCY, (word,)).fetchone()
+    return max(0.0, log((size + 1) / count)) if count else 0.0
+
+
+def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+    held: dict[int, list[str]] = {each: [] for each in ids}
+    for word in words:
+        for (each,) in file.execute(_HOLDING, (word, str(list(ids)))):
+            held[each].append(word)
+    return held
+
+
+# ── at a start ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _standing(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
+    """What stands in this project, in the order that recall has too."""
+    rows = file.execute(_KEPT, {"depth": _STANDING, **_by(happened, where)}).fetchall()
+    lines = {line.text.casefold(): line for line in map(_line, sorted(rows, key=lambda row: _place(row, where))[::-1])}
+    return list(lines.values())[: -AT_START - 1 : -1]
+
+
+def _place(row: Sequence[object], where: str) -> tuple[bool, int, bool, float]:
+    at, _, pinned, category, belongs, occurrences, retrieved = row[4:]
+    return briefing.standing(
+        pinned=bool(pinned),
+        category=str(category),
+        own=belongs == where,
+        occurrences=int(str(occurrences)),
+        retrieved=int(str(retrieved)),
+        at=str(at),
+    )
+
+
+def _line(row: Sequence[object]) -> briefing.Line:
+    each, text, speaker, source, at, kind, pinned = row[:7]
+    return briefing.Line(
+        int(str(each)), passage(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
+    )
+
+
+def _by(happened: clients.Event, where: str) -> dict[str, str]:
+    """Who asks, in which project."""
+    session = "" if happened.began in _ANEW else happened.session
+    return {"project": where, "client": happened.client, "session": session}
+
+
+# ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_EVERY = 30.0  # seconds between two starts
+
+
+def start(around: Around) -> bool:
+    """Start the service, detached, and wait for nothing; whether it was tried. One that runs already is left alone."""
+    if not around.may_start or around.elsewhere or not _is_due(around.home + b"/hook.start"):
+        return False
+    _let_go()
+    home = around.home.decode("utf-8", "surrogateescape")
+    command = [sys.executable, "-P", "-m", "cofio", "--home", home, "up"]
+    streams = [(posix.POSIX_SPAWN_OPEN, each, "/dev/null", posix.O_RDWR, 0) for each in (0, 1, 2)]
+    try:
+        posix.posix_spawn(command[0], command, around.variables, file_actions=streams, setsid=True)
+    except (OSError, NotImplementedError):
+        return False
+    return True
+
+
+def _is_due(stamp: bytes) -> bool:
+    """Whether the last start was a while ago; if so, this one is noted."""
+    try:
+        if 0 <= time.time() - posix.stat(stamp).st_mtime < _EVERY:
+            return False
+        posix.unlink(stamp)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    with suppress(OSError):  # it is there, or what follows says so
+        posix.mkdir(stamp.rpartition(b"/")[0], 0o700)
+    try:
+        posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
+    except OSError:  # another was faster; or nothing can be written, and a service could not run
+        return False
+    return True
+
+
+def _let_go() -> None:
+    """Have the service inherit nothing: a client waits until every copy of its pipes is closed."""
+    with suppress(OSError):  # there may be no /dev
+        for name in posix.listdir("/dev/fd"):
+            if name.isdigit() and int(name) > 2:
+                with suppress(OSError):  # the one that was listed with
+                    posix.set_inheritable(int(name), False)

@@ -1,0 +1,267 @@
+"""One run of a hook: take what the client sends, ask the service, print its reply; or fall back, and keep what it said.
+
+    stdin ─ glance: which event ─▶ ask ─ whole reply ─▶ stdout
+                                    └ none ─▶ spool, and degrade: the store's file, the last briefing, nothing
+
+What was said is owed until the service says that it has it, or it lies in the spool. Whoever ends the run sees to what
+is owed: this thread, the one that watches the clock, or a signal. The service knows a turn again that comes twice.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _thread
+import posix
+import time
+
+from cofio.hooks import glance, project, record, rest, wire
+from cofio.hooks.around import Around
+from cofio.hooks.wire import NoAnswer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
+RECALLS = ("start", "prompt")
+OTHER = "other"  # nothing follows of it
+CAPTURES = ("prompt", "stop", "failure", "compact", "end")
+#: The five named hooks, and `notify`, by what they are called on the command line.
+NAMED = {"recall": "start", "query": "prompt", "extract": "stop", "flush": "compact", "commit": "end", "notify": "stop"}
+
+_SPARE = {True: 0.25, False: 0.10}  # seconds of a deadline that are left for falling back, with recall and without
+_PROOF = 0.15  # seconds: a recall that has waited no longer proves nothing, nor does a capture, which never waits long
+_PAUSE = 0.03  # seconds of silence after a whole object: a client that does not close its pipe has said everything
+_MEANWHILE = 0.05  # seconds that one thread leaves to the other to spool what both owe
+_MOST = 33_554_432  # bytes that are taken
+
+
+class Ended(BaseException):
+    """Somebody wants this process to end."""
+
+
+class Run:
+    """What this run knows so far. The thread that watches the clock reads it too."""
+
+    def __init__(self, around: Around, client: str, named: str) -> None:
+        self.began = time.monotonic() - time.process_time()  # Python's own start counts
+        self.at = time.time()
+        self.around, self.client = around, client
+        self.raw, self.event, self.kind = b"", "", NAMED.get(named, "")
+        self.project = ""
+        self.owed, self.kept = False, ""
+        self._keeping = _thread.allocate_lock()
+
+    @property
+    def recalls(self) -> bool:
+        return not self.kind or self.kind in RECALLS  # until stdin tells what it is, it may be a prompt
+
+    @property
+    def seconds(self) -> float:
+        """How long this run may take."""
+        return self.around.recall if self.recalls else self.around.capture
+
+    def take(self, raw: bytes) -> None:
+        """Look at what the client sent."""
+        self.event = glance.event(raw)
+        self.kind = glance.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
+        where = self.around.folder or glance.text(raw, "cwd").encode("utf-8", "replace") or _here()
+        told = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
+        self.raw, self.project = raw, told
+        self.owed = self.kind in CAPTURES
+
+    def keep(self, *, sync: bool = True) -> str:
+        """Put what is owed into the spool: "spooled", or why not in a word."""
+        from cofio.hooks import spool
+
+        about = {"at": record.moment(self.at), "project": self.project, "event": self.event}
+        alone = self._keeping.acquire(timeout=_MEANWHILE)
+        try:
+            if self.owed:
+                path = spool.write(self.around.home, self.client, self.raw, **about)
+                self.owed, self.kept = False, "spooled"
+                if sync:
+                    spool.sync(path)
+        except spool.Full:
+            self.kept = "full"
+        except OSError:
+            self.kept = self.kept or "unwritable"  # what has its name is there, synced or not
+        finally:
+            if alone:
+                self._keeping.release()
+        return self.kept
+
+    def log(self, rung: str, *why: str) -> None:
+        record.note(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
+
+    def end_and_log(self, why: str) -> None:
+        """See to what is owed, and log why the run ends here."""
+        if self.owed and not _is_a_subagents(glance.parsed(self.raw, "replace")):
+            self.keep(sync=False)
+        self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
+
+
+def run(argv: list[str]) -> None:
+    """Run the hook with these arguments: [--home FOLDER] CLIENT [EVENT] [JSON]. The caller ends the process."""
+    home, client, named, payload = _arguments(argv)
+    around = Around(home)
+    if around.off or not around.home:
+        return
+    this = Run(around, client, named)
+    try:
+        for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
+            _signal.signal(number, _end)
+        _thread.start_new_thread(_watch, (this,))
+        _attend(this, payload)
+    except BaseException as error:  # noqa: BLE001 (a hook may fail, the agent's work may not)
+        this.end_and_log(type(error).__name__)
+
+
+def _arguments(argv: list[str]) -> tuple[str, str, str, bytes]:
+    """The home, the client, the event as it was named, and what the client sent, where that is an argument too."""
+    home = ""
+    if argv[:1] == ["--home"]:
+        home, argv = "".join(argv[1:2]), argv[2:]
+    told = argv.pop() if argv[-1:] and argv[-1].lstrip().startswith("{") else ""
+    client, named = [*argv, "", ""][:2]
+    return home, client, named, told.encode("utf-8", "surrogateescape")
+
+
+def _attend(this: Run, payload: bytes) -> None:
+    if this.client not in CLIENTS:
+        this.client = ""  # it may be anything
+        return this.log("skipped", "client")
+    raw = payload or _stdin()
+    if not raw.strip():
+        return this.log("skipped", "empty")
+    if len(raw) > _MOST:
+        return this.log("skipped", "large")
+    this.take(raw)
+    try:
+        body = _answer(this)
+    except NoAnswer as none:
+        return _fall_back(this, none.why)
+    this.owed = False
+    _print(this, body)
+    return this.log("service")
+
+
+def _stdin() -> bytes:
+    """What the client sends, to its end; or as much as makes a whole object, when nothing follows it."""
+    import select
+
+    parts: list[bytes] = []
+    size = 0
+    while size <= _MOST:
+        silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], _PAUSE)[0]
+        if silent and glance.parsed(b"".join(parts), "replace") is not None:
+            break
+        more = posix.read(0, 1_048_576)
+        if not more:
+            break
+        parts.append(more)
+        size += len(more)
+    return b"".join(parts)
+
+
+def _print(this: Run, body: bytes) -> None:
+    """Hand the client its JSON. At other events than these, whatever is printed would keep the agent going."""
+    if not body or this.kind not in RECALLS:
+        return
+    try:
+        wire.write(1, body)
+    except OSError:  # it does not listen any more
+        return
+
+
+# ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answer(this: Run) -> bytes:
+    """What the service says, which is one JSON object or nothing. NoAnswer when it did not take what we brought."""
+    around = this.around
+    if not around.url:
+        raise NoAnswer("down")
+    if rest.until(around.home):
+        raise NoAnswer("resting")
+    asked = time.monotonic()
+    try:
+        status, body = wire.ask(_request(this))
+        if status == 200 and body and glance.parsed(body) is None:
+            raise NoAnswer("garbage", sick=True)
+    except NoAnswer as none:
+        if none.sick and (none.why != "timeout" or (this.recalls and time.monotonic() - asked >= _PROOF)):
+            rest.begin(around.home)
+        raise
+    rest.end(around.home)
+    if not 200 <= status < 300:
+        raise NoAnswer(str(status))
+    return body if status == 200 else b""
+
+
+def _request(this: Run) -> wire.Request:
+    headers = [
+        ("Content-Type", "application/json"),
+        ("X-Cofio-Client", "hook"),
+        ("X-Cofio-Project", wire.quoted(this.project)),
+    ]
+    if this.around.key:
+        headers.append(("X-API-Key", this.around.key.replace("\r", "").replace("\n", "")))
+    until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
+    return wire.Request(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
+
+
+# ── falling back ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fall_back(this: Run, why: str) -> None:
+    told = glance.parsed(this.raw, "replace")
+    if told is None or this.kind == OTHER or _is_a_subagents(told):
+        this.owed = False
+        return this.log("skipped", why, "broken" if told is None else "event" if this.kind == OTHER else "subagent")
+    kept = this.keep() if this.owed else ""
+    rung = "spooled" if kept == "spooled" else "failed"
+    started = ""
+    if this.kind in RECALLS:
+        from cofio.hooks import degrade  # it needs sqlite3, json and more
+
+        if this.kind == "start" and why in ("down", "refused"):
+            started = "started" if degrade.start(this.around) else ""
+        body, found = degrade.recall(this)
+        _print(this, body)
+        rung = found if kept in ("", "spooled") else rung
+    return this.log(rung, why, kept if kept != rung else "", started)
+
+
+def _is_a_subagents(told: dict[str, object] | None) -> bool:
+    return told is not None and ("agent_id" in told or bool(told.get("is_background_agent")))
+
+
+# ── ending ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _end(_number: int, _frame: object) -> NoReturn:
+    raise Ended
+
+
+def _watch(this: Run) -> None:
+    """End the process with 0 when its time is up, whatever hangs."""
+    for seconds in sorted((this.around.capture, this.around.recall)):
+        time.sleep(max(0.0, this.began + seconds - time.monotonic()))
+        if this.seconds <= seconds:
+            break
+    try:
+        this.end_and_log("deadline")
+    finally:
+        posix._exit(0)
+
+
+def _here() -> bytes:
+    try:
+        return posix.getcwdb()
+    except OSError:  # it has been removed
+        return b""
+
+
+def _decoded(path: bytes) -> str:
+    return path.decode("utf-8", "surrogateescape")

@@ -1,0 +1,99 @@
+"""A glance at the clients' JSON, without the `json` module, which costs nine milliseconds.
+
+On the fast path only bytes are searched. A key is followed by a colon, and a quotation mark inside a text has a
+backslash before it, so what somebody wrote in a prompt is not taken for a key. Where more must be known, the scanner in
+C that `json` itself uses does it alone.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SPACE = b" \t\r\n"
+_FAR = 8_192  # bytes of a text that is looked for here
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+_LONGEST_NAME = 64
+
+#: What an event is, by the name that its client gives it; `clients.py` has the same, client by client.
+KINDS = {
+    "SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "stop", "StopFailure": "failure",
+    "PreCompact": "compact", "SessionEnd": "end", "notify": "stop",
+    "sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "stop",
+    "preCompact": "compact", "sessionEnd": "end",
+    "session_start": "start", "before_prompt_build": "prompt", "agent_end": "stop",
+    "before_compaction": "compact", "session_end": "end",
+}  # fmt: skip
+
+
+def event(raw: bytes) -> str:
+    """The name of the event, as the client calls it; "" when none is to be found."""
+    for key in ("hook_event_name", "hookEventName", "event"):
+        if (found := text(raw, key)) and len(found) <= _LONGEST_NAME and _LETTERS.issuperset(found):
+            return found
+    return "notify" if text(raw, "type") == "agent-turn-complete" else ""
+
+
+def text(raw: bytes, key: str) -> str:
+    """The text under this key; "" when there is none, or it is long."""
+    name = b'"' + key.encode() + b'"'
+    place = raw.find(name)
+    while place >= 0:
+        rest = raw[place + len(name) : place + len(name) + _FAR].lstrip(_SPACE)
+        value = rest[1:].lstrip(_SPACE)
+        if rest.startswith(b":") and value.startswith(b'"'):
+            found, closed, _ = value[1:].partition(b'"')
+            if b"\\" in found:
+                return _unescaped(value[1:])
+            return found.decode("utf-8", "replace") if closed else ""
+        place = raw.find(name, place + len(name))
+    return ""
+
+
+def _unescaped(value: bytes) -> str:
+    try:
+        from _json import scanstring
+
+        return str(scanstring(value.decode("utf-8", "replace"), 0)[0])
+    except (ImportError, *_NONE):
+        return ""
+
+
+#: What the scanner raises over what is no JSON; SystemError where `json`, which has the right error, is not loaded.
+_NONE = (ValueError, StopIteration, RecursionError, SystemError)
+
+
+class _How:
+    """How JSON is read: as `json.loads` does by default, but for NaN and the like, which are no JSON."""
+
+    strict = True
+    object_hook = object_pairs_hook = array_hook = None
+    parse_float = float
+    parse_int = int
+    memo: dict[str, str] = {}  # noqa: RUF012
+
+    @staticmethod
+    def parse_constant(name: str) -> float:
+        raise ValueError(name)
+
+
+def parsed(raw: bytes, errors: str = "strict") -> dict[str, object] | None:
+    """The JSON object in these bytes; None when they are anything else. `errors`: as of `bytes.decode`."""
+    try:
+        told = raw.decode("utf-8", errors).strip()
+        found, end = _scanned(told)
+    except _NONE:
+        return None
+    return found if end == len(told) and isinstance(found, dict) else None
+
+
+def _scanned(told: str) -> tuple[object, int]:
+    try:
+        from _json import make_scanner
+    except ImportError:  # another Python than CPython
+        import json
+
+        return json.loads(told, parse_constant=_How.parse_constant), len(told)
+    scan: Callable[[str, int], tuple[object, int]] = make_scanner(_How())  # type: ignore[arg-type]
+    return scan(told, 0)

@@ -1,0 +1,156 @@
+"""Recall: which memories are put before an agent that did not ask.
+
+    prompt ─ questions ─▶ (search) ─▶ hits ─ best ─┐
+    start ─ standing memories of the project ──────┴─ brief ─▶ Briefing
+
+At a prompt, what answers it well enough; of a long prompt, what the person says in it. At the start of a session there
+is nothing to compare with (any text has a cosine of 0.4 and more with any other), so the order in which memories stand
+decides. What a session was given already is left out: the text before the agent only grows, and prompt caches hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cofio.briefing import Line, block, digest, is_trivial, standing, tokens
+from cofio.model import Briefing, Hit, Memory, Query, Scope
+from cofio.ports import Store
+from cofio.wording import passage
+
+AT_START = 8  # memories at most
+AT_PROMPT = 5
+MIN_SCORE = 0.24  # of a hit, from 0 to 1; `evals/recall.py` chose it
+MOST = 50  # memories that may be asked for
+LOOKED_THROUGH = 500  # of each group, the newest, at the start of a session
+
+_WHOLE = 150  # tokens of a prompt that is taken as it is: 20 ms of embedding
+_PART = 75  # tokens of either end of a longer one
+_FAR = 200  # lines from either end in which a person's own words may begin
+
+
+def questions(prompt: str) -> list[str]:
+    """What to look for: the prompt; of a long one what the person says at its beginning and at its end; else nothing.
+
+    Each end is a question of its own. Whatever is pasted between them would outweigh them: with 20,000 characters of
+    log, code or JSON behind it, a question finds less than half of what it finds alone (docs/explanation/recall.md).
+    """
+    if is_trivial(prompt):
+        return []
+    said = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
+    if len(said) <= 8 * _WHOLE and tokens(said) <= _WHOLE:
+        return [said]
+    lines = said.splitlines()
+    first = _beginning(" ".join(_own_words(lines[:_FAR])))
+    last = _end(" ".join([*_own_words(lines[: -_FAR - 1 : -1])][::-1]))
+    parts = [part for part in (first, last) if part and not is_trivial(part)]
+    return list(dict.fromkeys(parts or (_beginning(said), _end(said))))
+
+
+def queries(prompt: str, project: str, among: int, least: float) -> list[Query]:
+    """A search for each question in the prompt, over what matters in the project."""
+    scope = Scope(seen_from=project)
+    return [Query(text=each, k=min(MOST, among), min_score=least, scope=scope) for each in questions(prompt)]
+
+
+def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
+    """The memories of all the hits, each once, by the best of its scores; of equals the newer first."""
+    hits: dict[int, Hit] = {}
+    for hit in (each for answer in found for each in answer):
+        if hit.id not in hits or hits[hit.id].score < hit.score:
+            hits[hit.id] = hit
+    return [hit.memory for hit in sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))]
+
+
+def at_start(store: Store, project: str, given: Mapping[int, str], most: int) -> list[Memory]:
+    """What stands in the project, in order, and is new to the session.
+
+    One group after the other, until there are enough: the newest of each are looked through, and no more are read.
+    """
+    found: list[Memory] = []
+    for group in _GROUPS:
+        memories, _ = store.page(Scope(seen_from=project, **group), limit=LOOKED_THROUGH)
+        fresh = [memory for memory in memories if not memory.pinned or group is _PINNED]
+        found += sorted(fresh, key=lambda memory: _place(memory, project))
+        if len(_new(found, given)) >= most:
+            break
+    return found
+
+
+def brief(memories: Sequence[Memory], heading: str, given: Mapping[int, str], most: int) -> Briefing:
+    """What is put before the agent: the first of these that say something new to the session, in order."""
+    chosen = _new(memories, given)[:most]
+    text, ids = block([_line(memory) for memory in chosen], heading)
+    shown = {memory.id: digest(memory.text) for memory in chosen}
+    return Briefing(text, {each: shown[each] for each in ids}, tokens(text))
+
+
+def _new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+    """Those whose words the session was not given yet, the same words once. One that was edited since is new again."""
+    known = set(given.values())
+    fresh: dict[str, Memory] = {}
+    for memory in memories:
+        if (words := digest(memory.text)) not in known:
+            fresh.setdefault(words, memory)
+    return list(fresh.values())
+
+
+def _line(memory: Memory) -> Line:
+    text = passage(memory.text, memory.speaker)
+    return Line(memory.id, text, memory.source, memory.created_at, memory.kind, memory.pinned)
+
+
+def _place(memory: Memory, project: str) -> tuple[bool, int, bool, float]:
+    return standing(
+        pinned=memory.pinned,
+        category=memory.category,
+        own=memory.project == project,
+        occurrences=memory.occurrences,
+        retrieved=memory.retrieval_count,
+        at=memory.created_at,
+    )
+
+
+# ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _own_words(lines: Sequence[str]) -> Iterator[str]:
+    """The lines from the first on that a person wrote, up to what is pasted or set apart."""
+    begun = False
+    for line in map(str.strip, lines):
+        if _is_own(line):
+            begun = True
+            yield line
+        elif line or begun:
+            return
+
+
+def _is_own(line: str) -> bool:
+    """Whether it is prose: letters and what stands between words, nearly all of it."""
+    plain = len(_PROSE.findall(line))
+    worded = len(_WORDS.findall(line)) >= 2 or (plain >= 4 and not line.isascii())
+    return worded and plain >= 0.9 * len(line) and not line.startswith("Traceback (")
+
+
+def _beginning(text: str) -> str:
+    """As much of the text as makes a question of the usual length, up to the end of a word."""
+    kept = text[: _fitting(text[: 8 * _PART])]
+    return kept if len(kept) == len(text) else kept[: kept.rfind(" ")] if " " in kept else kept
+
+
+def _end(text: str) -> str:
+    """The same from its end, from the start of a word."""
+    kept = text[-_fitting(text[-8 * _PART :]) :]
+    return kept if len(kept) == len(text) else kept[kept.find(" ") + 1 :]
+
+
+def _fitting(text: str) -> int:
+    """How many characters of such text make a question of the usual length."""
+    return max(1, int(len(text) * min(1.0, _PART / max(1, tokens(text)))))
+
+
+_PINNED: dict[str, Any] = {"pinned": True}
+_GROUPS: tuple[dict[str, Any], ...] = (_PINNED, *({"category": each} for each in ("decision", "learning", "detail")))
+_PROSE = re.compile(r"[^\W\d_]|[ .,?!:'’]")
+_WORDS = re.compile(r"[^\W\d_]{2,}")

@@ -1,0 +1,176 @@
+"""The launcher, the five named hooks and the command `cofio hook`: all of them end with 0, wherever they are run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cofio.hooks import launch
+from tests.hooks.conftest import CONTEXT, PROMPT, STOP, Hook, Listener, answers, http, tells
+
+Listening = Callable[..., Listener]
+SAID = json.dumps(PROMPT).encode()
+
+
+def test_the_launcher_runs_the_hook_of_its_home(hook: Hook, listening: Listening) -> None:
+    service = listening(tells())
+    path = launch.write(hook.home)
+    assert path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert hook.run([str(path), "claude-code", "query"], SAID, env={}).told == CONTEXT
+    assert service.requests[0][1] == SAID
+    assert hook.rung == "service"
+
+
+def test_it_is_written_once_and_anew_when_it_is_another(hook: Hook) -> None:
+    path = launch.write(hook.home)
+    assert path
+    before = path.stat().st_ino
+    assert launch.write(hook.home) == path
+    assert path.stat().st_ino == before
+    path.write_text("something else")
+    assert launch.write(hook.home) == path
+    assert path.read_text() == launch.launcher(sys.executable, launch.ENTRY, hook.home)
+    path.chmod(0o600)
+    launch.write(hook.home)
+    assert os.access(path, os.X_OK)
+
+
+def test_a_home_that_cannot_be_written_has_none(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    assert launch.write(tmp_path / "home") is None
+
+
+def test_odd_paths_are_quoted(tmp_path: Path, listening: Listening) -> None:
+    home = tmp_path / 'it\'s "my" $HOME; `x` \\ ü'
+    home.mkdir()
+    hook = Hook(home)
+    path = launch.write(home)
+    hook.run([str(path), "claude-code"], json.dumps(STOP).encode(), env={})
+    assert hook.spooled == [STOP]
+
+
+@pytest.mark.parametrize("missing", ["python", "entry"])
+def test_without_its_python_or_its_script_the_launcher_ends_with_0(hook: Hook, tmp_path: Path, missing: str) -> None:
+    places = {"python": sys.executable, "entry": str(launch.ENTRY), missing: str(tmp_path / "gone")}
+    path = tmp_path / "hook"
+    path.write_text(launch.launcher(places["python"], places["entry"], hook.home))
+    path.chmod(0o755)
+    assert hook.run([str(path), "claude-code"], SAID, env={}).out == b""
+
+
+def test_a_python_that_cannot_start_is_no_failure(hook: Hook, tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho broken >&2\nexit 127\n")
+    broken.chmod(0o755)
+    path = tmp_path / "hook"
+    path.write_text(launch.launcher(broken, launch.ENTRY, hook.home))
+    path.chmod(0o755)
+    assert hook.run([str(path), "claude-code"], SAID, env={}).out == b""
+
+
+# ── the five named hooks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", launch.NAMES)
+def test_a_named_hook_finds_the_launcher(hook: Hook, listening: Listening, name: str) -> None:
+    service = listening(tells())
+    launch.write(hook.home)
+    shim = launch.SHIMS / name
+    assert hook.run([str(shim)], SAID, env={"COFIO_HOME": str(hook.home)}).told == CONTEXT
+    (hook.home.parent / ".cofio").symlink_to(hook.home)
+    assert hook.run([str(shim), "codex"], SAID, env={"HOME": str(hook.home.parent)}).told == CONTEXT
+    assert [head.split(" ")[1] for head, _ in service.requests] == ["/hooks/claude-code", "/hooks/codex"]
+
+
+@pytest.mark.parametrize("name", launch.NAMES)
+@pytest.mark.parametrize(
+    "env", [{}, {"PATH": ""}, {"HOME": "/nowhere", "PATH": "/nowhere"}, {"COFIO_HOME": "/dev/null"}]
+)
+def test_where_cofio_is_missing_a_named_hook_ends_with_0(hook: Hook, name: str, env: dict[str, str]) -> None:
+    assert hook.run(["/bin/sh", str(launch.SHIMS / name)], SAID, env={"PATH": "/nowhere", **env}).out == b""
+
+
+@pytest.mark.parametrize("name", launch.NAMES)
+def test_a_named_hook_finds_cofio_on_the_path(hook: Hook, tmp_path: Path, name: str) -> None:
+    cofio = tmp_path / "bin" / "cofio"
+    cofio.parent.mkdir()
+    cofio.write_text(f'#!/bin/sh\nexec {sys.executable} -m cofio "$@"\n')
+    cofio.chmod(0o755)
+    env = {"PATH": f"{cofio.parent}:/usr/bin:/bin", "COFIO_HOME": str(hook.home), "COFIO_AUTOSTART": "off"}
+    hook.run([str(launch.SHIMS / name)], SAID, env=env)
+    assert hook.spooled == [PROMPT]
+
+
+def test_the_named_hooks_are_all_there_and_can_be_run() -> None:
+    assert {path.name for path in launch.SHIMS.iterdir()} == set(launch.NAMES)
+    assert all(os.access(launch.SHIMS / name, os.X_OK) for name in launch.NAMES)
+
+
+@pytest.mark.skipif(not shutil.which("dash"), reason="there is no dash here")
+def test_the_scripts_are_plain_posix_shell() -> None:
+    for name in launch.NAMES:
+        subprocess.run(["dash", "-n", str(launch.SHIMS / name)], check=True)
+
+
+# ── cofio hook ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cofio(hook: Hook, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "cofio", *arguments]
+
+
+def test_cofio_hook_is_the_same_hook(hook: Hook, listening: Listening) -> None:
+    listening(tells())
+    env = hook.around({"COFIO_HOME": str(hook.home)})
+    assert hook.run(cofio(hook, "hook", "claude-code"), SAID, env=env).told == CONTEXT
+    assert hook.run(cofio(hook, "--home", str(hook.home), "hook", "claude-code"), SAID, env={}).told == CONTEXT
+
+
+def test_cofio_hook_takes_codex_notifications(hook: Hook, listening: Listening) -> None:
+    service = listening(answers(http("204 No Content")))
+    told = json.dumps({"type": "agent-turn-complete", "thread-id": "t"})
+    hook.run(cofio(hook, "hook", "codex", "notify", told), b"", env=hook.around({"COFIO_HOME": str(hook.home)}))
+    assert service.requests[0][1] == told.encode()
+
+
+@pytest.mark.parametrize("arguments", [(), ("nobody",), ("claude-code", "--nonsense"), ("claude-code", "nothing", "x")])
+def test_cofio_hook_ends_with_0_whatever_it_is_given(hook: Hook, arguments: tuple[str, ...]) -> None:
+    hook.run(cofio(hook, "hook", *arguments), SAID, env=hook.around({"COFIO_HOME": str(hook.home)}))
+
+
+def test_cofio_hook_loads_no_command_line(hook: Hook, tmp_path: Path) -> None:
+    script = tmp_path / "driven.py"
+    script.write_text(
+        "import posix, runpy, sys\n"
+        "def told(code):\n"
+        f"    open({str(tmp_path / 'loaded')!r}, 'w').write(' '.join(sys.modules))\n"
+        "    end(code)\n"
+        "end, posix._exit = posix._exit, told\n"
+        "sys.argv = ['cofio', 'hook', 'claude-code']\n"
+        "runpy.run_module('cofio', run_name='__main__')\n"
+    )
+    hook.run([sys.executable, str(script)], json.dumps(STOP).encode(), env=hook.around({"COFIO_HOME": str(hook.home)}))
+    loaded = set((tmp_path / "loaded").read_text().split())
+    assert "cofio.hooks.delivery" in loaded
+    assert not loaded & {"click", "cofio.cli", "cofio.keeper", "cofio.settings", "sqlite3", "json", "http"}
+
+
+def test_people_are_told_what_it_is() -> None:
+    for arguments in (("--help",), ("hook", "--help"), ("hook", "-h")):
+        done = subprocess.run(
+            [sys.executable, "-m", "cofio", *arguments],
+            capture_output=True,
+            text=True,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert "Hand a client's event to the service" in done.stdout

@@ -1,0 +1,354 @@
+"""Attending a session: what is recalled, what is kept, and that each turn is kept once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.attend import HOLD, Attendant
+from cofio.conversation import Item
+from cofio.errors import TooBusy
+from cofio.hooks import briefings, spool
+from cofio.hooks.clients import Event, event
+from cofio.keeper import Keeper
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+from cofio.worker import Worker
+
+WEB = "/home/ann/web"
+DRIZZLE = "We switched from Prisma to Drizzle."
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def attendant(keeper: Keeper, tmp_path: Path) -> Iterator[Attendant]:
+    made = Attendant(keeper, tmp_path)
+    yield made
+    made.close()
+
+
+def told(name: str, session: str = "s1", client: str = "claude-code", **fields: Any) -> Event:
+    given = {"session_id": session, "cwd": WEB, "hook_event_name": name, **fields}
+    return event(client, json.dumps(given).encode())
+
+
+def asked(prompt: str, turn: str = "p1", **fields: Any) -> Event:
+    return told("UserPromptSubmit", prompt=prompt, prompt_id=turn, **fields)
+
+
+def answered(reply: str, turn: str = "p1", **fields: Any) -> Event:
+    return told("Stop", last_assistant_message=reply, prompt_id=turn, **fields)
+
+
+def said(item: Item) -> list[tuple[str, str]]:
+    assert item.exchange
+    return [(each.role, each.text) for each in item.exchange.messages]
+
+
+# ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_prompt_is_held_until_its_answer_makes_it_a_turn(attendant: Attendant, keeper: Keeper) -> None:
+    attendant.attend(asked(DRIZZLE), WEB)
+    assert keeper.due() == []
+    assert keeper.ledger().pending == 1
+    attendant.attend(answered("Good choice."), WEB)
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
+    assert item.exchange
+    assert (item.exchange.client, item.exchange.session, item.exchange.turn) == ("claude-code", "s1", "p1")
+    assert (item.exchange.project, item.exchange.source) == (WEB, "claude-code/web")
+
+
+def test_what_was_never_answered_is_due_when_the_next_prompt_comes(attendant: Attendant, keeper: Keeper) -> None:
+    attendant.attend(asked(DRIZZLE), WEB)
+    attendant.attend(asked("Show me the schema.", "p2"), WEB)
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE)]
+
+
+@pytest.mark.parametrize("name", ["StopFailure", "PreCompact", "SessionEnd"])
+def test_what_is_held_is_due_when_the_session_ends_or_the_turn_fails(
+    name: str, attendant: Attendant, keeper: Keeper
+) -> None:
+    attendant.attend(asked(DRIZZLE), WEB)
+    attendant.attend(told(name, last_assistant_message="API Error: 529 overloaded"), WEB)
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE)]
+
+
+def test_a_prompt_that_nobody_answers_is_learned_from_alone_in_the_end(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
+        attendant = Attendant(keeper, tmp_path)
+        attendant.attend(asked(DRIZZLE), WEB)
+        clock.advance(HOLD + 1)
+        assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+        attendant.close()
+
+
+def test_hook_notify_and_transcript_tell_of_a_turn_and_it_is_learned_once(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    line = {"type": "response_item", "payload": {"type": "message"}}
+    path = tmp_path / "rollout.jsonl"
+    lines: list[dict[str, Any]] = [
+        {"type": "session_meta", "payload": {"id": "s1"}},
+        {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t1"}},
+        {**line, "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": DRIZZLE}]}},
+        {**line, "payload": {"type": "message", "role": "assistant",
+                             "content": [{"type": "output_text", "text": "Good choice."}]}},
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    codex = {"client": "codex", "transcript_path": str(path)}
+    notified = {"type": "agent-turn-complete", "thread-id": "s1", "turn-id": "t1", "cwd": WEB,
+                "input-messages": [DRIZZLE], "last-assistant-message": "Good choice."}  # fmt: skip
+    worker = Worker(keeper, fetch=attendant.fetch)
+    prompt = told("UserPromptSubmit", prompt=DRIZZLE, turn_id="t1", **codex)
+    stop = told("Stop", last_assistant_message="Good choice.", turn_id="t1", **codex)
+    for happened in (prompt, stop):
+        attendant.attend(happened, WEB)
+    worker.drain()
+    attendant.attend(event("codex", json.dumps(notified).encode()), WEB)
+    attendant.attend(stop, WEB)
+    end = told("SessionEnd", **codex)
+    attendant.attend(end, WEB, raw=json.dumps({"session_id": "s1", "hook_event_name": "SessionEnd",
+                                               "transcript_path": str(path), "cwd": WEB}).encode())  # fmt: skip
+    assert attendant.fetch() == 1
+    worker.drain()
+    assert keeper.ledger().captured == 1
+    assert keeper.count() == 1
+
+
+def test_an_older_client_that_names_no_turn_still_gets_prompt_and_answer_together(
+    attendant: Attendant, keeper: Keeper
+) -> None:
+    attendant.attend(asked(DRIZZLE, ""), WEB)
+    attendant.attend(answered("Good choice.", ""), WEB)
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
+
+
+def test_the_same_words_asked_again_lose_no_answer(attendant: Attendant, keeper: Keeper) -> None:
+    worker = Worker(keeper)
+    for reply in ("The build uses Bazel.", "The tests run on port 5433."):
+        attendant.attend(asked("continue", ""), WEB)
+        attendant.attend(answered(reply, ""), WEB)
+        worker.drain()
+    kept = [text for item in keeper.items() for role, text in said(item) if role == "assistant"]
+    assert sorted(kept) == ["The build uses Bazel.", "The tests run on port 5433."]
+
+
+def test_a_subagent_is_not_listened_to(attendant: Attendant, keeper: Keeper) -> None:
+    assert attendant.attend(asked(DRIZZLE, agent_id="a1"), WEB) == ""
+    attendant.attend(answered("Done.", agent_id="a1"), WEB)
+    attendant.attend(told("SubagentStop", last_assistant_message="Done."), WEB)
+    assert keeper.ledger().captured == 0
+
+
+def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: Attendant, keeper: Keeper) -> None:
+    attendant.attend(asked("<task-notification>the build is done</task-notification>"), WEB)
+    assert keeper.ledger().captured == 0
+
+
+def test_the_agents_echo_of_a_memory_is_not_news(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
+    attendant.attend(asked("Where does it run?"), WEB)
+    attendant.attend(answered("We deploy with Fly.io."), WEB)
+    Worker(keeper).drain()
+    assert keeper.count() == 1
+    assert keeper.ledger().rejected == 1
+
+
+# ── the transcript ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def transcript(path: Path, *turns: tuple[str, str, str], session: str = "s1") -> Path:
+    """A Claude Code transcript with these turns: id, prompt, answer."""
+    lines: list[dict[str, Any]] = []
+    for place, (turn, prompt, answer) in enumerate(turns):
+        shared = {"sessionId": session, "timestamp": "2026-11-15T10:00:00.000Z"}
+        lines.append({**shared, "type": "user", "uuid": f"u{place}", "promptId": turn,
+                      "message": {"role": "user", "content": prompt}})  # fmt: skip
+        if answer:
+            lines.append({**shared, "type": "assistant", "uuid": f"a{place}",
+                          "message": {"id": f"m{place}", "content": [{"type": "text", "text": answer}]}})  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"type":"user","mess')
+    return path
+
+
+def ended(path: Path, name: str = "SessionEnd") -> tuple[Event, bytes]:
+    raw = json.dumps({"session_id": "s1", "hook_event_name": name, "cwd": WEB, "transcript_path": str(path)}).encode()
+    return event("claude-code", raw), raw
+
+
+def test_turns_that_no_hook_told_of_are_taken_from_the_transcript(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "s1.jsonl", ("p0", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
+    attendant.attend(asked(DRIZZLE), WEB)
+    attendant.attend(answered("Good choice."), WEB)
+    happened, raw = ended(path)
+    attendant.attend(happened, WEB, raw=raw)
+    assert attendant.fetch() == 1
+    assert [said(item) for item in keeper.due()] == [
+        [("user", DRIZZLE), ("assistant", "Good choice.")],
+        [("user", "We use pnpm."), ("assistant", "Noted.")],
+    ]
+    attendant.attend(happened, WEB, raw=raw)
+    attendant.fetch()
+    assert keeper.ledger().captured == 2
+
+
+def test_the_answer_of_a_turn_that_was_broken_off_comes_from_the_transcript(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"))
+    attendant.attend(asked(DRIZZLE), WEB)
+    happened, raw = ended(path, "PreCompact")
+    attendant.attend(happened, WEB, raw=raw)
+    attendant.fetch()
+    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "I have begun to")]]
+
+
+def test_copies_of_another_sessions_turns_are_left_to_that_session(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "s1.jsonl", ("p1", "We use pnpm.", "Noted."), ("p1", DRIZZLE, "Good choice."))
+    happened, raw = ended(path)
+    attendant.attend(happened, WEB, raw=raw)
+    attendant.fetch()
+    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE), ("assistant", "Good choice.")]]
+
+
+def test_a_transcript_of_another_machine_is_not_looked_for(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
+    happened, raw = ended(path)
+    attendant.attend(happened, WEB, raw=raw, local=False)
+    assert attendant.fetch() == 0
+
+
+@pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
+def test_a_transcript_that_is_none_does_no_harm(
+    name: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.jsonl").mkdir()
+    (tmp_path / "notes.txt").write_text(DRIZZLE)
+    happened, raw = ended(tmp_path / name)
+    attendant.attend(happened, WEB, raw=raw)
+    assert attendant.fetch() == 1
+    assert keeper.ledger().captured == 0
+
+
+# ── the spool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def spooled(home: Path, happened: dict[str, Any], at: str = "2026-11-15T10:00:00.000000+00:00") -> None:
+    raw = json.dumps({"session_id": "s1", "cwd": WEB, **happened}).encode()
+    spool.put(home, "claude-code", raw, at=at, project=WEB, event=happened["hook_event_name"])
+
+
+def test_what_was_spooled_is_taken_in_as_if_it_had_come_then(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
+    spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
+    assert attendant.fetch() == 2
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
+    assert list(spool.entries(tmp_path)) == []
+
+
+def test_what_came_by_both_ways_is_one_turn(attendant: Attendant, keeper: Keeper, tmp_path: Path) -> None:
+    attendant.attend(asked(DRIZZLE), WEB)
+    spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
+    attendant.fetch()
+    attendant.attend(answered("Good choice."), WEB)
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE), ("assistant", "Good choice.")]
+
+
+def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    spool.put(tmp_path, "claude-code", b'{"half": ', at="", project=WEB, event="Stop")
+    spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
+    assert attendant.fetch() == 1
+    assert list(spool.entries(tmp_path)) == []
+    assert len(list((tmp_path / "spool" / "bad").iterdir())) == 1
+
+
+def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=1) as keeper:
+        attendant = Attendant(keeper, tmp_path)
+        for turn in ("p1", "p2", "p3"):
+            happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": turn}
+            spooled(tmp_path, happened)
+        with pytest.raises(TooBusy):
+            attendant.fetch()
+        assert len(list(spool.entries(tmp_path))) == 2
+        attendant.close()
+
+
+# ── what is recalled ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
+    assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
+    assert attendant.attend(asked("We deploy with Fly.io?"), WEB) == ""
+    assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", session="s2"), WEB)
+
+
+def test_after_a_compaction_it_is_given_again(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    attendant.attend(told("SessionStart", source="startup"), WEB)
+    assert "Fly.io" in attendant.attend(told("SessionStart", source="compact"), WEB)
+    assert "Fly.io" in attendant.attend(told("SessionStart", source="clear"), WEB)
+
+
+def test_a_service_that_was_restarted_knows_what_a_session_was_given(keeper: Keeper, tmp_path: Path) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    first = Attendant(keeper, tmp_path)
+    first.attend(told("SessionStart", source="startup"), WEB)
+    first.close()
+    second = Attendant(keeper, tmp_path)
+    assert second.attend(asked("We deploy with Fly.io?"), WEB) == ""
+    second.close()
+
+
+def test_a_memory_that_was_reworded_is_given_again(attendant: Attendant, keeper: Keeper) -> None:
+    added = keeper.add("We deploy with Fly.io.", project=WEB)
+    attendant.attend(told("SessionStart", source="startup"), WEB)
+    keeper.update(added.memory_id, text="We deploy with Fly.io, on Fridays only.")
+    assert "Fridays" in attendant.attend(told("SessionStart", source="resume"), WEB)
+
+
+def test_a_namesake_elsewhere_is_another_project(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    assert attendant.attend(told("SessionStart", source="startup"), "/srv/other/web") == ""
+
+
+def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_away(
+    keeper: Keeper, attendant: Attendant, tmp_path: Path
+) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    block = attendant.attend(told("SessionStart", source="startup"), WEB)
+    assert briefings.get(tmp_path, WEB) == block
+    briefings.clear(tmp_path)
+    assert briefings.get(tmp_path, WEB) == ""
