@@ -321,3 +321,19 @@ def test_team_facts_come_newest_first_and_private_ones_not_at_all(keeper: Keeper
     assert [each.text for each in keeper.get_team_facts()] == ["Team uses pnpm", "Team uses TypeScript"]
     assert [each.text for each in keeper.get_team_facts(limit=1)] == ["Team uses pnpm"]
     assert keeper.get_team_facts(category="policy") == []
+
+
+def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keeper) -> None:
+    one, two = (keeper.add(text).memory_id for text in ("We use tabs", "Ada likes tea"))
+    keeper.give("cc", "s1", {one: "digest"})
+    keeper.give("cc", "s1", {two: "another"})
+    assert keeper.given("cc", "s1") == {one: "digest", two: "another"}
+    keeper.purge(two)
+    assert keeper.given("cc", "s1") == {one: "digest"}
+    keeper.forget_captures("2020-01-01")
+    assert keeper.given("cc", "s1") == {one: "digest"}
+    keeper.forget_captures("2100-01-01")
+    assert keeper.given("cc", "s1") == {}
+    keeper.give("cc", "s1", {one: "digest"})
+    keeper.forget_given("cc", "s1")
+    assert keeper.given("cc", "s1") == {}

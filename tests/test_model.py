@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import CofioError, InvalidInput, NotFound, TooLarge, WrongKey, by_code
-from cofio.model import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment
+from cofio.model import MAX_TEXT, Fact, Memory, Query, Scope, category_of, moment, place_of, same_place
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,7 @@ def test_what_is_no_time_is_refused_with_what_to_give(given: Any) -> None:
         ({"text": "\ud800"}, "surrogate"),
         ({"text": 5}, "as text"),
         ({"text": "x", "source": "a\x00"}, "NUL"),
+        ({"text": "x", "project": "a\x00"}, "NUL"),
         ({"text": "x", "confidence": 1.5}, "0 to 1"),
         ({"text": "x", "confidence": True}, "0 to 1"),
         ({"text": "x", "confidence": float("nan")}, "0 to 1"),
@@ -89,6 +90,9 @@ def test_a_text_over_the_limit_is_too_large() -> None:
 def test_metadata_cannot_overwrite_the_named_fields() -> None:
     fact = Fact(text="x", metadata={"id": 7, "text": "y", "timestamp": "z", "created_at": 1, "mine": 2})
     assert fact.metadata == {"mine": 2}
+    assert Fact(text="x", metadata={"project": "theirs"}).metadata == {
+        "project": "theirs"
+    }  # kept before there were any
 
 
 def test_labels_are_trimmed_and_each_kept_once() -> None:
@@ -102,6 +106,33 @@ def test_a_memory_survives_the_way_through_json() -> None:
     assert Memory.from_dict({**plain, "field_of_a_later_version": 1}) == memory
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"source": "cc/a"}, {"source": "cc/a"}, True),
+        ({"source": "cc/a"}, {"source": "cc/b"}, False),
+        ({"source": "cc/a", "project": "/a"}, {"source": "codex/a", "project": "/a"}, True),
+        ({"source": "cc/a", "project": "/a"}, {"source": "cc/a", "project": "/b/a"}, False),
+        ({"source": "cc/a", "project": "/a"}, {"source": "cc/a"}, False),
+        ({"project": "/a", "agent": "one"}, {"project": "/a", "agent": "two"}, False),
+        ({"project": "/a", "agent": "one", "visibility": "team"}, {"project": "/a", "visibility": "team"}, True),
+        ({"project": "/a", "visibility": "team"}, {"project": "/a"}, False),
+        ({"project": "/a", "speaker": "Ann"}, {"project": "/a"}, False),
+    ],
+)
+def test_a_place_is_a_project_or_a_source_where_there_is_none(one: Any, other: Any, same: bool) -> None:
+    first, second = Fact(text="x", **one), Fact(text="x", **other)
+    assert same_place(first, second) is same_place(second, first) is same
+
+
+def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
+    assert not Scope().narrows
+    for scope in (Scope(project=""), Scope(project="/a"), Scope(seen_from=""), Scope(seen_from="/a")):
+        assert scope.narrows
+    assert place_of(Fact(text="x", project="/a", source="cc/a")).source is None
+    assert place_of(Fact(text="x", source="cc/a")) == Scope(source="cc/a", project="", visibility=("private",))
+
+
 @pytest.mark.parametrize("k", [0, -1, 1001, True, "5", 2.0])
 def test_a_query_asks_for_a_sensible_number_of_hits(k: Any) -> None:
     with pytest.raises(InvalidInput):
@@ -113,6 +144,8 @@ def test_an_empty_query_or_a_bad_scope_is_refused() -> None:
         lambda: Query(text="  "),
         lambda: Scope(category="x"),
         lambda: Scope(since="x"),
+        lambda: Scope(project="a\x00"),
+        lambda: Scope(seen_from=5),  # type: ignore[arg-type]
         lambda: Scope(visibility=("all",)),
     ):
         with pytest.raises(InvalidInput):

@@ -27,7 +27,7 @@ LOOKED_THROUGH = 500  # of each group, the newest, at the start of a session
 
 _WHOLE = 150  # tokens of a prompt that is taken as it is: 20 ms of embedding
 _PART = 75  # tokens of either end of a longer one
-_FAR = 200  # lines from either end in which a person's own words may begin
+_NEAR = 4_000  # characters from either end that are looked at
 
 
 def questions(prompt: str) -> list[str]:
@@ -41,9 +41,8 @@ def questions(prompt: str) -> list[str]:
     said = prompt.strip().encode("utf-8", "ignore").decode().replace("\x00", "")
     if len(said) <= 8 * _WHOLE and tokens(said) <= _WHOLE:
         return [said]
-    lines = said.splitlines()
-    first = _beginning(" ".join(_own_words(lines[:_FAR])))
-    last = _end(" ".join([*_own_words(lines[: -_FAR - 1 : -1])][::-1]))
+    first = _beginning(" ".join(_own_words(said[:_NEAR].splitlines())))
+    last = _end(" ".join([*_own_words(said[-_NEAR:].splitlines()[::-1])][::-1]))
     parts = [part for part in (first, last) if part and not is_trivial(part)]
     return list(dict.fromkeys(parts or (_beginning(said), _end(said))))
 
@@ -70,7 +69,7 @@ def at_start(store: Store, project: str, given: Mapping[int, str], most: int) ->
     """
     found: list[Memory] = []
     for group in _GROUPS:
-        memories, _ = store.page(Scope(seen_from=project, **group), limit=LOOKED_THROUGH)
+        memories = store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
         fresh = [memory for memory in memories if not memory.pinned or group is _PINNED]
         found += sorted(fresh, key=lambda memory: _place(memory, project))
         if len(_new(found, given)) >= most:

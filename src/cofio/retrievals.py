@@ -7,7 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from cofio.errors import CofioError
-from cofio.model import Hit, Retrieval
+from cofio.model import Hit, Memory, Retrieval
 from cofio.ports import Clock, Store
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class RetrievalLog:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def note(self, hits: Sequence[Hit], query: str, caller: str) -> None:
+    def note(self, hits: Sequence[Hit | Memory], query: str, caller: str) -> None:
         """Remember that these were returned. Costs the caller an append."""
         if not hits:
             return

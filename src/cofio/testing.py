@@ -186,6 +186,9 @@ class MemoryStore:
         below = [memory for memory in inside if after is None or memory.id < after]
         return [self._counted(memory) for memory in below[:limit]], len(inside)
 
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        return self.page(scope, limit=limit)[0]
+
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         scored = [
             Candidate(memory.id, float(np.frombuffer(self._tables.vectors[memory.id], dtype="<f4") @ vector))

@@ -496,6 +496,13 @@ class StoreContract:
         assert len(store.nearest(vector("red green blue"), 3, Scope(source="rare"))) == 3
         assert len(store.matching(["red", "green"], 3, Scope(source="rare")).candidates) == 3
 
+    def test_the_newest_of_a_scope_are_those_of_its_first_page(self, store: Store) -> None:
+        kept = [add(store, f"fact {each}", kind="policy" if each % 2 else "other") for each in range(7)]
+        store.apply([Delete(kept[-2].id), Edit(kept[1].id, {"pinned": True})], {}, by="t", why="w")
+        for scope in (Scope(), Scope(kind="policy"), Scope(pinned=True), Scope(pinned=False), Scope(project="none")):
+            assert store.newest(scope, 3) == store.page(scope, limit=3)[0], scope
+        assert [memory.id for memory in store.newest(Scope(pinned=True), 3)] == [kept[1].id]
+
     def test_pages_follow_each_other_without_gaps(self, store: Store) -> None:
         ids = [add(store, f"memory {place}").id for place in range(7)]
         seen: list[int] = []

@@ -40,4 +40,4 @@ def _parts(scope: Scope) -> Iterator[tuple[str, dict[str, Any]]]:
         if value := getattr(scope, name):
             yield f"created_at {bound} :{name}", {name: value}
     if scope.pinned is not None:
-        yield "pinned = :pinned", {"pinned": int(scope.pinned)}
+        yield f"pinned = {int(scope.pinned)}", {}  # written out, so that the index of what is pinned is seen

@@ -162,6 +162,13 @@ class SqliteStore:
             total = connection.execute(_SQL["count"].format(where=where), values).fetchone()[0]
         return [to_memory(row) for row in rows], int(total)
 
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        where, values = condition(scope)
+        with self._file.reading() as connection:
+            query = _SQL["page"].format(columns=_COLUMNS, where=where)
+            rows = connection.execute(query, {**values, "after": 1 << 62, "limit": limit}).fetchall()
+        return [to_memory(row) for row in rows]
+
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         held = self._held()
         index = held.vectors

@@ -40,6 +40,7 @@ CREATE TABLE memories (
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
 CREATE INDEX memories_by_source ON memories (source, archived_at); -- with archived_at: counts without reading rows
 CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- what a project sees, without reading rows
+CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and asked for at the start of every session
 CREATE INDEX memories_by_category ON memories (category, archived_at);
 CREATE INDEX memories_by_supersedes ON memories (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded_by IS NOT NULL;

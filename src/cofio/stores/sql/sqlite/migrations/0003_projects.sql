@@ -3,6 +3,7 @@
 ALTER TABLE memories ADD COLUMN project TEXT NOT NULL DEFAULT '';
 
 CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- what a project sees, without reading rows
+CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and asked for at the start of every session
 
 -- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
 CREATE TABLE given (

@@ -1,0 +1,236 @@
+"""What recall puts before an agent, measured: the table that chose its least score, and how long prompts are asked.
+
+    python -m evals.recall [FILE] [--json OUT]
+
+Two sorts of prompts: those that some memory answers (how much of it is put in, within five lines?) and those that none
+does (how many tokens are put in for nothing?). The coding prompts of `evals/coding.py` are asked of its 68 facts alone,
+and of these among all conversations of FILE. The questions of FILE are asked of their own conversation, and of another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+import cofio
+from cofio import briefing, recall
+from cofio.embedders.local import LocalEmbedder
+from cofio.keeper import Keeper
+from cofio.model import Hit, Query
+from cofio.settings import Settings
+from evals import coding
+from evals.conversations import LEFT_OUT, Conversation, read, remembered
+from evals.measures import mean
+
+BARS = (0.0, 0.20, 0.22, 0.24, 0.25, 0.26, 0.28, 0.30, 0.32, 0.35, 0.40)
+PASTED = 20_000  # characters of a long prompt that are no question
+
+Ask = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A prompt, and what should be put before the agent: nothing, where no memory answers it."""
+
+    prompt: str
+    wanted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best hits for a case, whatever their score."""
+
+    wanted: frozenset[str]
+    hits: tuple[Hit, ...]
+
+    def put_in(self, bar: float) -> tuple[float, int, int]:
+        """At this bar: the share of what is wanted that is put in, the lines, and the tokens of the block."""
+        told = recall.brief(
+            [hit.memory for hit in self.hits if hit.score >= bar], briefing.PROMPT, {}, recall.AT_PROMPT
+        )
+        units = {str(hit.memory.metadata["unit"]) for hit in self.hits if hit.id in told.given}
+        share = len(units & self.wanted) / len(self.wanted) if self.wanted else 0.0
+        return share, len(told.ids), told.tokens
+
+
+def main() -> int:
+    """The tables on stdout; 2 when the file is not there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", help="conversations, one JSON object a line")
+    parser.add_argument("--json", type=Path, help="write the first table here too")
+    options = parser.parse_args()
+    if options.file and not options.file.exists():
+        print(f"There is no {options.file}. evals/conversations.py says what such a file holds.", file=sys.stderr)
+        return 2
+    conversations = read(options.file) if options.file else []
+    table = measured(asked(conversations))
+    show(table)
+    show_long()
+    if options.json:
+        options.json.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+# ── the least score ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def asked(conversations: Sequence[Conversation]) -> dict[str, list[Found]]:
+    """Every set of cases by its name, with what was found."""
+    found: dict[str, list[Found]] = {}
+    with remembered(facts()) as keeper:
+        for name, cases in CODING.items():
+            found[name] = [ask(keeper, case) for case in cases]
+    if conversations:
+        with remembered(facts(conversations)) as keeper:
+            for name, cases in CODING.items():
+                found[f"{name}, in a full store"] = [ask(keeper, case) for case in cases]
+    for place, conversation in enumerate(conversations):
+        other = conversations[place - 1]
+        with remembered(conversation) as keeper:
+            own = found.setdefault("questions of a conversation", [])
+            own += [ask(keeper, case) for case in questions(conversation)]
+            foreign = found.setdefault("questions of another conversation", [])
+            foreign += (
+                [ask(keeper, Case(case.prompt)) for case in questions(other)] if other is not conversation else []
+            )
+    return found
+
+
+def facts(others: Sequence[Conversation] = ()) -> Conversation:
+    """The facts of the coding set, with the units of these conversations around them."""
+    own = (cofio.Fact(text=text, kind=kind, metadata={"unit": name}) for name, (kind, text) in coding.FACTS.items())
+    return Conversation("coding", (*own, *(fact for each in others for fact in each.facts)), ())
+
+
+def questions(conversation: Conversation) -> list[Case]:
+    """The questions of a conversation that have an answer in it."""
+    answered = (each for each in conversation.questions if each.evidence and each.category not in LEFT_OUT)
+    return [Case(each.text, each.evidence) for each in answered]
+
+
+def ask(keeper: Keeper, case: Case, how: Ask = recall.questions) -> Found:
+    """What is found for a case: the hits of all that is asked, by the best of their scores."""
+    answers = keeper.search_all([Query(text=each, k=recall.AT_PROMPT) for each in how(case.prompt)])
+    hits: dict[int, Hit] = {}
+    for hit in sorted((hit for answer in answers for hit in answer), key=lambda hit: (-hit.score, -hit.id)):
+        hits.setdefault(hit.id, hit)
+    return Found(case.wanted, tuple(hits.values()))
+
+
+def measured(found: dict[str, list[Found]]) -> list[dict[str, object]]:
+    """One row a set and bar: the share put in, the lines and tokens, and the share of prompts that get any."""
+    rows: list[dict[str, object]] = []
+    for name, cases in found.items():
+        for bar in BARS:
+            put_in = [case.put_in(bar) for case in cases]
+            rows.append(
+                {
+                    "set": name,
+                    "bar": bar,
+                    "prompts": len(cases),
+                    "answered": bool(cases and cases[0].wanted),
+                    "share": mean([share for share, _, _ in put_in]),
+                    "lines": mean([lines for _, lines, _ in put_in]),
+                    "tokens": mean([tokens for _, _, tokens in put_in]),
+                    "any": mean([float(lines > 0) for _, lines, _ in put_in]),
+                }
+            )
+    return rows
+
+
+def show(table: Sequence[dict[str, object]]) -> None:
+    """The tables as text: what is found where something answers, what it costs where nothing does."""
+    titles = {
+        True: "per cent of what is wanted that is put in / lines, by the least score",
+        False: "tokens put in where nothing answers / per cent of the prompts that get any, by the least score",
+    }
+    for answered, title in titles.items():
+        print(title)
+        print(f"{'':48} {'n':>4}" + "".join(f"{bar:>10.2f}" for bar in BARS))
+        rows = [row for row in table if row["answered"] is answered]
+        for name in dict.fromkeys(str(row["set"]) for row in rows):
+            mine = [row for row in rows if row["set"] == name]
+            cells = (
+                f"{100 * row['share']:.0f} / {row['lines']:.1f}"  # type: ignore[operator]
+                if answered
+                else f"{row['tokens']:.0f} / {100 * row['any']:.0f}"  # type: ignore[operator]
+                for row in mine
+            )
+            print(f"{name:48} {mine[0]['prompts']:>4}" + "".join(f"{cell:>10}" for cell in cells))
+        print()
+
+
+# ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def show_long() -> None:
+    """How a question fares beside 20,000 characters of something pasted, by what of the prompt is asked."""
+    print(
+        f"per cent of what is wanted / of these over {recall.MIN_SCORE}, and ms a prompt, beside {PASTED:,} characters"
+    )
+    print(f"{'':32}" + "".join(f"{name:>26}" for name in WAYS))
+    embedder = LocalEmbedder(Settings.load().home, recent=0)  # no question is known from the row before
+    with TemporaryDirectory() as folder, cofio.open(f"sqlite://{folder}/eval.db", embedder=embedder) as keeper:
+        keeper.add_all(facts().facts, dedup=False)
+        keeper.warm()
+        for what, paste in pastes().items():
+            for where, arranged in ARRANGED.items():
+                cells = (_long(keeper, paste, arranged, how) for how in WAYS.values())
+                print(f"{f'{what}, question {where}':32}" + "".join(f"{cell:>26}" for cell in cells))
+
+
+def _long(keeper: Keeper, paste: str, arranged: str, how: Ask) -> str:
+    shares, over, spent = [], [], []
+    for number, (question, wanted) in enumerate(coding.ASKED[::2]):
+        prompt = arranged.format(question=question, paste=paste[number:])  # none is like the one before
+        started = time.perf_counter()
+        found = ask(keeper, Case(prompt, frozenset(wanted)), how)
+        spent.append(time.perf_counter() - started)
+        shares.append(found.put_in(0.0)[0])
+        over.append(found.put_in(recall.MIN_SCORE)[0])
+    return f"{100 * mean(shares):.0f} / {100 * mean(over):.0f}, {1000 * median(spent):.0f} ms"
+
+
+def pastes() -> dict[str, str]:
+    """Something of each sort that people paste."""
+    rng = random.Random(20261115)
+    code = Path(argparse.__file__).read_text(encoding="utf-8")[:PASTED]
+    log = "\n".join(
+        f"2026-11-02T10:{rng.randrange(60):02}:{rng.randrange(60):02}.{rng.randrange(1000):03}Z"
+        f" {rng.choice(('INFO', 'WARN', 'ERROR'))} [{rng.choice(('http', 'queue', 'db'))}]"
+        f" {rng.choice(('GET', 'POST'))} /api/v2/{rng.choice(('items', 'users', 'orders'))}/{rng.randrange(9999)}"
+        f" {rng.choice((200, 404, 500))} {rng.randrange(900)}ms request_id={rng.getrandbits(64):016x}"
+        for _ in range(PASTED // 110)
+    )
+    items = [{"id": rng.randrange(9999), "price": rng.random(), "tags": ["x", "y"]} for _ in range(PASTED // 95)]
+    return {"nothing": "", "log": log, "code": code, "JSON": json.dumps(items, indent=2)}
+
+
+CODING = {
+    "coding prompts": [Case(prompt, frozenset(wanted)) for prompt, wanted in coding.ASKED],
+    "coding prompts, at length": [Case(prompt, frozenset(wanted)) for prompt, wanted in coding.ASKED_AT_LENGTH],
+    "unrelated prompts": [Case(prompt) for prompt in coding.UNRELATED],
+    "unrelated prompts, at length": [Case(prompt) for prompt in coding.UNRELATED_AT_LENGTH],
+}
+ARRANGED = {
+    "first": "{question}\n\n{paste}",
+    "last": "{paste}\n\n{question}",
+    "last, announced": "I ran it again and got this:\n{paste}\n\n{question}",
+}
+WAYS: dict[str, Ask] = {
+    "recall: own words": recall.questions,
+    "all of it (512 tokens)": lambda prompt: [prompt],
+    "the first 400 signs": lambda prompt: [prompt[:400]],
+    "the first and last 200": lambda prompt: [f"{prompt[:200]}\n{prompt[-200:]}"],
+}
+
+if __name__ == "__main__":
+    sys.exit(main())
