@@ -1,0 +1,231 @@
+"""What a client hears before the SDK is there: clients wait for their servers to answer, and it is slow to load.
+
+    client ─ a line ─▶ Front.answer ─ initialize, server/discover, tools/list, ping ─▶ client
+                            └ anything else ─▶ wire, by the SDK, from then on and for good
+
+The front answers what it is sure of, word for word as the SDK would (a test compares them). The first line that is
+anything else ends its part: the SDK is told the client's greeting, which it missed, and then that line and all others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol, TextIO
+
+from cofio.mcp.tools import TOOLS, Tool, instructions
+from cofio.version import __version__
+
+NAME, TITLE = "cofio", "cofio memory"
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # oldest first
+MODERN = "2026-07-28"  # has no greeting: every request says who asks
+
+_LEAD = 1.0  # seconds in which the client has the machine for its own start, unless it needs the SDK
+_AGAIN = "cofio/greeting"  # the id of a greeting that was answered: the SDK's answer to it goes nowhere
+_META = "io.modelcontextprotocol/"
+_CAPABILITIES = {"tools": {"listChanged": False}}
+_SERVER = {"name": NAME, "title": TITLE, "version": __version__}
+
+Message = dict[str, Any]
+
+
+class Lines(Protocol):
+    """Where lines come from."""
+
+    def readline(self) -> str: ...
+
+
+class Serve(Protocol):
+    """Serves the client on these lines until they end."""
+
+    def __call__(self, reading: Lines, writing: Any) -> None: ...
+
+
+def over_stdio(load: Callable[[], Serve]) -> None:
+    """Serve the client at the other end of standard input and output, until it is gone. `load` brings the SDK."""
+    reading, writing = _wire()
+    wanted = threading.Event()
+
+    def warm() -> None:
+        wanted.wait(_LEAD)
+        with suppress(ImportError):  # it is met again, below
+            load()
+
+    loading = threading.Thread(target=warm)
+    loading.start()
+    front = Front()
+    for line in iter(reading.readline, ""):
+        answer = front.answer(line)
+        if answer is None:
+            wanted.set()
+            loading.join()
+            return load()(Rest([*front.greeting, line], reading), Unheard(writing))
+        try:
+            writing.write(answer)
+            writing.flush()
+        except OSError:  # it went without reading what it had asked for
+            return None
+    return None
+
+
+class Front:
+    """What is answered without the SDK, and what the SDK must be told when it comes."""
+
+    def __init__(self) -> None:
+        self.greeting: list[str] = []
+
+    def answer(self, line: str) -> str | None:
+        """The line that answers this one, "" where none is due; None where only the SDK knows."""
+        message = _read(line)
+        if message == {"jsonrpc": "2.0", "method": "notifications/initialized"} and len(self.greeting) == 1:
+            self.greeting.append(line)
+            return ""
+        if not _is_request(message):
+            return None
+        result = self._result(message["method"], message.get("params", {}))
+        if result is None:
+            return None
+        if message["method"] == "initialize":
+            self.greeting = [json.dumps({**message, "id": _AGAIN}) + "\n"]
+        told = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+    def _result(self, method: str, params: Message) -> Message | None:
+        if method == "initialize":
+            return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
+        if self.greeting and params in ({}, {"_meta": {}}):
+            return {"ping": {}, "tools/list": listed()}.get(method)
+        if not self.greeting and _is_modern(params):
+            # A client that was in doubt may greet after this: what it asked before leaves no trace.
+            return {"server/discover": _discovered(), "tools/list": _modern(listed())}.get(method)
+        return None
+
+
+# ── what is answered ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def listed() -> Message:
+    """The tools, as clients are told of them."""
+    return {"tools": [_tool(tool) for tool in TOOLS]}
+
+
+def _tool(tool: Tool) -> Message:
+    gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives}
+    takes = {"type": "object", "properties": dict(tool.takes), "required": list(tool.needs)}
+    return {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.says,
+        "inputSchema": {**takes, "additionalProperties": False},
+        "outputSchema": {"type": "object", "properties": gives, "required": ["says", *tool.gives]},
+        "annotations": {
+            "readOnlyHint": tool.reads,
+            "destructiveHint": tool.replaces,
+            "idempotentHint": tool.reads or tool.repeats,
+            "openWorldHint": False,
+        },
+    }
+
+
+def _welcome(version: str) -> Message:
+    agreed = version if version in HANDSHAKES else HANDSHAKES[-1]
+    told = {"capabilities": _CAPABILITIES, "serverInfo": _SERVER, "instructions": instructions()}
+    return {"protocolVersion": agreed, **told}
+
+
+def _discovered() -> Message:
+    told = {"supportedVersions": [MODERN], "capabilities": _CAPABILITIES, "instructions": instructions()}
+    return _modern(told)
+
+
+def _modern(result: Message) -> Message:
+    kept = {"resultType": "complete", "cacheScope": "private", "ttlMs": 0}
+    return {**result, **kept, "_meta": {f"{_META}serverInfo": _SERVER}}
+
+
+# ── what is asked ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(line: str) -> Any:
+    """What a line says; None where the SDK should have a look at it."""
+    if "\\u" in line:  # half a character can be written like this
+        return None
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_request(message: Any) -> bool:
+    if not isinstance(message, dict) or message.keys() | {"params"} != {"jsonrpc", "id", "method", "params"}:
+        return False
+    known = message["jsonrpc"] == "2.0" and type(message["id"]) in (int, str) and isinstance(message["method"], str)
+    return known and isinstance(message.get("params", {}), dict)
+
+
+def _greets(params: Message) -> bool:
+    if params.keys() != {"protocolVersion", "capabilities", "clientInfo"}:
+        return False
+    return isinstance(params["protocolVersion"], str) and _is_client(params["clientInfo"], params["capabilities"])
+
+
+def _is_modern(params: Message) -> bool:
+    told = params.get("_meta")
+    names = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
+    if params.keys() != {"_meta"} or not isinstance(told, dict) or told.keys() != names:
+        return False
+    who, can = told[f"{_META}clientInfo"], told[f"{_META}clientCapabilities"]
+    return told[f"{_META}protocolVersion"] == MODERN and _is_client(who, can)
+
+
+def _is_client(who: Any, can: Any) -> bool:
+    """Whether this says who a client is, and what it can, in the plainest form."""
+    named = isinstance(who, dict) and {"name", "version"} <= who.keys()
+    return named and all(isinstance(each, str) for each in who.values()) and _is_plain(can)
+
+
+def _is_plain(can: Any) -> bool:
+    """Whether these are capabilities without anything to them but their names."""
+    flags = {name: each for name, each in can.items() if name != "listChanged"} if isinstance(can, dict) else None
+    return flags is not None and all(map(_is_plain, flags.values())) and isinstance(can.get("listChanged", True), bool)
+
+
+# ── the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rest:
+    """Some lines, and then those that are still to come."""
+
+    def __init__(self, lines: list[str], coming: Lines) -> None:
+        self._lines, self._coming = lines, coming
+
+    def readline(self) -> str:
+        return self._lines.pop(0) if self._lines else self._coming.readline()
+
+
+class Unheard:
+    """Writes every line but the answer to a greeting that was answered before."""
+
+    def __init__(self, writing: TextIO) -> None:
+        self._writing = writing
+
+    def write(self, line: str) -> None:
+        if json.loads(line).get("id") != _AGAIN:
+            self._writing.write(line)
+
+    def flush(self) -> None:
+        self._writing.flush()
+
+
+def _wire() -> tuple[TextIO, TextIO]:
+    """Standard input and output, from here on for the protocol alone: what else is printed goes to standard error."""
+    reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return reading, writing

@@ -1,0 +1,188 @@
+"""The tools: what an agent may ask for, in what words, and who does it. Nothing of the protocol is in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cofio import prompts
+from cofio.errors import InvalidInput, NotFound
+from cofio.mcp import acts
+from cofio.mcp.acts import Caller, Memories
+from cofio.mcp.answers import Answer, short
+from cofio.model import KINDS
+
+
+class Reach(Protocol):
+    """Opens the memories for one call; a `new` store is made only by what writes one."""
+
+    def __call__(self, *, new: bool) -> AbstractContextManager[Memories]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One thing that an agent may ask for."""
+
+    name: str
+    title: str
+    says: str  # the description that an agent chooses it by
+    takes: Mapping[str, Mapping[str, Any]]  # a JSON schema each
+    needs: tuple[str, ...]
+    gives: Mapping[str, Mapping[str, Any]]  # beside the sentence and the notice
+    does: Callable[..., Answer]
+    reads: bool = False  # changes nothing
+    replaces: bool = False  # may archive a memory, or put another in its place
+    repeats: bool = False  # the same call again changes nothing more
+    begins: bool = False  # may make a store that is not there yet
+
+
+def instructions() -> str:
+    """When to use all this. Clients cut it off after 2 KB."""
+    return prompts.read("mcp")
+
+
+def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach) -> Answer:
+    """Do what was asked for. Whatever is wrong with it, or with the memories, is a CofioError."""
+    tool = _BY_NAME.get(name)
+    if tool is None:
+        raise NotFound(f"There is no tool {short(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
+    given = _given(tool, arguments)
+    with reach(new=tool.begins) as memories:
+        return tool.does(memories, caller, **given)
+
+
+def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, once each is known to the tool; null is the same as not given."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    takes = f"{tool.name} takes: {', '.join(tool.takes)}."
+    if unknown := sorted(given.keys() - tool.takes.keys()):
+        raise InvalidInput(f"{tool.name} takes no {short(', '.join(unknown), 100)}.", takes)
+    if missing := [name for name in tool.needs if name not in given]:
+        raise InvalidInput(f"{tool.name} needs {' and '.join(missing)}.", takes)
+    return given
+
+
+# ── what there is ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TEXT = {"type": "string"}
+_WHOLE = {"type": "integer"}
+_TRUTH = {"type": "boolean"}
+_ID = {**_WHOLE, "minimum": 1, "description": "The memory's id, as memory_search gives it."}
+_LIMIT = {**_WHOLE, "minimum": 1, "maximum": acts.MOST_HITS, "default": acts.HITS, "description": "How many, at most."}
+_PROJECT = (
+    "A project: its name, or the path of a folder in it. Left out, it is the one that you are at work in; "
+    '"" is what belongs to no project.'
+)
+
+
+def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    item = {"type": "object", "properties": {**needs, **more}, "required": list(needs)}
+    return {"type": "array", "items": item}
+
+
+_MEMORIES = _list_of(
+    {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
+    score={"type": "number"},
+)
+_CHANGES = _list_of(
+    {"id": _WHOLE, **dict.fromkeys(("date", "action", "text", "by", "why"), _TEXT), "changeset": _WHOLE}
+)
+
+TOOLS: tuple[Tool, ...] = (
+    Tool(
+        name="memory_search",
+        title="Search memory",
+        says=(
+            "Search what is remembered from earlier work: decisions, preferences, conventions, fixes, lessons. Use it "
+            "before you answer a question about earlier work, choose a tool or a convention, or look into something "
+            "that may have been looked into before. Finds by meaning and by words, best first, in this project and in "
+            "what belongs to none."
+        ),
+        takes={
+            "query": {**_TEXT, "minLength": 1, "description": "What to look for, in words: a question will do."},
+            "project": {**_TEXT, "description": f'{_PROJECT} "{acts.EVERYWHERE}" searches every project.'},
+            "limit": _LIMIT,
+        },
+        needs=("query",),
+        gives={"memories": _MEMORIES},
+        does=acts.search,
+        reads=True,
+    ),
+    Tool(
+        name="memory_add",
+        title="Remember a fact",
+        says=(
+            "Remember one lasting fact: a decision and its reason, a preference of the user, a convention, a fix that "
+            "took effort. One sentence that can be understood on its own a year later. Not for the state of a task, "
+            "nor for what the code says by itself, and never for passwords or keys. What is known already is not kept "
+            "twice."
+        ),
+        takes={
+            "text": {**_TEXT, "minLength": 1, "description": "The fact, as a sentence."},
+            "kind": {**_TEXT, "enum": list(KINDS), "default": "other", "description": "What kind of fact it is."},
+            "project": {**_TEXT, "description": _PROJECT},
+        },
+        needs=("text",),
+        gives={"id": _WHOLE, "new": _TRUTH, "changeset": _WHOLE},
+        does=acts.add,
+        begins=True,
+    ),
+    Tool(
+        name="memory_update",
+        title="Correct a memory",
+        says=(
+            "Put a new text in the place of a memory that is not true any more, or was never quite right. The old one "
+            "is archived and stays in the history; the new one has an id of its own."
+        ),
+        takes={"id": _ID, "text": {**_TEXT, "minLength": 1, "description": "The whole fact, as it is now."}},
+        needs=("id", "text"),
+        gives={"id": _WHOLE, "replaced": _WHOLE, "changeset": _WHOLE},
+        does=acts.update,
+        replaces=True,
+    ),
+    Tool(
+        name="memory_forget",
+        title="Forget a memory",
+        says=(
+            "Archive a memory that is wrong or of no use any more, when no other fact takes its place (memory_update "
+            "is for that), or when the user asks for it. It is not recalled any more, and can be restored."
+        ),
+        takes={"id": _ID, "reason": {**_TEXT, "description": "Why, for the history."}},
+        needs=("id",),
+        gives={"restore": _TEXT, "changeset": _WHOLE, "memories": _MEMORIES},
+        does=acts.forget,
+        replaces=True,
+    ),
+    Tool(
+        name="memory_history",
+        title="History of a memory",
+        says="Show how a memory came about and what it said before: every change, oldest first, by whom and why.",
+        takes={"id": _ID},
+        needs=("id",),
+        gives={"changes": _CHANGES},
+        does=acts.history,
+        reads=True,
+    ),
+    Tool(
+        name="memory_extract",
+        title="Learn from a text",
+        says=(
+            "Learn from a longer text, such as notes, a summary of the session or a report: the facts in it that are "
+            "worth keeping are found, compared with what is known, and added, or put in the place of what they "
+            "contradict. Secrets are taken out first. For a single fact use memory_add."
+        ),
+        takes={
+            "text": {**_TEXT, "minLength": 1, "description": "What was said or written."},
+            "project": {**_TEXT, "description": _PROJECT},
+        },
+        needs=("text",),
+        gives={"state": _TEXT, "new": _TRUTH, "learned": _list_of({"action": _TEXT, "text": _TEXT}, id=_WHOLE)},
+        does=acts.extract,
+        replaces=True,
+        repeats=True,
+        begins=True,
+    ),
+)
+_BY_NAME = {tool.name: tool for tool in TOOLS}

@@ -1,0 +1,360 @@
+"""`cofio mcp` as a client starts it: the SDK's own client at the other end, a real store, a real service."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.hooks import project
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+from tests.cli.conftest import new_keeper, served
+from tests.mcp.agent import COMMAND, Started, around, text
+from tests.mcp.conftest import cofio
+
+__all__ = ["new_keeper"]  # a fixture of the command line's tests
+
+ROOT = Path(__file__).parents[2]
+SOON = 20.0  # seconds; usually it takes one or two
+HELLO = (
+    {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+    },
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+)  # fmt: skip
+
+
+# ── on the store itself ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_tools_are_listed_with_what_they_do_to_memories(agent: Started) -> None:
+    hints = {tool.name: tool.annotations for tool in agent.tools()}
+    assert list(hints) == [f"memory_{each}" for each in ("search", "add", "update", "forget", "history", "extract")]
+    assert {name for name, each in hints.items() if each and each.read_only_hint} == {"memory_search", "memory_history"}
+    assert {name for name, each in hints.items() if each and each.destructive_hint} == {
+        "memory_update", "memory_forget", "memory_extract",
+    }  # fmt: skip
+    assert not any(each and each.open_world_hint for each in hints.values())
+    assert "memory_search" in agent.instructions
+
+
+def through_all(agent: Started) -> list[dict[str, Any]]:
+    """Every tool, one after the other, as an agent would use them."""
+    added = agent.told("memory_add", text="We deploy with Fly.io in Frankfurt", kind="decision")
+    known = agent.told("memory_add", text="We deploy with Fly.io in Frankfurt", kind="decision")
+    updated = agent.told("memory_update", id=added["id"], text="We deploy with Render in Frankfurt")
+    found = agent.told("memory_search", query="where do we deploy?", limit=1)
+    history = agent.told("memory_history", id=updated["id"])
+    forgotten = agent.told("memory_forget", id=updated["id"], reason="we stopped")
+    learned = agent.told("memory_extract", text="We decided to use Postgres for the billing database.")
+    again = agent.told("memory_extract", text="We decided to use Postgres for the billing database.")
+    return [added, known, updated, found, history, forgotten, learned, again]
+
+
+def check(told: list[dict[str, Any]]) -> None:
+    added, known, updated, found, history, forgotten, learned, again = told
+    assert (added["new"], known["new"], known["id"]) == (True, False, added["id"])
+    assert updated["replaced"] == added["id"]
+    assert [each["id"] for each in found["memories"]] == [updated["id"]]
+    assert found["memories"][0]["text"] == "We deploy with Render in Frankfurt"
+    assert [each["action"] for each in history["changes"]] == ["add", "noop", "update", "delete"]
+    assert forgotten["memories"][0]["archived"]
+    assert [each["action"] for each in learned["learned"]] == ["add"]
+    assert (learned["state"], learned["new"], again["new"]) == ("stored", True, False)
+    assert learned["learned"] == again["learned"]
+
+
+def test_every_tool_works_on_the_store(agent: Started) -> None:
+    check(through_all(agent))
+
+
+def test_wrong_ids_and_unknown_tools_are_told_as_results(agent: Started) -> None:
+    refused = agent.refused("memory_forget", id=4_711)
+    assert refused.startswith("There is no memory 4711.")
+    assert refused.endswith("cofio list shows what there is.")
+    assert "Give a whole number" in agent.refused("memory_history", id="first")
+    assert "memory_search, memory_add" in agent.refused("memory_everything")
+
+
+def test_many_calls_at_once_are_all_answered_and_each_with_its_own(agent: Started) -> None:
+    adding = [("memory_add", {"text": f"Port {8_000 + number} belongs to tenant {number}"}) for number in range(12)]
+    asking = [("memory_search", {"query": "which port belongs to which tenant?"})] * 8
+    results = agent.calls([*adding, *asking])
+    assert not any(each.is_error for each in results)
+    numbers = [each.structured_content["id"] for each in results[:12] if each.structured_content]
+    assert len(set(numbers)) == 12
+    for number, (_, given) in zip(numbers, adding, strict=True):
+        told = agent.told("memory_history", id=number)
+        assert told["changes"][0]["text"] == given["text"]
+
+
+def test_the_same_search_gives_the_same_text(agent: Started) -> None:
+    agent.told("memory_add", text="The release is cut on Tuesdays")
+    asked = [("memory_search", {"query": "when is the release cut?", "limit": 10})] * 4
+    assert len({text(each) for each in agent.calls(asked)}) == 1
+
+
+@pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
+def test_clients_of_the_old_and_of_the_new_protocol_are_served(tmp_path: Path, mode: str, version: str) -> None:
+    with Started(tmp_path, tmp_path / "web", mode=mode, name="codex-mcp-client") as agent:
+        assert agent.version == version
+        agent.told("memory_add", text="We use pnpm")
+        told = agent.told("memory_search", query="pnpm")["memories"][0]
+        assert told["source"] == "codex/web"
+    assert agent.log == ""
+
+
+def test_a_store_that_is_damaged_is_told_as_a_result(tmp_path: Path) -> None:
+    (tmp_path / "broken.db").write_bytes(b"this is not a database, whatever its name says" * 100)
+    with Started(tmp_path, tmp_path / "web", "--store", str(tmp_path / "broken.db")) as agent:
+        assert "broken.db" in agent.refused("memory_search", query="anything")
+
+
+def test_a_store_that_was_named_is_made_by_what_remembers_alone(tmp_path: Path) -> None:
+    with Started(tmp_path, tmp_path / "web", "--store", str(tmp_path / "named.db")) as agent:
+        assert "There is no store" in agent.refused("memory_search", query="anything")
+        assert not (tmp_path / "named.db").exists()
+        agent.told("memory_add", text="We use pnpm")
+        assert agent.found("pnpm") == ["We use pnpm"]
+
+
+# ── in which project ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_project_is_that_of_the_folder_and_a_folder_names_it(tmp_path: Path) -> None:
+    web, shop = tmp_path / "web", tmp_path / "shop"
+    shop.mkdir()
+    with Started(tmp_path, web) as agent:
+        agent.told("memory_add", text="The web deploys with Fly.io")
+        agent.told("memory_add", text="The shop deploys with Render", project=str(shop))
+        agent.told("memory_add", text="Nobody deploys on a Friday", project="")
+        assert set(agent.found("deploys")) == {"The web deploys with Fly.io", "Nobody deploys on a Friday"}
+        assert set(agent.found("deploys", project=str(shop))) == {
+            "The shop deploys with Render",
+            "Nobody deploys on a Friday",
+        }
+        places = {each["project"] for each in agent.told("memory_search", query="deploys", project="*")["memories"]}
+    assert places == {project.of(str(web)), project.of(str(shop)), ""}
+
+
+def test_the_client_may_say_where_it_is_at_work(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with Started(tmp_path, tmp_path / "elsewhere", env={"CLAUDE_PROJECT_DIR": str(work)}) as agent:
+        agent.told("memory_add", text="We use pnpm")
+        assert agent.told("memory_search", query="pnpm")["memories"][0]["project"] == project.of(str(work))
+
+
+def test_a_team_may_name_its_project(tmp_path: Path) -> None:
+    with Started(tmp_path, tmp_path / "clone", env={"COFIO_PROJECT": "acme/web"}) as agent:
+        agent.told("memory_add", text="We use pnpm", project=str(tmp_path / "clone"))
+        told = agent.told("memory_search", query="pnpm")["memories"][0]
+    assert (told["project"], told["source"]) == ("acme/web", "claude-code/web")
+
+
+def test_no_project_stays_none_whatever_the_team_says(tmp_path: Path) -> None:
+    with Started(tmp_path, tmp_path, env={"COFIO_PROJECT": "acme/web"}) as agent:
+        agent.told("memory_add", text="Nobody deploys on a Friday", project="")
+        told = agent.told("memory_search", query="who deploys?", project="")["memories"][0]
+        assert (told["project"], told["source"]) == ("", "claude-code")
+        assert agent.found("who deploys?", project="/" + "a" * 1_000) == ["Nobody deploys on a Friday"]
+
+
+def test_a_linked_working_tree_is_the_same_project(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=Ann", "-c", "user.email=ann@example.com")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path / "web", check=True, capture_output=True)
+
+    (tmp_path / "web" / "src").mkdir(parents=True)
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "Start")
+    git("worktree", "add", "-q", str(tmp_path / "fix"))
+    with Started(tmp_path, tmp_path / "fix") as agent:
+        agent.told("memory_add", text="We use pnpm")
+        told = agent.told("memory_search", query="pnpm", project=str(tmp_path / "web" / "src"))["memories"][0]
+    assert (told["project"], told["source"]) == (project.of(str(tmp_path / "web")), "claude-code/web")
+
+
+# ── on the service ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_tool_works_on_a_running_service(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
+    keeper = new_keeper("served")
+    with served(keeper, Settings(port=0)) as url:
+        with Started(tmp_path, tmp_path / "web", "--url", url) as agent:
+            check(through_all(agent))
+            assert "There is no memory 4711" in agent.refused("memory_forget", id=4_711)
+        assert not (tmp_path / "cofio").exists()  # it kept nothing itself
+    assert keeper.changes()[0].by == "mcp"
+
+
+def test_a_service_that_is_gone_is_told_as_a_result(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
+    with ExitStack() as service:
+        url = service.enter_context(served(new_keeper("served"), Settings(port=0)))
+        with Started(tmp_path, tmp_path / "web", "--url", url) as agent:
+            agent.told("memory_add", text="We use pnpm")
+            service.close()
+            assert "cofio up" in agent.refused("memory_search", query="pnpm")
+
+
+def test_the_service_may_come_and_go_meanwhile(tmp_path: Path) -> None:
+    quiet = {"COFIO_PORT": "0"}
+    with Started(tmp_path, tmp_path / "web") as agent:
+        agent.told("memory_add", text="We use pnpm")
+        cofio(tmp_path, "up", COFIO_API_KEY="known to the service alone", **quiet)
+        try:
+            assert "key" in agent.refused("memory_search", query="pnpm").lower()  # so it was the service that was asked
+        finally:
+            cofio(tmp_path, "down", "--force")
+        assert agent.found("pnpm") == ["We use pnpm"]
+    assert agent.log == ""
+
+
+# ── the process ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Raw:
+    """`cofio mcp` at the end of two pipes, with nothing in between."""
+
+    def __init__(self, home: Path) -> None:
+        self.child = subprocess.Popen(
+            COMMAND, env=around(home), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, cwd=home, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+        self.say(*HELLO)
+        assert self.hear()["result"]["serverInfo"]["name"] == "cofio"
+
+    def say(self, *messages: dict[str, Any]) -> None:
+        assert self.child.stdin
+        self.child.stdin.write("".join(json.dumps(each) + "\n" for each in messages))
+        self.child.stdin.flush()
+
+    def call(self, number: int, name: str, **arguments: Any) -> None:
+        params = {"name": name, "arguments": arguments}
+        self.say({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
+
+    def hear(self) -> dict[str, Any]:
+        assert self.child.stdout
+        told: dict[str, Any] = json.loads(self.child.stdout.readline())
+        return told
+
+    def ended(self) -> tuple[str, str]:
+        """What it said last, on either stream; it must end by itself."""
+        said, errors = self.child.communicate(timeout=SOON)
+        assert self.child.returncode == 0
+        return said, errors
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Iterator[Raw]:
+    started = Raw(tmp_path)
+    yield started
+    started.child.kill()
+    started.child.wait()
+    for stream in (started.child.stdin, started.child.stdout, started.child.stderr):
+        assert stream
+        with suppress(BrokenPipeError):
+            stream.close()
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """The store, with somebody else in the midst of writing it."""
+    writer = sqlite3.connect(home / "cofio" / "cofio.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        writer.close()
+
+
+def test_it_ends_when_its_input_does_and_has_said_nothing_but_protocol(raw: Raw) -> None:
+    raw.call(2, "memory_add", text="We use pnpm")
+    raw.call(3, "memory_history", id="<none>")
+    assert {raw.hear()["id"], raw.hear()["id"]} == {2, 3}
+    assert raw.ended() == ("", "")
+
+
+def test_it_ends_though_a_call_is_not_done(raw: Raw, tmp_path: Path) -> None:
+    raw.call(2, "memory_add", text="We use pnpm")
+    assert raw.hear()["id"] == 2
+    with locked(tmp_path):
+        raw.call(3, "memory_add", text="We use vite")
+        time.sleep(0.5)
+        began = time.monotonic()
+        said, errors = raw.ended()
+        assert time.monotonic() - began < 10  # the store alone would have been waited for for 15
+    assert "Traceback" not in errors
+    assert not any(json.loads(line)["id"] != 3 for line in said.splitlines())
+    assert "pnpm" in cofio(tmp_path, "list")
+
+
+def test_a_write_waits_for_its_turn_while_searches_go_on(raw: Raw, tmp_path: Path) -> None:
+    raw.call(2, "memory_add", text="We use pnpm")
+    assert raw.hear()["id"] == 2
+    with locked(tmp_path):
+        raw.call(3, "memory_add", text="The release is cut on Tuesdays")
+        raw.call(4, "memory_search", query="what do we use?")
+        assert raw.hear()["id"] == 4  # the search does not wait behind the write
+    told = raw.hear()
+    assert told["id"] == 3
+    assert told["result"]["structuredContent"]["new"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_though_its_input_is_open(raw: Raw, number: signal.Signals) -> None:
+    raw.call(2, "memory_add", text="We use pnpm")
+    assert raw.hear()["id"] == 2
+    raw.child.send_signal(number)
+    assert raw.child.wait(SOON) == 0
+    assert raw.child.stderr
+    assert raw.child.stderr.read() == ""
+
+
+def test_a_client_that_dies_without_reading_its_answer_leaves_nobody_behind(raw: Raw) -> None:
+    assert raw.child.stdin
+    assert raw.child.stdout
+    assert raw.child.stderr
+    raw.child.stdout.close()
+    raw.call(2, "memory_history", id=1)
+    time.sleep(1.0)  # the answer finds nobody
+    raw.child.stdin.close()
+    assert raw.child.wait(SOON) == 0
+    assert "Traceback" not in raw.child.stderr.read()
+
+
+def test_lines_that_are_no_protocol_do_not_end_it(raw: Raw) -> None:
+    assert raw.child.stdin
+    raw.child.stdin.write('nonsense\n{"jsonrpc": "2.0"}\n[]\n\x00\n"\\ud800"\n')
+    raw.call(2, "memory_history", id=1)
+    assert raw.hear()["result"]["isError"]
+
+
+def test_without_the_sdk_it_says_how_to_install_it() -> None:
+    script = "import sys; sys.modules['mcp'] = None; from cofio.cli import main; sys.argv = ['cofio', 'mcp']; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, input="")
+    assert (done.returncode, done.stdout) == (2, "")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert f"{sys.executable} -m pip install '{extras['mcp'][0]}'" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_setting_is_told_before_the_protocol_begins(tmp_path: Path) -> None:
+    command = [*COMMAND, "--home", str(tmp_path)]
+    (tmp_path / "config.toml").write_text("colour = 'red'\n")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, input="", env=dict(os.environ))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "colour" in done.stderr
