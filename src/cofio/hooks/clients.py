@@ -215,6 +215,7 @@ def _openclaw(told: Mapping[str, Any]) -> Event:
         session=_name(told, "session"),
         turn=_name(told, "turn"),
         cwd=_text(told, "cwd"),
+        began=_text(told, "began") if kind == "start" else "",  # "clear": what was given is gone by the next prompt
         prompt=_text(told, "prompt") if kind in ("prompt", "stop") else "",
         reply=_text(told, "reply") if kind == "stop" else "",
     )

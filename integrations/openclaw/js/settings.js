@@ -1,0 +1,57 @@
+/** Where the memory is and how long it may take: the plugin's configuration, the environment, the file `hook.at`. */
+import { readFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+const USUAL_URL = "http://127.0.0.1:8900";
+const RECALL_MS = 800;
+const CAPTURE_MS = 300;
+const LEAST_MS = 50;
+const MOST_MS = 10_000;
+export function chosen(config) {
+    const given = config ?? {};
+    return {
+        baseUrl: trimmed(given["baseUrl"]),
+        token: trimmed(given["token"]),
+        home: trimmed(given["home"]),
+        autoRecall: given["autoRecall"] !== false,
+        autoCapture: given["autoCapture"] !== false,
+        groups: given["groups"] === true,
+    };
+}
+/** Whether the hooks of all clients are turned off. */
+export function isOff() {
+    return ["off", "0", "no", "false"].includes(variable("COFIO_HOOKS").toLowerCase());
+}
+/** The folder in which cofio keeps its files. */
+export function home(choice) {
+    const named = (choice.home || variable("COFIO_HOME")).replace(/^~(?=\/|$)/, homedir());
+    return named ? resolve(named) : join(homedir(), ".cofio");
+}
+/** Looked up for each call: the service may start, move or get a key while the gateway runs. */
+export async function address(choice) {
+    const told = await readFile(join(home(choice), "hook.at"), "utf8").catch(() => "");
+    const [url = "", key = "", times = ""] = told.split("\n");
+    const named = bare(choice.baseUrl || variable("COFIO_URL", "FAISS_URL"));
+    const isKnown = !named || named === bare(url); // the key in the file is for the service that it names, and no other
+    const [recall = "", capture = ""] = times.split(" ");
+    return {
+        url: named || bare(url) || USUAL_URL,
+        key: choice.token || variable("COFIO_API_KEY", "FAISS_API_KEY") || (isKnown ? key.trim() : ""),
+        recallMs: milliseconds(RECALL_MS, variable("COFIO_HOOK_RECALL_MS"), recall),
+        captureMs: milliseconds(CAPTURE_MS, variable("COFIO_HOOK_CAPTURE_MS"), capture),
+    };
+}
+/** The first of these variables that is set to something. */
+export function variable(...names) {
+    return names.map((name) => trimmed(process.env[name])).find(Boolean) ?? "";
+}
+function bare(url) {
+    return url.trim().replace(/\/+$/, "");
+}
+function milliseconds(usual, ...told) {
+    const said = told.find((each) => /^\d+$/.test(each.trim()));
+    return said === undefined ? usual : Math.max(LEAST_MS, Math.min(MOST_MS, Number(said)));
+}
+function trimmed(value) {
+    return typeof value === "string" ? value.trim() : "";
+}

@@ -1,0 +1,142 @@
+/** Who speaks, and what was said: the turn that is over, without what OpenClaw and its channels put around words. */
+import { createHash } from "node:crypto";
+const LONGEST = 100_000; // characters of a prompt, and of a reply
+const INTERNAL_PROVIDERS = new Set(["heartbeat", "cron-event", "exec-event"]);
+const INTERNAL_ORIGINS = new Set(["inter_session", "internal_system"]);
+const INTERNAL_SESSIONS = /(?:^|:)(?:subagent|cron|heartbeat|hook|dreaming-narrative-[a-z]+)(?:[:-]|$)/i;
+const GROUP_SESSIONS = /:(?:group|channel):/i;
+const SILENT = /^(?:NO_REPLY|HEARTBEAT_OK)$/i;
+/** Whether a person speaks, as far as the context tells: no heartbeat, no schedule, no other agent. */
+export function isInteractive(context) {
+    const trigger = text(context.trigger);
+    return ((trigger === "" || trigger === "user") &&
+        !text(context.jobId) &&
+        !INTERNAL_PROVIDERS.has(text(context.messageProvider).toLowerCase()) &&
+        !INTERNAL_ORIGINS.has(text(fields(context.inputProvenance)["kind"])) &&
+        !INTERNAL_SESSIONS.test(text(context.sessionKey)));
+}
+/** Whether others read along. */
+export function isGroup(sessionKey) {
+    return GROUP_SESSIONS.test(text(sessionKey));
+}
+/** The session's name: the one that a new or reset session changes, where there is one. */
+export function sessionOf(context) {
+    return text(context.sessionId) || text(context.sessionKey);
+}
+/** The turn's name where the run has none: the same words in the same session are the same turn. */
+export function digestOf(session, prompt) {
+    const words = JSON.stringify([session, prompt.split(/\s+/)]);
+    return `w${createHash("sha256").update(words).digest("hex").slice(0, 20)}`;
+}
+/** What the user asks. An empty `currentUserMessage` says that there are no words, whatever the prompt was built of. */
+export function asked(prompt, currentUserMessage) {
+    return typeof currentUserMessage === "string" ? spoken(currentUserMessage) : spoken(text(prompt));
+}
+/** The last turn of a conversation: from the last message of the user on. Undefined where another agent spoke there. */
+export function lastTurn(messages) {
+    const said = Array.isArray(messages) ? messages.map(fields) : [];
+    const start = said.findLastIndex((each) => each["role"] === "user" && textOf(each["content"]).trim() !== "");
+    const first = said[start];
+    if (!first || INTERNAL_ORIGINS.has(text(fields(first["provenance"])["kind"])))
+        return undefined;
+    const later = said.slice(start + 1);
+    const replies = later.filter((each) => each["role"] === "assistant" && each["stopReason"] !== "error");
+    const words = replies.map((each) => textOf(each["content"]).trim()).filter((each) => each && !SILENT.test(each));
+    return { prompt: spoken(textOf(first["content"])), reply: words.join("\n\n").slice(-LONGEST) };
+}
+/** The words in a message's content: a text, or blocks of which some are texts. */
+function textOf(content) {
+    if (typeof content === "string")
+        return content;
+    const blocks = Array.isArray(content) ? content.map(fields) : [];
+    const texts = blocks.filter((each) => each["type"] === "text").map((each) => text(each["text"]));
+    return texts.filter(Boolean).join("\n");
+}
+// ── what is around the words ─────────────────────────────────────────────────────────────────────────────────────────
+const CONTEXT_MARK = "⟦openclaw:ctx⟧";
+const EARLIER_MARKS = /\((?:untrusted metadata|untrusted,? for context|metadata,? do not treat as [^)]*)\):$/i;
+const TO_THE_END = /^(?:Untrusted context \(|Context: ⟦)/;
+const SPANS = [
+    ["<cofio-memory>", "</cofio-memory>"],
+    ["<active_memory_plugin>", "</active_memory_plugin>"],
+    ["<relevant-memories>", "</relevant-memories>"],
+    ["<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT", "<<<END_OPENCLAW_INTERNAL_CONTEXT"],
+    ["<<<EXTERNAL_UNTRUSTED_CONTENT", "<<<END_EXTERNAL_UNTRUSTED_CONTENT"],
+    ["[Replying to ", "[/Replying]"],
+];
+const LINES = [
+    /^\[message_id: ?[^\]\n]*\]$/i,
+    /^\[media attached\b[^\n]*\]$/i,
+    /^<media:[a-z]+>$/i,
+    /^Delivery: [^\n]*`message` tool[^\n]*$/,
+    /^\[OpenClaw (?:heartbeat poll|exec completion|cron wake|session event)\]$/,
+];
+const CURRENT = "[Current message - respond to this]";
+const ENVELOPE = /^\[([^\]\n]{1,300})\] */;
+const CHANNELS = /^(?:WebChat|WhatsApp|Telegram|Signal|Slack|Discord|Google Chat|iMessage|Teams|Matrix|Zalo)\b/;
+const A_TIME = /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
+/** What a person said, out of a message as a channel delivers it. */
+function spoken(message) {
+    let said = message.slice(0, 4 * LONGEST).replace(/\r\n?/g, "\n");
+    for (const [open, close] of SPANS)
+        said = without(said, open, close);
+    said = withoutMetadata(said);
+    const current = said.lastIndexOf(CURRENT);
+    if (current >= 0)
+        said = said.slice(current + CURRENT.length);
+    return withoutEnvelope(said.trim()).trim().slice(0, LONGEST);
+}
+/** Without what stands between two marks, and the marks. What is never closed stays. */
+function without(message, open, close) {
+    let kept = "";
+    let at = 0;
+    for (;;) {
+        const start = message.indexOf(open, at);
+        const end = start < 0 ? -1 : message.indexOf(close, start);
+        if (end < 0)
+            return kept + message.slice(at);
+        kept += message.slice(at, start);
+        const rest = close.startsWith("<<<") ? message.indexOf(">>>", end) + 3 - end : close.length;
+        at = end + Math.max(close.length, rest);
+    }
+}
+/** Without blocks of metadata: a marked line with the fenced JSON, or the paragraph, that follows it. */
+function withoutMetadata(message) {
+    const lines = message.split("\n");
+    const kept = [];
+    for (let at = 0; at < lines.length; at += 1) {
+        const line = (lines[at] ?? "").trim();
+        const isMarked = line.endsWith(CONTEXT_MARK) || EARLIER_MARKS.test(line);
+        if (isMarked && TO_THE_END.test(line))
+            break;
+        if (isMarked)
+            at = endOfBlock(lines, at);
+        else if (!LINES.some((each) => each.test(line)))
+            kept.push(lines[at] ?? "");
+    }
+    return kept.join("\n");
+}
+/** The last line of the block whose header stands at this one. */
+function endOfBlock(lines, header) {
+    const isFenced = (lines[header + 1] ?? "").trim().startsWith("```");
+    let at = header + (isFenced ? 2 : 1);
+    while (at < lines.length && lines[at]?.trim() !== (isFenced ? "```" : ""))
+        at += 1;
+    return at;
+}
+/** Without "[Telegram Ann id:7 2026-11-15 10:00] Ann: " in front. */
+function withoutEnvelope(message) {
+    const header = ENVELOPE.exec(message)?.[1];
+    if (header === undefined || !(CHANNELS.test(header) || A_TIME.test(header)))
+        return message;
+    const body = message.replace(ENVELOPE, "");
+    const speaker = /^([^:\n]{1,80}): /.exec(body)?.[1];
+    return speaker !== undefined && header.includes(speaker) ? body.slice(speaker.length + 2) : body;
+}
+// ── values of no certain type ────────────────────────────────────────────────────────────────────────────────────────
+export function text(value) {
+    return typeof value === "string" ? value : "";
+}
+export function fields(value) {
+    return typeof value === "object" && value !== null ? value : {};
+}

@@ -1,0 +1,131 @@
+/**
+ * What the skill's two scripts do: ask the cofio service, and say in plain words what came of it.
+ *
+ *     node memory.mjs recall [WORDS]      node memory.mjs extract [WORDS]
+ */
+
+import { execFileSync } from "node:child_process";
+import { readFileSync, realpathSync } from "node:fs";
+import { request as plainly } from "node:http";
+import { request as securely } from "node:https";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
+
+const PATIENCE_MS = 10_000;
+const LONGEST = 200_000; // characters of a conversation
+
+const acts = {
+  /** What is remembered; the service has made it plain data inside a tag. */
+  async recall(words) {
+    const { status, told } = await ask("/recall", { prompt: words.slice(0, 10_000), project: project() });
+    if (status !== 200) return refused("Nothing is recalled", status, told);
+    return visible(told.text ?? "") || "Nothing about that is remembered.";
+  },
+
+  /** The model reads it in the background; where there is none, patterns do. */
+  async extract(words) {
+    const said = (words || readFileSync(0, "utf8")).trim().slice(-LONGEST);
+    if (!said) return "Nothing is kept: give the conversation as an argument or on standard input.";
+    const where = project();
+    const name = basename(where).replace(/(?<=.)\.git$/, "");
+    const about = { messages: said, project: where, source: name ? `openclaw/${name}` : "openclaw", client: "openclaw" };
+    let { status, told } = await ask("/memory/extract", { ...about, context: "after_agent", async: true });
+    if (status === 501) ({ status, told } = await ask("/capture", { ...about, context: "after_agent" }));
+    if (status !== 202 && status !== 200) return refused("Nothing is kept", status, told);
+    return "It is kept and will be learned from.";
+  },
+};
+
+/** One request, and its answer as JSON. */
+function ask(path, body) {
+  const { url, key } = address();
+  const raw = Buffer.from(JSON.stringify(body));
+  const headers = { "Content-Type": "application/json", "Content-Length": raw.length, "X-Cofio-Client": "openclaw-skill" };
+  if (key) headers["X-API-Key"] = key;
+  const options = { method: "POST", headers, agent: false, signal: AbortSignal.timeout(PATIENCE_MS) };
+  const request = url.startsWith("https:") ? securely : plainly;
+  return new Promise((resolve, reject) => {
+    const failed = (error) => reject(new Error(`${url} does not answer (${error.code ?? error.message})`));
+    const asking = request(`${url}${path}`, options, (response) => {
+      const parts = [];
+      response.on("data", (part) => parts.push(part));
+      response.on("error", failed);
+      response.on("end", () => resolve({ status: response.statusCode, told: object(Buffer.concat(parts).toString()) }));
+    });
+    asking.on("error", failed);
+    asking.end(raw);
+  });
+}
+
+/** Where the service is: as the variables say, else as it says itself in its home. */
+function address() {
+  const home = variable("COFIO_HOME") || join(homedir(), ".cofio");
+  const [url = "", key = ""] = read(join(home, "hook.at")).split("\n");
+  const named = bare(variable("COFIO_URL", "FAISS_URL"));
+  const known = !named || named === bare(url); // the key in the file is for the service that it names
+  return {
+    url: named || bare(url) || "http://127.0.0.1:8900",
+    key: variable("COFIO_API_KEY", "FAISS_API_KEY") || (known ? key.trim() : ""),
+  };
+}
+
+/** The project at hand: the repository's main working tree, or the folder; "" in the home. */
+function project() {
+  const named = variable("COFIO_PROJECT");
+  if (named) return named;
+  const here = realpathSync(process.cwd());
+  if (here === realpathSync(homedir()) || dirname(here) === here) return "";
+  const common = git("--path-format=absolute", "--git-common-dir");
+  if (common.includes("/.git/modules/")) return git("--show-toplevel");
+  return (basename(common) === ".git" ? dirname(common) : common) || here;
+}
+
+function git(...asked) {
+  try {
+    const told = execFileSync("git", ["rev-parse", ...asked], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    return realpathSync(told.trim());
+  } catch {
+    return "";
+  }
+}
+
+function refused(what, status, told) {
+  const { message = "", hint = "" } = told.error ?? {};
+  return visible(`${what}: the service refuses (${status}). ${message} ${hint}`).trim();
+}
+
+/** Without signs that a terminal would obey. */
+function visible(text) {
+  return String(text).replace(/[^\P{C}\n]/gu, "").trim();
+}
+
+function variable(...names) {
+  return names.map((name) => (process.env[name] ?? "").trim()).find(Boolean) ?? "";
+}
+
+function bare(url) {
+  return url.trim().replace(/\/+$/, "");
+}
+
+function read(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+function object(text) {
+  try {
+    return Object(JSON.parse(text));
+  } catch {
+    return {};
+  }
+}
+
+const [act = "", ...words] = process.argv.slice(2);
+try {
+  console.log(await acts[act](words.join(" ").trim()));
+} catch (error) {
+  console.log(`The memory is not there: ${error.message}. Go on without it.`);
+}

@@ -1,0 +1,82 @@
+/**
+ * What of OpenClaw's plugin interface is used here, and no more.
+ *
+ * Every field that OpenClaw fills is optional and of no certain type: the interface changes between versions, and a
+ * memory must not break an agent because of it. A test holds these against the declarations that OpenClaw ships.
+ */
+
+/** Where and for whom a hook is called. */
+export interface Context {
+  readonly runId?: unknown;
+  readonly jobId?: unknown;
+  readonly sessionId?: unknown;
+  readonly sessionKey?: unknown;
+  readonly workspaceDir?: unknown;
+  readonly trigger?: unknown;
+  readonly messageProvider?: unknown;
+  readonly inputProvenance?: unknown;
+}
+
+export interface PromptEvent {
+  readonly prompt?: unknown;
+  readonly currentUserMessage?: unknown;
+  readonly messages?: unknown;
+}
+
+export interface EndEvent {
+  readonly runId?: unknown;
+  readonly messages?: unknown;
+  readonly success?: unknown;
+}
+
+export interface SessionEvent {
+  readonly sessionId?: unknown;
+  readonly sessionKey?: unknown;
+}
+
+export interface PromptResult {
+  prependContext?: string;
+}
+
+export interface ToolResult {
+  content: { type: "text"; text: string }[];
+  details: Record<string, unknown>;
+}
+
+export interface Tool {
+  name: string;
+  label: string;
+  description: string;
+  parameters: Record<string, unknown>;
+  execute(this: void, id: string, given: unknown, signal?: AbortSignal): Promise<ToolResult>;
+}
+
+export interface ToolContext {
+  readonly sessionKey?: string;
+  readonly workspaceDir?: string;
+}
+
+export interface Logger {
+  debug?: (message: string) => void;
+  info: (message: string) => void;
+}
+
+export interface MemoryCapability {
+  promptBuilder: (given: { availableTools: Set<string> }) => string[];
+  flushPlanResolver: () => null;
+}
+
+export interface Host {
+  readonly pluginConfig?: Record<string, unknown>;
+  readonly logger: Logger;
+  registerMemoryCapability?: (capability: MemoryCapability) => void;
+  registerTool: (make: (context: ToolContext) => Tool[] | null, named: { names: string[] }) => void;
+  on(
+    name: "before_prompt_build",
+    hook: (event: PromptEvent, context: Context) => Promise<PromptResult | undefined>,
+  ): void;
+  on(name: "agent_end", hook: (event: EndEvent, context: Context) => Promise<void>): void;
+  on(name: "before_compaction", hook: (event: object, context: Context) => Promise<void>): void;
+  on(name: "session_end", hook: (event: SessionEvent, context: Context) => Promise<void>): void;
+  on(name: "gateway_stop", hook: () => Promise<void>): void;
+}

@@ -1,0 +1,216 @@
+"""The plugin in a process of its own, under Node with a recorded host; and the real service on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.hooks import address
+from cofio.keeper import Keeper
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+from tests.api.caller import Caller
+from tests.api.conftest import serving
+from tests.openclaw.node import node
+
+ROOT = Path(__file__).parents[2] / "integrations" / "openclaw"
+HOST = Path(__file__).with_name("host.mjs")
+
+
+class Plugin:
+    """The plugin, loaded and registered in a host that records. `do` has the host do one thing."""
+
+    def __init__(self, binary: str, env: Mapping[str, str], entry: Path) -> None:
+        self.home = Path(env["HOME"]) / ".cofio"
+        self.ms = 0.0  # that the last thing took
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        self._process = subprocess.Popen([binary, str(HOST), str(entry)], env=dict(env), cwd=env["HOME"], **pipes)
+
+    def do(self, act: str, **told: Any) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps({"do": act, **told}) + "\n")
+        self._process.stdin.flush()
+        said = json.loads(self._process.stdout.readline())
+        self.ms = said["ms"]
+        if "thrown" in said:
+            raise Thrown(said["thrown"])
+        return said["answer"]
+
+    def fire(self, name: str, event: Mapping[str, Any], **context: Any) -> Any:
+        """Have an event happen, in a session of a user's unless the context says otherwise."""
+        return self.do("fire", name=name, event=event, context={**CONTEXT, **context})
+
+    def prompt(self, words: str, **context: Any) -> str:
+        """What is put before a prompt."""
+        answer = self.fire("before_prompt_build", {"prompt": words, "messages": []}, **context)
+        return str((answer or {}).get("prependContext", ""))
+
+    def end(self, *messages: Mapping[str, Any], success: bool = True, **context: Any) -> None:
+        """Have a run end with these messages."""
+        run = {**CONTEXT, **context}.get("runId")
+        event = {"messages": list(messages), "success": success, "durationMs": 183}
+        assert self.fire("agent_end", event if run is None else {**event, "runId": run}, **context) is None
+
+    def close(self) -> None:
+        """End it, as a gateway that goes down."""
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        self._process.stdout.close()
+        assert self._process.wait(30) == 0
+
+
+class Thrown(Exception):
+    """What the plugin threw at the host."""
+
+
+#: As the real OpenClaw 2026.9.6 was seen to call: `openclaw agent --local --session-key … --message …`.
+CONTEXT: dict[str, Any] = {
+    "runId": "0a34915e-5ab9-475b-a703-469c059b46b7",
+    "agentId": "main",
+    "sessionKey": "agent:main:main",
+    "sessionId": "683003ea-9a55-4bfe-8811-e45aff08b524",
+    "modelProviderId": "anthropic",
+    "modelId": "model",
+    "trigger": "user",
+}
+
+
+def user(words: str, **more: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": words}], "timestamp": 1794781301709, **more}
+
+
+def agent(words: str, **more: Any) -> dict[str, Any]:
+    content = [{"type": "text", "text": words}] if words else []
+    return {"role": "assistant", "content": content, "stopReason": "stop", "timestamp": 1794781301733, **more}
+
+
+@pytest.fixture(scope="session")
+def binary() -> str:
+    return node()
+
+
+@pytest.fixture
+def ann(tmp_path: Path) -> dict[str, str]:
+    """The environment of a person with a home of her own, and nothing else."""
+    home = tmp_path.resolve() / "ann"
+    (home / ".cofio").mkdir(parents=True, mode=0o700)
+    return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+
+Load = Callable[..., Plugin]
+
+
+@pytest.fixture
+def load(binary: str, ann: dict[str, str]) -> Iterator[Load]:
+    """Loads and registers the plugin: `load()`, `load(autoCapture=False)`, `load(env={…}, baseUrl=…)`."""
+    with ExitStack() as loaded:
+
+        def start(env: Mapping[str, str] | None = None, entry: str = "js/index.js", **config: Any) -> Plugin:
+            plugin = Plugin(binary, {**ann, **(env or {})}, ROOT / entry)
+            loaded.callback(plugin.close)
+            plugin.do("register", config=config)
+            return plugin
+
+        yield start
+
+
+Serve = Callable[..., Caller]
+
+
+@pytest.fixture
+def serve(tmp_path: Path, ann: dict[str, str]) -> Iterator[Serve]:
+    """Makes the service of this person; `hook.at` tells where it is, as the daemon does."""
+    home = Path(ann["HOME"]) / ".cofio"
+    with ExitStack() as stack:
+
+        def start(api_key: str = "", **settings: Any) -> Caller:
+            clock = FixedClock()
+            keeper = stack.enter_context(Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock))
+            url = stack.enter_context(serving(keeper, home=home, api_key=api_key, **settings))
+            # On a machine that is busy with other tests an answer may take a while; deadlines have tests of their own.
+            address.put(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
+            return Caller(url, {"X-API-Key": api_key} if api_key else {})
+
+        yield start
+
+
+@pytest.fixture
+def service(serve: Serve) -> Caller:
+    return serve()
+
+
+def captured(service: Caller, expected: int) -> list[dict[str, Any]]:
+    """What was captured, oldest first, once there is so much and none is left to learn from."""
+    for _ in range(600):
+        ledger = service.get("/ledger").json
+        if ledger["captured"] >= expected and not ledger["pending"]:
+            break
+        time.sleep(0.05)
+    items: list[dict[str, Any]] = service.get("/inbox").json["items"]
+    assert len(items) == expected, items
+    return [item["exchange"] for item in items[::-1]]
+
+
+@dataclass
+class Stand:
+    """Something that listens where a service should: it keeps what it is sent, and answers after a while, or never."""
+
+    after: float = 0.0
+    status: int = 200
+    good: int = 1_000_000  # answers, before it fails
+    reply: bytes = b"{}"
+    location: str = ""
+    asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    ended: threading.Event = field(default_factory=threading.Event)
+    url: str = ""
+
+    def events(self) -> list[Any]:
+        return [json.loads(body) for path, _, body in self.asked if path == "/hooks/openclaw"]
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    standing = Stand()
+
+    class Desk(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            standing.asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}, body))
+            standing.ended.wait(standing.after)
+            self.send_response(standing.status if len(standing.asked) <= standing.good else 503)
+            self.send_header("Content-Length", str(len(standing.reply)))
+            if standing.location:
+                self.send_header("Location", standing.location)
+            self.end_headers()
+            self.wfile.write(standing.reply)
+
+        def handle(self) -> None:
+            with suppress(OSError):  # the plugin has gone
+                super().handle()
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing: the tests look at what was asked."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Desk)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    standing.url = f"http://127.0.0.1:{server.server_address[1]}"
+    yield standing
+    standing.ended.set()
+    server.shutdown()
+    server.server_close()
+    thread.join(30)
