@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 DATA ?= data
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
-.PHONY: help setup run test demo bench bench-1m evals check format docs lock clean
+.PHONY: help setup clients run test demo bench bench-1m evals check format docs lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,8 +22,11 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
 run: setup ## the service, on 127.0.0.1:8900 and the embedded store
 	@$(BIN)/cofio serve
 
-test: setup check ## lint, types, and the whole suite
+test: setup clients check ## lint, types, and the whole suite
 	@$(BIN)/python -m pytest
+
+clients: setup ## Claude Code and Codex, pinned, for the tests that run the real ones
+	@sh scripts/clients $(VENV)
 
 check: setup ## lint and types alone
 	@$(BIN)/ruff check .
@@ -33,17 +36,19 @@ check: setup ## lint and types alone
 demo: setup ## the point, in ten seconds
 	@$(BIN)/python examples/demo.py
 
-bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, and of captures; writes bench/results/
+bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures and of hooks; writes bench/results/
 	@$(BIN)/python -m bench.run
 	@$(BIN)/python -m bench.patterns
 	@$(BIN)/python -m bench.hygiene
 	@$(BIN)/python -m bench.capture
+	@$(BIN)/python -m bench.hooks
 
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000
 
 evals: setup ## the tables that chose the defaults, on data of your own: make evals DATA=folder
 	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
+	@$(BIN)/python -m evals.recall $(DATA)/retrieval/locomo-dev.jsonl
 	@$(BIN)/python -m evals.dedup $(DATA)/pairs/sick-train.jsonl
 	@$(BIN)/python -m evals.audn --pairs $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
 
@@ -56,7 +61,7 @@ format: setup ## what ruff can mend by itself
 
 lock: setup ## new pins in requirements.lock
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --group dev --output-file requirements.lock --quiet $(UV)
+	@$(BIN)/uv pip compile pyproject.toml --extra mcp --group dev --output-file requirements.lock --quiet $(UV)
 	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements.lock
 
 clean: ## everything that setup made

@@ -48,6 +48,7 @@ def test_add_tells_in_json_what_became_of_each_fact(cofio: Cofio) -> None:
 def test_every_option_of_add_is_kept(cofio: Cofio) -> None:
     options = {
         "--source": "acme/web",
+        "--project": "/srv/web",
         "--kind": "preference",
         "--session": "s1",
         "--agent": "a1",
@@ -128,7 +129,7 @@ def test_texts_and_a_file_together_are_wrong_usage(cofio: Cofio, tmp_path: Path)
 def filled(cofio: Cofio) -> Cofio:
     cofio.lines("add", "We deploy with Fly.io", "--source", "acme/web", "--kind", "technology", "--tag", "infra")
     cofio.lines("add", "We deploy docs with Netlify", "--source", "acme/docs", "--visibility", "team")
-    cofio.lines("add", "Bob prefers spaces", "--source", "other", "--kind", "preference")
+    cofio.lines("add", "Bob prefers spaces", "--source", "other", "--kind", "preference", "--project", "./web")
     return cofio
 
 
@@ -150,6 +151,9 @@ def test_explain_shows_the_formula_and_the_words(filled: Cofio) -> None:
     [
         (["--source-prefix", "acme"], {1, 2}),
         (["--source", "acme/web"], {1}),
+        (["--project", "./web"], {3}),
+        (["--project", ""], {1, 2}),
+        (["--project", "web"], set()),
         (["--kind", "preference"], {3}),
         (["--category", "decision"], {1, 3}),
         (["--tag", "infra"], {1}),
@@ -214,6 +218,8 @@ def test_a_memory_is_edited_by_options(filled: Cofio) -> None:
     assert (told["action"], told["memory"]["text"], told["memory"]["pinned"]) == ("edit", "We deploy with Render", True)
     assert told["memory"]["tags"] == ["cloud"]
     assert filled.json("edit", "1", "--unpin", "--tag", "")["memory"]["tags"] == []
+    for project in ("/srv/web", ""):
+        assert filled.json("edit", "1", "--project", project)["memory"]["project"] == project
     assert filled.json("history", "1")["changes"][1]["why"] == "moved"
 
 

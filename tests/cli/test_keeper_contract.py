@@ -82,6 +82,7 @@ def every_field_of_a_fact_is_kept(memories: Memories) -> Any:
     fact = Fact(
         text="Adä drinks tea 🍵\nat four",
         source="acme/web",
+        project="/srv/wëb app",
         kind="preference",
         confidence=0.7,
         method="import",
@@ -208,6 +209,28 @@ def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
 
 
 @scenario
+def what_a_project_holds_and_sees_is_told_apart(memories: Memories) -> Any:
+    memories.add("We deploy with Fly.io", project="/srv/web", source="claude-code/web")
+    again = memories.add("We deploy with Fly.io", project="/srv/web", source="codex/web")
+    elsewhere = memories.add("We deploy with Fly.io", project="/srv/api")
+    memories.add("We deploy on Fridays")
+    memories.update(elsewhere.memory_id, visibility="global")
+    assert (again.action, elsewhere.action) == ("noop", "add")
+    scopes: list[dict[str, Any]] = [
+        {"project": "/srv/web"}, {"project": ""}, {"seen_from": "/srv/web"}, {"seen_from": "/srv/api"},
+        {"seen_from": ""}, {"seen_from": "/srv/web", "project": "/srv/web"},
+    ]  # fmt: skip
+    found = [[memory.id for memory in memories.list(**scope).memories] for scope in scopes]
+    assert found == [[1], [3], [3, 2, 1], [3, 2], [3, 2], [1]]
+    assert found == [sorted((hit.id for hit in memories.search("deploy", **scope)), reverse=True) for scope in scopes]
+    moved = memories.update(1, project="/srv/api")
+    written, _ = memories.supersede(1, "We deploy with Render")
+    assert written.memory.project == "/srv/api"
+    away = memories.update(written.memory_id, project="")
+    return [again, moved, written, away, memories.is_novel("We deploy with Render", project="/srv/api")]
+
+
+@scenario
 def stats_count_the_same(memories: Memories) -> Any:
     _some(memories)
     told = memories.stats()
@@ -295,10 +318,12 @@ def errors_are_of_the_same_kind(memories: Memories) -> Any:
 @scenario
 def what_was_said_is_captured_and_learned_from(memories: Memories) -> Any:
     turn = {"client": "test", "session": "s", "turn": "1", "source": "acme/web", "at": "2026-03-01T10:00:00Z"}
+    turn["project"] = "/srv/web"
     first = memories.capture("I prefer tabs over spaces. Hi there!", wait=True, by="tester", **turn)
     again = memories.capture([{"role": "user", "content": "anything"}], wait=True, **turn)
     nothing = memories.capture("Sounds good!", wait=True)
     assert (first.state, again.new, nothing.state) == ("stored", False, "rejected")
+    assert [memory.project for memory in memories.list().memories] == ["/srv/web"]
     learned = {name: value for name, value in first.result.items() if name != "usage"}
     return [first[:4], learned, again[:4], nothing[:4], memories.list(limit=5).memories[0].text]
 

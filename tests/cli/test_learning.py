@@ -118,3 +118,11 @@ def test_a_text_may_be_learned_from_in_another_project_too(cofio: Cofio) -> None
         cofio("extract", "-", "--source", source, says="I prefer tabs over spaces.")
     assert cofio.json("ledger")["captured"] == 2
     assert {each["source"] for each in cofio.json("list")["memories"]} == {"shop", "blog"}
+
+
+def test_what_is_learned_belongs_to_the_project_that_is_named(cofio: Cofio) -> None:
+    for project in ("/srv/shop", "/srv/blog", "/srv/blog"):
+        cofio("extract", "-", "--project", project, says="The port of staging is 8080.")
+    assert cofio.json("ledger")["captured"] == 2
+    listed = cofio.json("list")["memories"]
+    assert {(each["project"], each["source"]) for each in listed} == {("/srv/shop", ""), ("/srv/blog", "")}

@@ -230,3 +230,11 @@ def without_privileges() -> None:
     if os.getuid() == 0:
         for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
             ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+def driven(folder: Path, *lines: str) -> Path:
+    """A script that does this and then runs the hook: some things happen on bad days alone."""
+    path = folder / "driven.py"
+    run = "import sys; from cofio.hooks import entry; entry.main(sys.argv[1:])"
+    path.write_text("\n".join((*lines, run)))
+    return path

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
-from cofio.cli import journal, learning, memories, output, service, upkeep
+from cofio.cli import hook, install, journal, learning, mcp, memories, output, service, upkeep
 from cofio.cli.session import Session, examples, where
 from cofio.errors import CofioError
 from cofio.version import __version__
@@ -27,6 +27,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
         (
             memories.add,
             memories.search,
+            memories.recall,
             memories.show,
             memories.list_,
             memories.edit,
@@ -37,7 +38,8 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ),
     ("Conversations", (learning.extract, learning.ledger)),
     ("History", (journal.history, journal.undo)),
-    ("Service", (service.serve, service.up, service.down, service.status)),
+    ("Service", (service.serve, service.up, service.down, service.status, mcp.mcp, hook.hook)),
+    ("Clients", (install.install, install.uninstall, install.doctor)),
     ("Upkeep", (upkeep.stats, upkeep.dedup, upkeep.reembed, upkeep.config, upkeep.completion)),
 )
 

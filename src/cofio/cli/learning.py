@@ -31,10 +31,11 @@ from cofio.transcripts import Turn
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help="The project that it holds in: a path or a name.")
 @click.option("--context", default="stop", metavar="EVENT", help="pre_compact reads more thoroughly.")
 @click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
 @click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
-def extract(session: Session, file: Path, source: str, context: str, agent: str, dry_run: bool) -> None:
+def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
     """Learn from a FILE: a transcript of Claude Code or Codex, messages as JSON, or plain text; - is standard input.
 
     A transcript is learned from turn by turn, and each turn once, however often it is given. Without a model the
@@ -44,7 +45,6 @@ def extract(session: Session, file: Path, source: str, context: str, agent: str,
         turns = list(transcripts.read(path))
     if not turns:
         raise InvalidInput(f"Nothing was said in {file}.", "Give a transcript, messages as JSON, or a text.")
-    about = {"source": source, "context": context, "agent": agent}
     with session.memories(new=not dry_run) as memories:
         told = []
         with output.progress("Learning", len(turns), hidden=session.as_json) as advance:
@@ -72,7 +72,7 @@ def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: 
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
     # What has no session is named by its words alone, and may be said in another project too.
-    name = turn.turn if turn.session else f"{about['source']}#{turn.turn}"
+    name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
     captured = memories.capture(turn.messages, wait=True, by=BY, turn=name, **said)
     return {
         "turn": turn.turn,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -96,13 +97,28 @@ def status(session: Session) -> None:
         output.document(state)
         return
     told = dict(state)
+    hooks = told.pop("hooks")
     if not state["running"]:
         told = {name: state[name] for name in ("running", "store", "embedder", "problem") if name in state}
     elif state["uptime_seconds"] is not None and output.on_terminal():
         told["uptime"] = output.span(told.pop("uptime_seconds"))
-    output.facts_about(told.items())
+    output.facts_about([*told.items(), *_of_hooks(hooks)])
     if not state["running"]:
         output.say("Start it with `cofio up`.")
+
+
+def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the hooks have done of late, line by line; nothing where none has run."""
+    if last := hooks.get("last"):
+        did = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms"
+        yield "last hook", f"{did}, {output.when(last['at'])}"
+    for rung, told in hooks.get("rungs", {}).items():
+        yield f"hooks, {rung}", f"{told['count']} in 24 h, p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms"
+    for name, words in (("spool", "deliveries wait"), ("bad", "deliveries could not be read")):
+        if hooks.get(name):
+            yield f"hooks, {name}", f"{hooks[name]} {words}"
+    if hooks.get("resting_until"):
+        yield "hooks, resting", f"no hook asks the service until {output.when(hooks['resting_until'])}"
 
 
 def _plain(instance: Instance) -> dict[str, Any]:

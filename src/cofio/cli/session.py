@@ -163,6 +163,7 @@ within = _gathered(
     (
         click.option("--source", metavar="SOURCE", help="Of exactly this source."),
         click.option("--source-prefix", metavar="SOURCE", help="Of this source and what lies below it."),
+        click.option("--project", metavar="PROJECT", help='Of exactly this project; "" is what belongs to none.'),
         click.option("--category", type=click.Choice(CATEGORIES), help="Of this category."),
         click.option("--kind", type=click.Choice(KINDS), help="Of this kind."),
         click.option("--method", type=click.Choice(METHODS), help="Learned in this way."),
@@ -176,8 +177,8 @@ within = _gathered(
         click.option("--archived", "include_archived", is_flag=True, default=None, help="Archived ones too."),
     ),
     (
-        *("source", "source_prefix", "category", "kind", "method", "tags", "session", "agent", "visibility"),
-        *("since", "until", "pinned", "include_archived"),
+        *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent"),
+        *("visibility", "since", "until", "pinned", "include_archived"),
     ),
 )
 
@@ -185,6 +186,7 @@ about = _gathered(
     "about",
     (
         click.option("--source", metavar="SOURCE", help="Where it belongs: client/project."),
+        click.option("--project", metavar="PROJECT", help="The project that it holds in: a path or a name."),
         click.option("--kind", type=click.Choice(KINDS), help="What kind of fact it is."),
         click.option("--category", type=click.Choice(CATEGORIES), help="How long it is kept; else by the kind."),
         click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is."),
@@ -197,8 +199,8 @@ about = _gathered(
         click.option("--context", metavar="TEXT", help="What was said just before."),
     ),
     (
-        *("source", "kind", "category", "confidence", "tags", "entities", "session", "agent", "visibility"),
-        *("speaker", "context"),
+        *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent"),
+        *("visibility", "speaker", "context"),
     ),
 )
 

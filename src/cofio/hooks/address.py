@@ -1,6 +1,6 @@
 """`hook.at` in the home: where the service is, in lines that a hook can read without parsing anything.
 
-    1 the URL   2 the key, if any   3 the deadlines of recall and of capture in milliseconds   4 the store's file
+1 the URL   2 the key, if any   3 the deadlines of recall and of capture in milliseconds   4 the store's file
 """
 
 from __future__ import annotations

@@ -17,12 +17,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from math import log
-from urllib.parse import quote
 
 from cofio import briefing
 from cofio.errors import InvalidInput
-from cofio.hooks import briefings, clients
+from cofio.hooks import clients
 from cofio.hooks.around import Around, read
+from cofio.hooks.wire import quoted
 from cofio.wording import passage, telling
 
 TYPE_CHECKING = False
@@ -71,6 +71,8 @@ def recall(run: Run) -> tuple[bytes, str]:
     if text:
         return clients.reply(happened, text), "file"
     if text is None and happened.kind == "start":
+        from cofio.hooks import briefings  # pathlib, tempfile and what they need
+
         told = briefings.get(run.around.home.decode("utf-8", "surrogateescape"), run.project)
         if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
             return clients.reply(happened, told), "briefing"
@@ -85,7 +87,7 @@ def _from_file(happened: clients.Event, run: Run, until: float) -> str | None:
     if not path:
         return None
     try:
-        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
+        with closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
             file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             file.execute("PRAGMA query_only = 1")
             if happened.kind == "start":

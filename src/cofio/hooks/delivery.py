@@ -65,10 +65,9 @@ class Run:
         """Look at what the client sent."""
         self.event = glance.event(raw)
         self.kind = glance.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
+        self.raw, self.owed = raw, self.kind in CAPTURES
         where = self.around.folder or glance.text(raw, "cwd").encode("utf-8", "replace") or _here()
-        told = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
-        self.raw, self.project = raw, told
-        self.owed = self.kind in CAPTURES
+        self.project = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
 
     def keep(self, *, sync: bool = True) -> str:
         """Put what is owed into the spool: "spooled", or why not in a word."""

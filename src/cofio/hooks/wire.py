@@ -70,7 +70,7 @@ def ask(request: Request) -> tuple[int, bytes]:
 
 
 def quoted(text: str) -> str:
-    """Percent-encoded, for a header."""
+    """Percent-encoded, for a header or a URI."""
     return "".join(chr(each) if each in _SAFE else f"%{each:02X}" for each in text.encode("utf-8", "surrogateescape"))
 
 

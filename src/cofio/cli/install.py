@@ -1,0 +1,155 @@
+"""Commands that put cofio into the clients of this machine: install, uninstall."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from cofio.cli import output
+from cofio.cli.session import Session, command
+from cofio.cli.setup import CLIENTS, Setup, Talk, mark, short
+from cofio.errors import CofioError, InvalidInput, Misconfigured
+from cofio.settings import Settings
+
+if TYPE_CHECKING:
+    from cofio.install.checks import Check
+    from cofio.install.plan import Done
+
+
+@command(
+    "install",
+    "cofio install                                    # asks what it needs to know",
+    "cofio install claude-code --yes                  # asks nothing; no model reads along",
+    "ANTHROPIC_API_KEY=... cofio install --yes --provider anthropic",
+    "cofio install --codex --notify",
+    "cofio install --dry-run",
+)
+@click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
+@click.option("--codex", is_flag=True, help="The same as naming codex.")
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take what is found and what is set.")
+@click.option(
+    "--provider", type=click.Choice(["anthropic", "openai", "ollama", "skip"]), help="Whose model reads along."
+)
+@click.option("--provider-key", metavar="KEY", help="Its key; - reads it from standard input. Else what is set.")
+@click.option("--model", default="", metavar="MODEL", help="Which of its models, when not the usual one.")
+@click.option("--no-start", is_flag=True, help="Leave the service as it is, running or not.")
+@click.option("--no-mcp", is_flag=True, help="Register no MCP server.")
+@click.option("--notify", is_flag=True, help="Codex: use `notify` too, which works before the hooks are approved.")
+@click.option("--trust-hooks", is_flag=True, help="Codex: approve our hooks in your place, by their hashes.")
+@click.option("--shell-rc", is_flag=True, help="Put the variables, keys too, into your shell's startup file as well.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
+    """Set up automatic memory in Claude Code, Codex, OpenClaw or Cursor; without a CLIENT, in those found here.
+
+    Others' hooks, settings and comments stay as they are. `cofio uninstall` puts every file back.
+    """
+    chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
+    if session.as_json:
+        asked["yes"] = True
+    setup = Setup(session, Talk(silent=session.as_json), **asked)
+    try:
+        told = setup.run(chosen)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        _nobody_answers()
+    if session.as_json:
+        output.document(told)
+
+
+def _nobody_answers() -> NoReturn:
+    hint = "Give --yes, and --provider where a model is to read along."
+    raise InvalidInput("There is a question and nobody to answer it.", hint)
+
+
+# ── uninstall ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("uninstall", "cofio uninstall", "cofio uninstall codex")
+@click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
+def uninstall(session: Session, clients: tuple[str, ...]) -> None:
+    """Take cofio out of the clients again, or of those named. Memories stay.
+
+    A file that nobody else has touched is put back byte for byte; of any other only what is ours is taken out.
+    """
+    from cofio.install import clients as client
+    from cofio.install.record import Record
+
+    settings = session.settings
+    record = Record.load(settings.home)
+    told: dict[str, list[dict[str, str]]] = {}
+    problems: list[CofioError] = []
+    for each in clients or (*CLIENTS, "shell"):
+        done, wrong = client.uninstall(each, settings, record)
+        problems += wrong
+        if done:
+            told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
+            _tell_undone(Talk(silent=session.as_json), done)
+    if session.as_json:
+        output.document({"clients": told, "problems": [str(each) for each in problems], "home": str(settings.home)})
+    else:
+        _tell_rest(settings, bool(told))
+    if problems:
+        raise problems[0]
+
+
+def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
+    """A line a file; files of our own that go, by their folder."""
+    words = {"taken out": "ours taken out of", "kept": "left alone:"}
+    gone = Counter(one.path.parent for one in done if one.state == "removed")
+    for one in done:
+        detail = f" ({one.detail})" if one.detail else ""
+        sign = mark(None if one.state == "kept" else True)
+        if one.state != "removed" or gone[one.path.parent] == 1:
+            talk.line(f"{sign} {words.get(one.state, one.state)} {short(one.path)}{detail}")
+        elif gone.pop(one.path.parent, 0):
+            number = sum(1 for each in done if each.path.parent == one.path.parent and each.state == "removed")
+            talk.line(f"{sign} removed {number} files in {short(one.path.parent)}/")
+
+
+def _tell_rest(settings: Settings, anything: bool) -> None:
+    if not anything:
+        output.say("Nothing of cofio is installed there.")
+        return
+    output.say(f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it.")
+
+
+# ── doctor ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("doctor", "cofio doctor", "cofio doctor --json")
+def doctor(session: Session) -> None:
+    """Prove that recall and capture work, end to end, and say what is wrong and what to do. Exits 1 when something is.
+
+    The proof runs each client's hooks as the client does, in a project of its own, and erases its traces.
+    """
+    from cofio.install import doctor as examining
+    from cofio.install.checks import Check
+
+    talk, found = Talk(silent=session.as_json), []
+    try:
+        for check in examining.examine(session.settings):
+            found.append(check)
+            _tell_check(talk, check)
+    except Misconfigured as error:  # such as a config.toml that cannot be read
+        found.append(Check("config", "wrong", error.message, error.hint))
+        _tell_check(talk, found[-1])
+    wrong = [each for each in found if each.state == "wrong"]
+    if session.as_json:
+        output.document({"healthy": not wrong, "checks": [asdict(each) for each in found]})
+    else:
+        output.say(f"{output.count(len(wrong), 'thing')} to mend." if wrong else "All is well.")
+    if wrong:
+        sys.exit(1)
+
+
+def _tell_check(talk: Talk, check: Check) -> None:
+    sign = mark({"ok": True, "warning": None, "wrong": False}[check.state])
+    talk.line(f"{sign} {check.name}: {check.says}")
+    if check.remedy and check.state != "ok":
+        talk.line(f"    {check.remedy}")

@@ -1,0 +1,360 @@
+"""The setup of automatic memory, step by step: what the person sees and is asked, and what is then written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from cofio.cli import output
+from cofio.cli.session import Session
+from cofio.errors import CofioError, InvalidInput, Misconfigured, Unavailable
+from cofio.settings import Settings
+
+if TYPE_CHECKING:
+    from cofio.install.plan import Done, Plan
+    from cofio.install.provider import Choice
+
+CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
+PROVIDERS = ("anthropic", "openai", "ollama", "skip")
+_TITLE = "cofio: automatic memory layer setup"
+
+
+@dataclass
+class Talk:
+    """What the person sees, in the look of the four steps; nothing where a program reads."""
+
+    silent: bool = False
+
+    def line(self, text: str = "") -> None:
+        if not self.silent:
+            click.echo(output.safe(text))
+
+    def begin(self, text: str) -> None:
+        """A line whose end is still to come."""
+        if not self.silent:
+            click.echo(output.safe(text + "... "), nl=False)
+
+    def end(self, good: bool, text: str = "") -> None:
+        self.line(f"{mark(good)} {text}".rstrip())
+
+
+def mark(good: bool | None) -> str:
+    """A tick, a cross, or a warning; in letters where the terminal has no others."""
+    signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
+    return signs[good]
+
+
+def _can_show(signs: str) -> bool:
+    try:
+        signs.encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def short(path: Path) -> str:
+    """The path as people write it: ~ for the user's folder."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
+
+
+@dataclass
+class Setup:
+    """The four steps. Everything is decided and tested before the first file is written."""
+
+    session: Session
+    talk: Talk
+    yes: bool
+    provider: str | None
+    provider_key: str | None
+    model: str
+    no_start: bool
+    no_mcp: bool
+    notify: bool
+    trust_hooks: bool
+    shell_rc: bool
+    dry_run: bool
+    told: dict[str, Any] = field(default_factory=dict)
+    _step: str = "[3/4]"  # how the next line begins
+
+    @property
+    def settings(self) -> Settings:
+        return self.session.settings
+
+    def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
+        """Take the steps; what was done, for programs."""
+        self.talk.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
+        clients = self._clients(chosen)
+        state = self._service()
+        choice = self._choice()
+        plans = self._plans(clients, choice)
+        if self.dry_run:
+            return self._show(plans)
+        self._write(plans, choice, state)
+        self._finish(choice)
+        return self.told
+
+    # ── whom ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        from cofio.install import places
+
+        if chosen:
+            return chosen
+        found = places.found(self.settings)
+        if not found:
+            raise InvalidInput("No client was found on this machine.", f"Name one: {', '.join(CLIENTS)}.")
+        if not self.yes:
+            asked = [each for each in found if click.confirm(f"Set up {places.CALLED[each]}?", default=True)]
+            self.talk.line()
+            found = asked
+        if not found:
+            raise InvalidInput("No client was chosen.", "Nothing was written.")
+        return tuple(found)
+
+    # ── 1: the service ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _service(self) -> dict[str, Any]:
+        from cofio import daemon
+
+        self.talk.begin("[1/4] Checking the service")
+        state = daemon.status(self.settings)
+        started = False
+        if not state["running"] and not self.settings.url and not self.no_start and not self.dry_run:
+            self.talk.begin("starting it")
+            daemon.up(self.settings)
+            state, started = daemon.status(self.settings), True
+        self.told["service"] = {"url": state["url"], "running": state["answering"], "started": started}
+        self._tell_service(state)
+        return state
+
+    def _tell_service(self, state: dict[str, Any]) -> None:
+        if state["answering"] and state["key"] in ("ok", "not needed"):
+            count = output.count(state["memories"] or 0, "memory", "memories")
+            return self.talk.end(True, f"({count}, healthy)")
+        if state["answering"]:
+            self.talk.end(False, f"(the key is {state['key']})")
+            raise Misconfigured(f"The service does not take our key: it is {state['key']}.", "Set COFIO_API_KEY.")
+        if self.settings.url:
+            self.talk.end(False)
+            raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or leave COFIO_URL out.")
+        return self.talk.line("it is not running; a session starts it, or `cofio up`.")
+
+    # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _choice(self) -> Choice | None:
+        """The tested choice of a provider; None where nothing is to change."""
+        self.talk.line("\n[2/4] Extraction provider (for automatic learning):")
+        while True:
+            choice = self._chosen()
+            problem = self._test(choice) if choice and choice.provider else ""
+            if not problem:
+                break
+            if not self._may_ask_again(choice):
+                raise Unavailable(f"The provider does not work: {problem}", "Nothing was written.")
+        named = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
+        self.told["provider"] = named
+        return choice
+
+    def _may_ask_again(self, choice: Choice | None) -> bool:
+        """Whether another answer is possible: of the provider, or of its key."""
+        if self.yes or self.provider_key:
+            return False
+        return not self.provider or bool(choice and choice.key_name)
+
+    def _chosen(self) -> Choice | None:
+        from cofio.install import provider
+
+        name = self.provider or self._asked_provider()
+        if name is None or name == provider.SKIP:
+            self.talk.line(f"  {provider.CHOICES[provider.SKIP]}")
+            off = name == provider.SKIP and self.settings.extract_provider
+            return provider.Choice(provider="") if off else None
+        choice = provider.known(self.settings, name, self.model)
+        return replace(choice, key=self._key(choice)) if choice.key_name else choice
+
+    def _asked_provider(self) -> str | None:
+        """What the person chooses; what is set already where nobody is asked."""
+        from cofio.install import provider
+
+        now = self.settings.extract_provider.lower()
+        if self.yes:
+            return now or None
+        names = list(provider.CHOICES)
+        for number, name in enumerate(names, 1):
+            self.talk.line(f"  {number}. {provider.CHOICES[name]}")
+        usual = names.index(now) + 1 if now in names else len(names)
+        number = click.prompt("  >", type=click.IntRange(1, len(names)), default=usual, prompt_suffix=" ")
+        self.talk.line()
+        return names[number - 1]
+
+    def _key(self, choice: Choice) -> str:
+        from cofio.install import provider
+
+        if self.provider_key == "-":
+            return sys.stdin.readline().strip()
+        if self.provider_key or self.yes:
+            return self.provider_key or choice.key
+        beside = " (Enter takes the one that is set)" if choice.key else ""
+        label = f"  {provider.CALLED[choice.provider]} API key{beside}"
+        return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
+
+    def _test(self, choice: Choice) -> str:
+        from cofio.install import provider
+
+        self.talk.begin(f"  Testing {provider.CALLED[choice.provider]}")
+        problem = provider.tested(self.settings, choice)
+        self.talk.end(not problem, problem or f"({choice.uses})")
+        return problem
+
+    # ── 3: the hooks ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _plans(self, clients: Sequence[str], choice: Choice | None) -> list[Plan]:
+        from cofio.install import clients as client
+        from cofio.install import places, plan, shell
+        from cofio.install.record import Record
+
+        mcp = not self.no_mcp and places.can_serve()
+        wishes = client.Wishes(mcp=mcp, notify=self.notify, trust=self.trust_hooks)
+        plans = [client.planned(each, self.settings, wishes) for each in clients]
+        if self.shell_rc:
+            plans.append(shell.plan(self._variables(choice)))
+        for each in plans:
+            plan.prepared(
+                each, Record.load(self.settings.home)
+            )  # what cannot be merged is told before anything is done
+        return plans
+
+    def _variables(self, choice: Choice | None) -> dict[str, str]:
+        known = self.settings
+        told = {"COFIO_HOME": "" if known.origins["home"] == "default" else str(known.home)}
+        told |= {"COFIO_URL": known.url, "COFIO_API_KEY": known.api_key}
+        return {name: value for name, value in told.items() if value} | (choice.variables() if choice else {})
+
+    def _show(self, plans: Sequence[Plan]) -> dict[str, Any]:
+        from cofio.install import plan
+        from cofio.install.record import Record
+
+        self.talk.line("\n[3/4] These files would be written:")
+        record = Record.load(self.settings.home)
+        for each in plans:
+            found = plan.prepared(each, record)
+            changed = [path for path, now, wanted in found if now != wanted]
+            self.told.setdefault("clients", {})[each.client] = {
+                "files": [{"path": str(path), "state": "would be written"} for path in changed],
+                "notes": list(each.notes),
+            }
+            for path in changed:
+                self.talk.line(f"      {short(path)}")
+            for note in each.notes:
+                self.talk.line(f"    {mark(None)} {note}")
+        if not any(each["files"] for each in self.told["clients"].values()):
+            self.talk.line("      none: everything is there.")
+        self.talk.line("\n[4/4] Nothing was written.")
+        return {**self.told, "dry_run": True}
+
+    def _write(self, plans: Sequence[Plan], choice: Choice | None, state: dict[str, Any]) -> None:
+        from cofio.hooks import launch
+        from cofio.install import clients as client
+        from cofio.install import plan
+        from cofio.install.record import Record
+
+        self.talk.line()
+        if launch.write(self.settings.home) is None:
+            raise Misconfigured(f"{self.settings.home} cannot be written.", "Check its permissions, or set COFIO_HOME.")
+        self._point_elsewhere()
+        changed = self._keep(choice)
+        record = Record.load(self.settings.home)
+        for each in plans:
+            done = plan.carry_out(each, record, client.TAKES)
+            files = [{"path": str(one.path), "state": one.state} for one in done]
+            self.told.setdefault("clients", {})[each.client] = {"files": files, "notes": list(each.notes)}
+            self._tell_files(each, done)
+        if changed:
+            self._restart(state)
+
+    def _point_elsewhere(self) -> None:
+        """Tell the hooks of a service that is not ours to start."""
+        from cofio.hooks import address
+
+        known = self.settings
+        if known.url:
+            deadlines = (known.hook_recall_ms, known.hook_capture_ms)
+            address.put(known.home, known.service_url, known.api_key, deadlines, "")
+
+    def _keep(self, choice: Choice | None) -> bool:
+        from cofio.install import provider
+
+        if choice is None or provider.is_written(self.settings, choice):
+            return False
+        path = provider.write(self.settings, choice)
+        self.told["config"] = str(path)
+        return True
+
+    def _tell_files(self, each: Plan, done: Sequence[Done]) -> None:
+        from cofio.install import places
+
+        called = places.CALLED.get(each.client, "Your shell")
+        if each.folder:
+            what = "the plugin" if each.client == "openclaw" else "hooks"
+            self._tell_step(f"{called}: installing {what} to {short(each.folder)}/")
+        edited = {edit.path for edit in each.edits}
+        for one in done:
+            if one.path in edited:
+                beside = "(as it was)" if one.state == "unchanged" else ""
+                self._tell_step(f"{called}: merging config into {short(one.path)}", beside)
+        for note in each.notes:
+            self.talk.line(f"      {mark(None)} {note}")
+
+    def _tell_step(self, text: str, beside: str = "") -> None:
+        self.talk.begin(f"{self._step} {text}")
+        self.talk.end(True, beside)
+        self._step = "     "
+
+    def _restart(self, state: dict[str, Any]) -> None:
+        """Have a service of this machine read the new settings, as far as it may be restarted from here."""
+        from cofio import daemon
+
+        if not state["pid"] or not state["answering"] or self.no_start:
+            if state["answering"]:
+                self.talk.line("      The service reads the new settings when it is started next.")
+            return
+        self.talk.begin("      Restarting the service, so that it reads along")
+        port = urlsplit(str(state["url"])).port or self.settings.port
+        try:
+            daemon.down(self.settings)
+            daemon.up(Settings.load({**self.session.flags, "port": port}))
+        except CofioError as error:  # everything else is in place
+            self.talk.end(False, f"{error.message} `cofio down`, then `cofio up`.")
+        else:
+            self.talk.end(True)
+
+    # ── 4: done ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, choice: Choice | None) -> None:
+        from cofio.install import places, provider
+
+        reads = choice.provider if choice else self.settings.extract_provider.lower()
+        learns = provider.CALLED.get(reads, "patterns, no model")
+        self.talk.line("\n[4/4] Done!\n")
+        for each in ("Session start: loads project memories", "Every prompt: retrieves relevant context",
+                     f"After responses: extracts and stores new facts ({learns})"):  # fmt: skip
+            self.talk.line(f"  {mark(True)} {each}")
+        self.talk.line()
+        if "config" in self.told:
+            self.talk.line(
+                f"  The provider and its key are in {short(Path(self.told['config']))}, for you alone to read."
+            )
+        if not self.no_mcp and not places.can_serve():
+            self.talk.line("  No MCP server was registered: it needs the extra `mcp`. Install that, and install again.")
+        if self.settings.url and not self.settings.origins["url"].endswith("config.toml"):
+            self.talk.line("  COFIO_URL is a variable; `cofio config set url` keeps it for those that do not see it.")
+        self.talk.line("  `cofio doctor` proves that it works. `cofio uninstall` puts every file back.")

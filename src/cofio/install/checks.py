@@ -1,0 +1,276 @@
+"""What can be told by looking: the home, the service, the model, and each client's hooks. Nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cofio.client import Client
+from cofio.errors import CofioError
+from cofio.hooks import launch
+from cofio.hooks import record as runs
+from cofio.install import claude_code, codex, cursor, files, jsonc, merge, openclaw, places, provider, shims, toml
+from cofio.install.jsonc import Malformed
+from cofio.install.record import Record
+from cofio.settings import Settings
+from cofio.version import __version__
+
+State = Literal["ok", "warning", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at, what was found, and what to do about it."""
+
+    name: str
+    state: State
+    says: str
+    remedy: str = ""
+
+
+# ── our own house ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def versions() -> Check:
+    return Check("versions", "ok", f"cofio {__version__}, Python {platform.python_version()} at {sys.executable}")
+
+
+def home(settings: Settings) -> Check:
+    """Whether our folder can be written to."""
+    path = settings.home
+    there = path if path.exists() else next(each for each in path.parents if each.exists())
+    if os.access(there, os.W_OK | os.X_OK):
+        return Check("home", "ok", str(path))
+    return Check("home", "wrong", f"{path} cannot be written to.", "Check its permissions, or set COFIO_HOME.")
+
+
+def config(settings: Settings) -> Check:
+    """Whether keys are for their owner alone. That the file can be read is known: the settings came out of it."""
+    path = settings.home / "config.toml"
+    if not path.exists():
+        return Check("config", "ok", "no config.toml; everything is as by default, or set by variables")
+    if path.stat().st_mode & 0o077:
+        return Check("config", "wrong", f"{path} can be read by others.", f"chmod 600 {shlex.quote(str(path))}")
+    return Check("config", "ok", f"{path}, for you alone to read")
+
+
+def launcher(settings: Settings) -> Check:
+    """Whether the program that hooks start is there, and starts this Python."""
+    path = places.launcher(settings)
+    content = files.read(path)
+    if content is None or not os.access(path, os.X_OK):
+        return Check("launcher", "wrong", f"{path} is missing.", "`cofio up` or `cofio install` writes it.")
+    if content != os.fsencode(launch.launcher(sys.executable, launch.ENTRY, settings.home)):
+        return Check("launcher", "warning", f"{path} starts another Python than this.", "`cofio install` renews it.")
+    return Check("launcher", "ok", str(path))
+
+
+# ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def service(settings: Settings, state: Mapping[str, Any]) -> Check:
+    """Whether the service answers, takes our key, and is of our version."""
+    if not state["answering"]:
+        problem = state.get("problem") or "It does not run."
+        remedy = "Check COFIO_URL, and that it runs there." if settings.url else "`cofio up` starts it."
+        return Check("service", "wrong", f"No service answers at {state['url']}. {problem}", remedy)
+    if state["key"] in ("wrong", "missing"):
+        says = f"The service at {state['url']} wants a key, and ours is {state['key']}."
+        return Check("service", "wrong", says, "Set api_key to the service's key: `cofio config set api_key`.")
+    if state["version"] != __version__:
+        says = f"The service is cofio {state['version']}, this is {__version__}."
+        return Check("service", "warning", says, "`cofio down`, then `cofio up`.")
+    return Check("service", "ok", f"{state['url']}, {state['memories'] or 0:,} memories")
+
+
+def embedder(client: Client) -> Check:
+    """Whether texts become vectors."""
+    began = time.monotonic()
+    try:
+        client.is_novel("cofio doctor asks whether a text becomes a vector")
+    except CofioError as error:
+        return Check("embedder", "wrong", error.message, error.hint)
+    return Check("embedder", "ok", f"answers in {_ms(began)}")
+
+
+def model(settings: Settings, client: Client | None) -> Check:
+    """Whether the model that reads conversations is there: by the service's word, or asked from here without one."""
+    if client is None:
+        return _model_from_here(settings)
+    try:
+        told = client.extraction()
+    except CofioError as error:
+        return Check("model", "wrong", error.message, error.hint)
+    if told.get("enabled") and told.get("status") == "healthy":
+        return Check("model", "ok", f"{told['provider']}, {told['model']}")
+    if problem := told.get("problem"):
+        return Check("model", "wrong", str(problem), "`cofio install` sets and tests another.")
+    if settings.extract_provider:
+        says = f"The service runs without {settings.extract_provider}, which is set."
+        return Check("model", "warning", says, "`cofio down`, then `cofio up`.")
+    return Check("model", "ok", "none is set: patterns find facts")
+
+
+def _model_from_here(settings: Settings) -> Check:
+    name = settings.extract_provider.lower()
+    if not name:
+        return Check("model", "ok", "none is set: patterns find facts")
+    if problem := provider.tested(settings, provider.known(settings, name)):
+        return Check("model", "wrong", problem, "`cofio install` sets and tests another.")
+    return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
+
+
+def waiting(settings: Settings, client: Client | None) -> Iterator[Check]:
+    """What lies about: deliveries that no service took, captures that were put aside, a service that is left alone."""
+    told = runs.summary(settings.home)
+    if told.get("resting_until"):
+        says = f"Hooks leave the service alone until {told['resting_until']}: it hung, or talked nonsense."
+        yield Check("hooks", "warning", says, "See service.log in the home; `cofio down`, then `cofio up`.")
+    if told.get("spool"):
+        yield Check(
+            "spool", "warning", f"{told['spool']} deliveries wait for the service.", "`cofio up` takes them in."
+        )
+    if told.get("bad"):
+        says = f"{told['bad']} deliveries could not be read."
+        yield Check("spool", "warning", says, f"They are in {settings.home / 'spool' / 'bad'}; nobody deletes them.")
+    if client and (parked := _parked(client)):
+        yield Check("inbox", "warning", f"{parked} captures are put aside.", "`cofio ledger --state parked` says why.")
+
+
+def _parked(client: Client) -> int:
+    try:
+        return len(client.items("parked", limit=100))
+    except CofioError:
+        return 0
+
+
+# ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def of_client(client: str, settings: Settings, record: Record) -> Iterator[Check]:
+    """What is to be said about a client's hooks."""
+    try:
+        yield from _CLIENTS[client](settings, record)
+    except Malformed as error:
+        yield Check(client, "wrong", f"Its settings cannot be understood: {error.message}.", "Mend the file.")
+    except CofioError as error:
+        yield Check(client, "wrong", error.message, error.hint)
+
+
+def commands(client: str, settings: Settings) -> dict[str, str]:
+    """The commands that this client runs for us, by event, as they stand in its settings or as our plugin has them."""
+    if client == "openclaw":
+        return {}
+    if _plugin(client, settings):
+        start = f"{shlex.quote(str(places.launcher(settings)))} {client}"
+        return dict.fromkeys(_wanted(client, settings), start)
+    path = _hooks_path(client, settings)
+    text = merge.begun(files.text_of(path, files.read(path) or b""))
+    found = merge.installed(text, _wanted(client, settings).values(), grouped=client != "cursor")
+    return {event: told[0] for event, told in found.items()}
+
+
+def _plugin(client: str, settings: Settings) -> str:
+    if client == "claude-code":
+        return claude_code.plugged(claude_code.read(settings))
+    return codex.plugged(codex.read(settings)) if client == "codex" else ""
+
+
+def _hooks_path(client: str, settings: Settings) -> Path:
+    if client == "claude-code":
+        return claude_code.settings_path(settings)
+    return codex.hooks_path(settings) if client == "codex" else places.home_of(client, settings) / "hooks.json"
+
+
+def _wanted(client: str, settings: Settings) -> dict[str, str]:
+    folder = shims.folder_in(places.home_of(client, settings))
+    made = {"claude-code": claude_code.hooks_in, "codex": codex.hooks_in, "cursor": cursor.hooks_in}[client](folder)
+    return {event: str(hook["command"]) for event, hook in made.items()}
+
+
+def _hooks(client: str, settings: Settings, record: Record, plugin: str = "") -> Iterator[Check]:
+    """Whether all of a client's hooks are there, once, and lead to files that are there."""
+    path, wanted = _hooks_path(client, settings), _wanted(client, settings)
+    text = merge.begun(files.text_of(path, files.read(path) or b""))
+    found = merge.installed(text, wanted.values(), grouped=client != "cursor")
+    missing = [event for event in wanted if event not in found]
+    again = f"`cofio install {client}` puts them there."
+    if plugin and found:
+        says = f"The plugin {plugin} and the hooks in {path} both run: everything happens twice."
+        yield Check(client, "wrong", says, f"`cofio uninstall {client}`, or turn the plugin off.")
+    elif plugin:
+        yield Check(client, "ok", f"the plugin {plugin}")
+    elif not found and not record.of(client):
+        yield Check(client, "warning", "It is on this machine, and cofio is not set up in it.", again)
+    elif missing:
+        yield Check(client, "wrong", f"Hooks are missing in {path}: {', '.join(missing)}.", again)
+    else:
+        yield Check(client, "ok", f"{len(found)} hooks in {path}")
+    if doubled := [event for event, told in found.items() if len(told) > 1]:
+        yield Check(client, "wrong", f"Hooks stand twice in {path}: {', '.join(doubled)}.", again)
+    yield from _gone(client, found, again)
+
+
+def _gone(client: str, found: Mapping[str, Collection[str]], again: str) -> Iterator[Check]:
+    programs = {shlex.split(command)[0] for told in found.values() for command in told}
+    if gone := sorted(each for each in programs if not os.access(each, os.X_OK)):
+        yield Check(client, "wrong", f"Hooks lead to files that are missing: {', '.join(gone)}.", again)
+
+
+def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
+    told = claude_code.read(settings)
+    yield from _hooks("claude-code", settings, record, claude_code.plugged(told))
+    if told.get("disableAllHooks") is True:
+        says = f"disableAllHooks is set in {claude_code.settings_path(settings)}: no hook runs."
+        yield Check("claude-code", "wrong", says, "Take it out, unless you mean it.")
+
+
+def _codex(settings: Settings, record: Record) -> Iterator[Check]:
+    path = codex.config_path(settings)
+    told = toml.loads(files.text_of(path, files.read(path) or b""))
+    yield from _hooks("codex", settings, record, codex.plugged(told))
+    if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
+        yield Check("codex", "wrong", f"hooks = false stands in {path}: no hook runs.", "Take it out.")
+    if untrusted := codex.untrusted(settings):
+        says = f"Codex does not run these hooks, for nobody has approved them: {', '.join(untrusted)}."
+        notified = told.get("notify") == [str(codex.wrapper_path(settings))]
+        aside = " `notify` captures meanwhile, and nothing is recalled." if notified else ""
+        remedy = "Open Codex, type /hooks and approve them; or `cofio install codex --trust-hooks`."
+        yield Check("codex", "wrong", says + aside, remedy)
+
+
+def _cursor(settings: Settings, record: Record) -> Iterator[Check]:
+    yield from _hooks("cursor", settings, record)
+
+
+def _openclaw(settings: Settings, record: Record) -> Iterator[Check]:
+    path = places.openclaw_config(settings)
+    root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))
+    slot, loaded = root.at(("plugins", "slots", "memory")), root.at(("plugins", "load", "paths"))
+    plugin = openclaw.Plugin(openclaw.plugin_source()).id
+    again = "`cofio install openclaw` sets it up."
+    if not record.of("openclaw") and not (slot and slot.plain() == plugin):
+        yield Check("openclaw", "warning", "It is on this machine, and cofio is not set up in it.", again)
+    elif not slot or slot.plain() != plugin:
+        holder = slot.plain() if slot else "nobody"
+        yield Check("openclaw", "wrong", f"The memory slot in {path} belongs to {holder}.", again)
+    elif str(openclaw.target(settings)) not in (loaded.plain() if loaded else []):
+        yield Check("openclaw", "warning", f"The slot is ours, but {path} loads the plugin from elsewhere.", again)
+    elif not (openclaw.target(settings) / "openclaw.plugin.json").exists():
+        yield Check("openclaw", "wrong", f"The plugin's files are missing in {openclaw.target(settings)}.", again)
+    else:
+        yield Check("openclaw", "ok", f"the plugin is in the memory slot of {path}")
+
+
+_CLIENTS = {"claude-code": _claude_code, "codex": _codex, "cursor": _cursor, "openclaw": _openclaw}
+
+
+def _ms(began: float) -> str:
+    return f"{(time.monotonic() - began) * 1000:.0f} ms"

@@ -1,0 +1,91 @@
+"""Claude Code: our hooks in `settings.json`, the shims that they start, and the MCP server."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from cofio.install import files, jsonc, merge, places, shims
+from cofio.install.jsonc import Malformed
+from cofio.install.plan import Edit, Plan
+from cofio.settings import Settings
+
+#: Which shim each event starts, and the seconds that Claude Code waits for it. None has a matcher: every start counts.
+EVENTS: Mapping[str, tuple[str, int]] = {
+    "SessionStart": ("memory-recall", 10),
+    "UserPromptSubmit": ("memory-query", 5),
+    "Stop": ("memory-extract", 10),
+    "StopFailure": ("memory-extract", 5),
+    "PreCompact": ("memory-flush", 10),
+    "SessionEnd": ("memory-commit", 2),
+}
+SERVER = ("mcpServers", "cofio")
+
+
+def plan(settings: Settings, *, mcp: bool = True) -> Plan:
+    """What is to be written. Where our plugin is on already, it does all of it, and nothing is."""
+    told = read(settings)
+    if plugin := plugged(told):
+        note = f"Claude Code has our plugin on already ({plugin}): hooks in the settings would run everything twice."
+        return Plan(client="claude-code", notes=(note,))
+    folder = shims.folder_in(places.home_of("claude-code", settings))
+    wanted = hooks_in(folder)
+    ours = tuple(str(each["command"]) for each in wanted.values())
+
+    def put(text: str, known: Collection[str]) -> str:
+        return merge.put_hooks(text, wanted, {*ours, *known}, grouped=True)
+
+    def serve(text: str, _known: Collection[str]) -> str:
+        return merge.put_member(text, SERVER, {"type": "stdio", **places.server(settings)})
+
+    hooks = Edit(path=settings_path(settings), kind="hooks", put=put, ours=ours)
+    server = Edit(path=places.claude_state(settings), kind="claude-mcp", put=serve)
+    return Plan(
+        client="claude-code",
+        copies=shims.copies(folder, settings.home),
+        edits=(hooks, server) if mcp else (hooks,),
+        notes=_notes(told),
+        folder=folder,
+    )
+
+
+def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """Our hook of each event. A shell reads the command: the path is quoted."""
+    return {
+        event: {"type": "command", "command": shlex.quote(str(folder / name)), "timeout": seconds}
+        for event, (name, seconds) in EVENTS.items()
+    }
+
+
+def settings_path(settings: Settings) -> Path:
+    return places.home_of("claude-code", settings) / "settings.json"
+
+
+def read(settings: Settings) -> dict[str, Any]:
+    """Claude Code's settings; empty where there are none, or they cannot be read."""
+    content = files.read(settings_path(settings))
+    try:
+        told = jsonc.loads(merge.begun(files.text_of(settings_path(settings), content or b"")))
+    except Malformed:
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def plugged(told: Mapping[str, Any]) -> str:
+    """The name of our plugin where it is on; "" where it is not."""
+    enabled = told.get("enabledPlugins")
+    names = enabled if isinstance(enabled, dict) else {}
+    return next((name for name, on in names.items() if name.split("@")[0] == "cofio" and on), "")
+
+
+def _notes(told: Mapping[str, Any]) -> tuple[str, ...]:
+    if told.get("disableAllHooks") is True:
+        return ("Claude Code's settings have disableAllHooks: no hook runs until that is gone.",)
+    return ()
+
+
+def take_server(text: str, before: str, _ours: Collection[str]) -> str:
+    """The text without our MCP server."""
+    return merge.take_member(text, SERVER, before)

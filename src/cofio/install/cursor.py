@@ -1,0 +1,69 @@
+"""Cursor: our hooks in `hooks.json`, and the MCP server in `mcp.json`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from cofio.install import jsonc, merge, places, shims
+from cofio.install.plan import Edit, Plan
+from cofio.settings import Settings
+
+#: Which shim each event starts, and the seconds that Cursor waits for it.
+EVENTS: Mapping[str, tuple[str, int]] = {
+    "sessionStart": ("memory-recall", 10),
+    "beforeSubmitPrompt": ("memory-query", 5),
+    "afterAgentResponse": ("memory-extract", 10),
+    "preCompact": ("memory-flush", 10),
+    "sessionEnd": ("memory-commit", 5),
+}
+SERVER = ("mcpServers", "cofio")
+
+
+def plan(settings: Settings, *, mcp: bool = True) -> Plan:
+    """What is to be written."""
+    home = places.home_of("cursor", settings)
+    folder = shims.folder_in(home)
+    wanted = hooks_in(folder)
+    ours = tuple(str(each["command"]) for each in wanted.values())
+
+    def put(text: str, known: Collection[str]) -> str:
+        text = merge.begun(text)
+        if "version" not in jsonc.loads(text):
+            text = jsonc.put(text, ("version",), 1)
+        return merge.put_hooks(text, wanted, {*ours, *known}, grouped=False)
+
+    def serve(text: str, _known: Collection[str]) -> str:
+        return merge.put_member(text, SERVER, places.server(settings))
+
+    hooks = Edit(path=home / "hooks.json", kind="cursor-hooks", put=put, ours=ours)
+    server = Edit(path=home / "mcp.json", kind="cursor-mcp", put=serve)
+    return Plan(
+        client="cursor",
+        copies=shims.copies(folder, settings.home),
+        edits=(hooks, server) if mcp else (hooks,),
+        folder=folder,
+    )
+
+
+def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """Our hook of each event."""
+    return {
+        event: {"command": f"{shlex.quote(str(folder / name))} cursor", "timeout": seconds}
+        for event, (name, seconds) in EVENTS.items()
+    }
+
+
+def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
+    """The text without our hooks; without the version too, where nothing else is left of what we began."""
+    text = merge.take_hooks(text, ours, before, grouped=False)
+    if list(jsonc.loads(text)) == ["version"] and "version" not in jsonc.loads(merge.begun(before)):
+        text = jsonc.drop(text, ("version",))
+    return text
+
+
+def take_server(text: str, before: str, _ours: Collection[str]) -> str:
+    """The text without our MCP server."""
+    return merge.take_member(text, SERVER, before)

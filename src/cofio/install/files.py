@@ -1,0 +1,80 @@
+"""Files of other people: read whole, written whole or not at all, through symbolic links and with their permissions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from cofio.errors import InvalidInput, StoreError
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes of the file; None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.") from error
+
+
+def text_of(path: Path, content: bytes) -> str:
+    """The text, with its line ends and byte order mark. InvalidInput where it is not UTF-8."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path} is not UTF-8 text.", "Convert it, or move it away; nothing was written.") from error
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
+    """Put the bytes there, at once. A link stays a link; a file keeps its permissions unless told otherwise."""
+    target = Path(os.path.realpath(path))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            _like(target, Path(name), mode)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.", "Check the folder's permissions.") from error
+
+
+def _like(target: Path, made: Path, mode: int | None) -> None:
+    """The permissions and, as far as we may, the owner of the file that is replaced."""
+    try:
+        known = target.stat()
+    except FileNotFoundError:
+        made.chmod(0o600 if mode is None else mode)
+        return
+    made.chmod(known.st_mode & 0o7777 if mode is None else mode)
+    with suppress(PermissionError):
+        os.chown(made, known.st_uid, known.st_gid)
+
+
+def remove(path: Path) -> None:
+    """Take the file away; a link to it stays, as it was there before the file."""
+    Path(os.path.realpath(path)).unlink(missing_ok=True)
+
+
+def missing_folders(path: Path) -> list[Path]:
+    """The folders above a file that are not there yet, the outermost first."""
+    found = []
+    folder = Path(os.path.realpath(path)).parent
+    while not folder.exists():
+        found.append(folder)
+        folder = folder.parent
+    return found[::-1]

@@ -1,0 +1,352 @@
+"""JSON as people write it (comments, trailing commas, JSON5), read with positions: an edit keeps every other byte.
+
+text ─ parse ─▶ Node ─ put, append, drop ─▶ text
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from cofio.errors import InvalidInput
+
+Path: TypeAlias = tuple[str | int, ...]
+
+_TRIVIA = re.compile(r"(?:[\s\ufeff]+|//[^\r\n\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\r\n]|\\(?:\r\n|.))*"|\'(?:[^\'\\\r\n]|\\(?:\r\n|.))*\'', re.DOTALL)
+_NAME = re.compile(r"[^\W\d]|\$")
+_WORD = re.compile(r"[\w$.+-]+")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity|NaN)")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.DOTALL)
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "\n": "", "\r\n": "", "\r": ""}
+_REST_OF_LINE_IS_EMPTY = re.compile(r"[ \t]*(?:\r?\n|$)")
+_PIECE = re.compile(r"//[^\r\n]*|/\*.*?\*/|.", re.DOTALL)
+_DEEPEST = 200
+
+
+class Malformed(InvalidInput):
+    """The text is not JSON, not even as people write it; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it stands. `keys` are an object's; `children` an object's values or an array's items."""
+
+    kind: Literal["object", "array", "scalar"]
+    start: int
+    end: int
+    value: Any = None
+    keys: tuple[tuple[str, int], ...] = ()  # each with where it begins
+    children: tuple[Node, ...] = ()
+
+    def plain(self) -> Any:
+        """The value as Python has it. Of a key that stands twice the last counts, as clients have it."""
+        if self.kind == "object":
+            return {key: child.plain() for (key, _), child in zip(self.keys, self.children, strict=True)}
+        return [child.plain() for child in self.children] if self.kind == "array" else self.value
+
+    def at(self, path: Path) -> Node | None:
+        """The node there, if any."""
+        node: Node | None = self
+        for step in path:
+            place = node.place(step) if node else None
+            node = node.children[place] if node and place is not None else None
+        return node
+
+    def place(self, step: str | int) -> int | None:
+        """Which of the children that is."""
+        if isinstance(step, int):
+            return step if self.kind == "array" and 0 <= step < len(self.children) else None
+        found = [number for number, (key, _) in enumerate(self.keys) if key == step]
+        return found[-1] if found else None
+
+    def begins(self, place: int) -> int:
+        """Where a child begins, with its key."""
+        return self.keys[place][1] if self.kind == "object" else self.children[place].start
+
+
+def parse(text: str) -> Node:
+    """The value that the text holds. Malformed when it holds none, or more than one."""
+    reader = _Reader(text)
+    node = reader.value(reader.skipped(0), 0)
+    end = reader.skipped(node.end)
+    if end != len(text):
+        raise reader.wrong(end)
+    return node
+
+
+def loads(text: str) -> Any:
+    """The value as Python has it."""
+    return parse(text).plain()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def wrong(self, position: int) -> Malformed:
+        line = self._text.count("\n", 0, position) + 1
+        found = repr(self._text[position]) if position < len(self._text) else "the end"
+        return Malformed(f"line {line} has {found} where it makes no sense")
+
+    def skipped(self, position: int) -> int:
+        """Where the next thing is that is neither space nor comment."""
+        found = _TRIVIA.match(self._text, position)
+        return found.end() if found else position
+
+    def value(self, position: int, depth: int) -> Node:
+        if depth > _DEEPEST:
+            raise Malformed("it is nested too deeply")
+        first = self._text[position : position + 1]
+        if first == "{":
+            return self._object(position, depth)
+        if first == "[":
+            return self._array(position, depth)
+        if found := _STRING.match(self._text, position):
+            return Node("scalar", position, found.end(), _unquoted(found.group()))
+        if found := _WORD.match(self._text, position):
+            return Node("scalar", position, found.end(), self._word(found.group(), position))
+        raise self.wrong(position)
+
+    def _object(self, start: int, depth: int) -> Node:
+        keys: list[tuple[str, int]] = []
+        children: list[Node] = []
+        position = self.skipped(start + 1)
+        while self._text[position : position + 1] != "}":
+            key, after = self._key(position)
+            colon = self.skipped(after)
+            if self._text[colon : colon + 1] != ":":
+                raise self.wrong(colon)
+            keys.append((key, position))
+            children.append(self.value(self.skipped(colon + 1), depth + 1))
+            position = self._after_comma(children[-1].end, "}")
+        return Node("object", start, position + 1, None, tuple(keys), tuple(children))
+
+    def _array(self, start: int, depth: int) -> Node:
+        children: list[Node] = []
+        position = self.skipped(start + 1)
+        while self._text[position : position + 1] != "]":
+            children.append(self.value(position, depth + 1))
+            position = self._after_comma(children[-1].end, "]")
+        return Node("array", start, position + 1, None, (), tuple(children))
+
+    def _after_comma(self, position: int, closing: str) -> int:
+        position = self.skipped(position)
+        if self._text[position : position + 1] == ",":
+            return self.skipped(position + 1)
+        if self._text[position : position + 1] != closing:
+            raise self.wrong(position)
+        return position
+
+    def _key(self, position: int) -> tuple[str, int]:
+        if found := _STRING.match(self._text, position):
+            return _unquoted(found.group()), found.end()
+        found = _WORD.match(self._text, position) if _NAME.match(self._text, position) else None
+        if not found:
+            raise self.wrong(position)
+        return found.group(), found.end()
+
+    def _word(self, word: str, position: int) -> Any:
+        if word in ("true", "false", "null"):
+            return {"true": True, "false": False, "null": None}[word]
+        if not _NUMBER.fullmatch(word):
+            raise self.wrong(position)
+        if "x" in word.lower():
+            return int(word, 16)
+        return int(word) if re.fullmatch(r"[+-]?\d{1,300}", word) else float(word)
+
+
+def _unquoted(token: str) -> str:
+    if token[0] == '"':
+        try:
+            return str(json.loads(token, strict=False))
+        except ValueError:
+            pass  # escapes that only JSON5 knows
+    return _ESCAPE.sub(_meant, token[1:-1])
+
+
+def _meant(escape: re.Match[str]) -> str:
+    if code := escape[1] or escape[2]:
+        return chr(int(code, 16))
+    return _LETTERS.get(escape[3], escape[3])
+
+
+# ── edits ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def put(text: str, path: Path, value: Any) -> str:
+    """The text with this value at the path: changed in place where it differs, else added as the last of its object.
+
+    Objects on the way are made; Malformed where something else stands in the way.
+    """
+    root = parse(text)
+    there = root.at(path)
+    if there:
+        if there.plain() == value:
+            return text
+        style = _Style(text, root)
+        return text[: there.start] + style.written(value, there.start) + text[there.end :]
+    known = next(size for size in range(len(path) - 1, -1, -1) if root.at(path[:size]))
+    for step in reversed(path[known + 1 :]):
+        value = {step: value}
+    return _added(text, root, path[:known], str(path[known]), value)
+
+
+def append(text: str, path: Path, value: Any) -> str:
+    """The text with this value as the last item of the array at the path, which is made where it is not there."""
+    root = parse(text)
+    if root.at(path) is None:
+        return put(text, path, [value])
+    return _added(text, root, path, None, value)
+
+
+def drop(text: str, path: Path) -> str:
+    """The text without what stands at the path; the same text where nothing does."""
+    root = parse(text)
+    holder = root.at(path[:-1])
+    place = holder.place(path[-1]) if holder else None
+    return text if holder is None or place is None else _without(text, holder, place)
+
+
+class _Style(NamedTuple):
+    """How the file is written: its line ends, its indentation."""
+
+    text: str
+    root: Node
+
+    @property
+    def newline(self) -> str:
+        return _newline(self.text)
+
+    @property
+    def unit(self) -> str:
+        """One step of indentation, as the first child of the root has it."""
+        if self.root.children and (own := self._own_line(self.root.begins(0))):
+            return own
+        return "  "
+
+    @property
+    def is_one_line(self) -> bool:
+        """Whether all of it stands on one line, and there is something."""
+        return bool(self.root.children) and "\n" not in self.text[self.root.start : self.root.end]
+
+    def indent_at(self, position: int) -> str:
+        """The white space at the beginning of that line."""
+        line = self.text.rfind("\n", 0, position) + 1
+        found = re.match(r"[ \t]*", self.text[line:position])
+        return found.group() if found else ""
+
+    def indent_within(self, node: Node) -> str:
+        if node.children and (own := self._own_line(node.begins(0))):
+            return own
+        return self.indent_at(node.start) + self.unit
+
+    def written(self, value: Any, position: int, indent: str | None = None) -> str:
+        """The value as text that begins at this place."""
+        if self.is_one_line:
+            return json.dumps(value, ensure_ascii=False)
+        told = json.dumps(value, ensure_ascii=False, indent=self.unit)
+        return told.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
+
+    def _own_line(self, position: int) -> str:
+        """The indentation of what stands there, if it is the first on its line."""
+        indent = self.indent_at(position)
+        line = self.text.rfind("\n", 0, position) + 1
+        return indent if line + len(indent) == position else ""
+
+
+def _added(text: str, root: Node, holder_path: Path, key: str | None, value: Any) -> str:
+    holder = root.at(holder_path)
+    wanted = "array" if key is None else "object"
+    if holder is None or holder.kind != wanted:
+        where = ".".join(str(step) for step in holder_path) or "the file"
+        raise Malformed(f"{where} is no {wanted}")
+    style = _Style(text, root)
+    inside = text[holder.start + 1 : holder.end - 1]
+    if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):
+        return _added_inline(text, holder, _entry(key, json.dumps(value, ensure_ascii=False)))
+    indent = style.indent_within(holder)
+    entry = style.newline + indent + _entry(key, style.written(value, 0, indent))
+    return _added_below(text, holder, entry, style)
+
+
+def _entry(key: str | None, value: str) -> str:
+    return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
+
+
+def _added_inline(text: str, holder: Node, entry: str) -> str:
+    end = _end_of_content(text, holder)
+    if not holder.children:
+        return text[:end] + entry + text[end:]
+    last, comma = holder.children[-1].end, _comma_after(text, holder.children[-1].end)
+    if comma is not None:
+        return text[:end] + f" {entry}," + text[end:]
+    return text[:last] + "," + text[last:end] + f" {entry}" + text[end:]
+
+
+def _added_below(text: str, holder: Node, entry: str, style: _Style) -> str:
+    end, closing = _end_of_content(text, holder), holder.end - 1
+    if not holder.children:
+        tail = text[end:closing]
+        if "\n" not in tail:
+            tail = style.newline + style.indent_at(holder.start)
+        return text[:end] + entry + tail + text[closing:]
+    last, comma = holder.children[-1].end, _comma_after(text, holder.children[-1].end)
+    if comma is not None:
+        return text[:end] + entry + "," + text[end:]
+    return text[:last] + "," + text[last:end] + entry + text[end:]
+
+
+def _end_of_content(text: str, holder: Node) -> int:
+    """Where the last thing in it ends, be it a comment: only white space follows before it is closed."""
+    inside = text[holder.start + 1 : holder.end - 1]
+    return holder.start + 1 + len(inside.rstrip(" \t\r\n"))
+
+
+def _comma_after(text: str, position: int) -> int | None:
+    found = _TRIVIA.match(text, position)
+    end = found.end() if found else position
+    return end if text[end : end + 1] == "," else None
+
+
+def _without(text: str, holder: Node, place: int) -> str:
+    """The text without a child: its own characters, the white space before it, and one comma."""
+    child, begins = holder.children[place], holder.begins(place)
+    start, comma = _start_of_space(text, holder, place), _comma_after(text, child.end)
+    before, after = text[:start], text[child.end :]
+    if comma is not None:
+        after = text[child.end : comma] + text[comma + 1 :]
+        if start == begins and comma == child.end and place + 1 < len(holder.children):
+            after = after.lstrip(" \t")  # [ours, theirs]: theirs moves up
+    elif place:
+        last = _comma_after(text, holder.children[place - 1].end)
+        before = text[:last] + text[(last or start) + 1 : start]
+    if _ends_in_line_comment(text, _opening(holder, place), start) and not _REST_OF_LINE_IS_EMPTY.match(after):
+        return before + _newline(text) + after
+    if len(holder.children) == 1 and start == holder.start + 1:
+        rest = after.lstrip(" \t\r\n")
+        after = rest if rest[:1] in ("}", "]") else after
+    return before + after
+
+
+def _opening(holder: Node, place: int) -> int:
+    """Where that ends which stands before a child: the one before it, or the bracket."""
+    return holder.children[place - 1].end if place else holder.start + 1
+
+
+def _start_of_space(text: str, holder: Node, place: int) -> int:
+    """Where the white space before a child begins."""
+    opening = _opening(holder, place)
+    return opening + len(text[opening : holder.begins(place)].rstrip(" \t\r\n"))
+
+
+def _ends_in_line_comment(text: str, start: int, end: int) -> bool:
+    """Whether what stands there would swallow whatever came after it on the same line."""
+    pieces = [found.group() for found in _PIECE.finditer(text, start, end)]
+    return bool(pieces) and pieces[-1].startswith("//")
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"

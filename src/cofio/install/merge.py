@@ -1,0 +1,139 @@
+"""Our hooks and keys in other people's JSON: put in once, brought up to date in their place, taken out without a trace.
+
+Two shapes of hooks there are. Claude Code and Codex have groups, {"hooks": {"Stop": [{"hooks": [{"command": …}]}]}};
+Cursor has the hooks themselves, {"hooks": {"stop": [{"command": …}]}}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from cofio.install import jsonc
+from cofio.install.jsonc import Malformed, Path
+
+#: What one of our hooks says, by the event that it is for.
+Hooks = Mapping[str, Mapping[str, Any]]
+
+
+def begun(text: str) -> str:
+    """The text, or an empty object where it says nothing."""
+    return text if text.strip("\ufeff \t\r\n") else "{}\n"
+
+
+def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool) -> str:
+    """The text with exactly these of our hooks. `ours` are the commands by which older ones of ours are told."""
+    text = begun(text)
+    known = {str(hook["command"]) for hook in wanted.values()} | set(ours)
+    for event, hook in wanted.items():
+        there = [path for path, command in _hooks_of(text, grouped) if path[1] == event and command in known]
+        for path in reversed(there[1:]):
+            text = _dropped(text, path, grouped)
+        if there:
+            text = jsonc.put(text, there[0], dict(hook))
+        else:
+            text = jsonc.append(text, ("hooks", event), {"hooks": [dict(hook)]} if grouped else dict(hook))
+    return _without_ours(text, known, grouped, spared=wanted)
+
+
+def take_hooks(text: str, ours: Collection[str], before: str, *, grouped: bool) -> str:
+    """The text without our hooks, and without what held nothing but them and was not there before us."""
+    after = _without_ours(text, ours, grouped)
+    emptied = [("hooks", event) for event in _emptied(text, after)]
+    return _pruned(after, [*emptied, ("hooks",)], before) if after != text else text
+
+
+def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, list[str]]:
+    """Our commands in the file, by event."""
+    found: dict[str, list[str]] = {}
+    for path, command in _hooks_of(text, grouped):
+        if command in ours:
+            found.setdefault(str(path[1]), []).append(command)
+    return found
+
+
+def places(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
+    """Where our hooks stand in groups: event, which group, which of its hooks."""
+    found = [path for path, command in _hooks_of(text, grouped=True) if command in ours]
+    return [(str(path[1]), int(path[2]), int(path[4])) for path in found]
+
+
+def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
+    """The text with these fields in the object at the path; further fields that it has there stay."""
+    text = begun(text)
+    there = jsonc.parse(text).at(path)
+    if there is None:
+        return jsonc.put(text, path, dict(value))
+    for name, each in value.items():
+        deeper = isinstance(each, Mapping) and there.at((name,))
+        text = put_member(text, (*path, name), each) if deeper else jsonc.put(text, (*path, name), each)
+    return text
+
+
+def take_member(text: str, path: Path, before: str) -> str:
+    """The text without what stands at the path, nor what held nothing else and was not there before us.
+
+    Where something stood there before us, that is put back.
+    """
+    if jsonc.parse(text).at(path) is None:
+        return text
+    if old := jsonc.parse(begun(before)).at(path):
+        return jsonc.put(text, path, old.plain())
+    after = jsonc.drop(text, path)
+    return _pruned(after, [path[:size] for size in range(len(path) - 1, 0, -1)], before)
+
+
+def _hooks_of(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
+    """Every hook in the file with its command, and the path to it."""
+    root = jsonc.loads(text)
+    if not isinstance(root, dict):
+        raise Malformed("the file is no object")
+    hooks = root.get("hooks")
+    if hooks is not None and not isinstance(hooks, dict):
+        raise Malformed("hooks is no object")
+    for event, entries in (hooks or {}).items():
+        if not isinstance(entries, list):
+            raise Malformed(f"hooks.{event} is no array")
+        for place, entry in enumerate(entries):
+            inner = entry.get("hooks") if isinstance(entry, dict) else None
+            if not grouped:
+                yield ("hooks", event, place), _command(entry)
+            elif isinstance(inner, list):
+                for number, hook in enumerate(inner):
+                    yield ("hooks", event, place, "hooks", number), _command(hook)
+
+
+def _command(hook: Any) -> str:
+    command = hook.get("command") if isinstance(hook, dict) else None
+    return command if isinstance(command, str) else ""
+
+
+def _without_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
+    found = [path for path, command in _hooks_of(text, grouped) if command in ours and path[1] not in spared]
+    for path in reversed(found):
+        text = _dropped(text, path, grouped)
+    return text
+
+
+def _dropped(text: str, path: Path, grouped: bool) -> str:
+    """The text without a hook, and without its group when that holds no other."""
+    text = jsonc.drop(text, path)
+    group = jsonc.parse(text).at(path[:3])
+    held = group.at(("hooks",)) if grouped and group else None
+    return jsonc.drop(text, path[:3]) if held and not held.children else text
+
+
+def _emptied(text: str, after: str) -> list[str]:
+    """The events that have no hooks any more."""
+    was, now = jsonc.loads(text).get("hooks", {}), jsonc.loads(after).get("hooks", {})
+    return [event for event, entries in now.items() if not entries and was.get(event)]
+
+
+def _pruned(text: str, paths: list[Path], before: str) -> str:
+    """The text without those of these that are empty, and were not there before."""
+    old = jsonc.parse(begun(before))
+    for path in paths:
+        node = jsonc.parse(text).at(path)
+        if node and not node.children and node.kind != "scalar" and old.at(path) is None:
+            text = jsonc.drop(text, path)
+    return text

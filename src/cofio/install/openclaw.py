@@ -1,0 +1,136 @@
+"""OpenClaw: our plugin in the memory slot of `openclaw.json`, its files beside our own, and the skill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cofio import daemon
+from cofio.errors import NotFound
+from cofio.install import jsonc, merge, places
+from cofio.install.plan import Copy, Edit, Plan
+from cofio.settings import Settings
+
+_PACKAGE = Path(__file__).parents[1]
+#: Where the plugin lies: in a checkout, and in an installed package.
+SOURCES = (_PACKAGE.parents[1] / "integrations" / "openclaw", _PACKAGE / "integrations" / "openclaw")
+_MANIFEST = "openclaw.plugin.json"
+_SHIPPED = (_MANIFEST, "package.json", "README.md", "js/*.js", "src/*.ts")
+_SKILLS = "skills"
+
+
+def plan(settings: Settings) -> Plan:
+    """What is to be written."""
+    source = plugin_source()
+    plugin = Plugin(source)
+    copies = [
+        *_copied(source, _SHIPPED, target(settings)),
+        *_copied(source / _SKILLS, ("**/*",), places.home_of("openclaw", settings) / _SKILLS),
+    ]
+
+    def put(text: str, _known: Collection[str]) -> str:
+        return plugin.put(text, str(target(settings)), _config(settings))
+
+    edit = Edit(
+        path=places.openclaw_config(settings), kind="openclaw", put=put, ours=(plugin.id, str(target(settings)))
+    )
+    return Plan(client="openclaw", copies=tuple(copies), edits=(edit,), notes=_notes(settings), folder=target(settings))
+
+
+def plugin_source() -> Path:
+    """The folder of the plugin. NotFound where this cofio came without it."""
+    for each in SOURCES:
+        if (each / _MANIFEST).is_file():
+            return each
+    raise NotFound("This cofio came without the plugin for OpenClaw.", "Install from a checkout, or a newer package.")
+
+
+def target(settings: Settings) -> Path:
+    """Where the plugin is put: a checkout may move, the home stays."""
+    return settings.home / "openclaw"
+
+
+def _finds_us(settings: Settings) -> bool:
+    """Whether the plugin finds the service by itself: it looks into the usual home."""
+    return settings.origins.get("home") == "default" and not settings.url
+
+
+def _config(settings: Settings) -> dict[str, Any]:
+    """What the plugin has to be told: where the service is, unless it finds it."""
+    if _finds_us(settings):
+        return {}
+    instance = None if settings.url else daemon.find(settings)
+    url = instance.url if instance and instance.url else settings.service_url
+    return {} if url.endswith(":0") else {"baseUrl": url}
+
+
+def _notes(settings: Settings) -> tuple[str, ...]:
+    notes = ["OpenClaw takes a plugin in when its configuration changes; `openclaw gateway restart` makes sure."]
+    if settings.api_key and not _finds_us(settings):
+        notes.append("The service has a key: set it as `token` in plugins.entries.cofio.config, which we do not.")
+    return tuple(notes)
+
+
+def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[Copy]:
+    """The files below the source, to go to the same places below the folder."""
+    for pattern in patterns:
+        for path in sorted(source.glob(pattern)):
+            if path.is_file():
+                mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+                yield Copy(path=folder / path.relative_to(source), content=path.read_bytes(), mode=mode)
+
+
+class Plugin:
+    """The plugin in OpenClaw's configuration."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+
+    @cached_property
+    def id(self) -> str:
+        return str(json.loads((self._source / _MANIFEST).read_text(encoding="utf-8"))["id"])
+
+    def put(self, text: str, folder: str, config: dict[str, Any]) -> str:
+        """The text with the plugin found, allowed, on, and in the memory slot."""
+        text = merge.begun(text)
+        text = _listed(text, ("plugins", "load", "paths"), folder)
+        if jsonc.parse(text).at(("plugins", "allow")):
+            text = _listed(text, ("plugins", "allow"), self.id)
+        text = jsonc.put(text, ("plugins", "slots", "memory"), self.id)
+        entry = ("plugins", "entries", self.id)
+        text = jsonc.put(text, (*entry, "enabled"), True)
+        text = jsonc.put(text, (*entry, "hooks", "allowConversationAccess"), True)
+        for name, value in config.items():
+            text = jsonc.put(text, (*entry, "config", name), value)
+        return text
+
+
+def _listed(text: str, path: jsonc.Path, value: str) -> str:
+    there = jsonc.parse(text).at(path)
+    return text if there and value in (there.plain() or []) else jsonc.append(text, path, value)
+
+
+def take(text: str, before: str, ours: Collection[str]) -> str:
+    """The text without the plugin; the memory slot goes back to whoever had it. `ours`: its id and its folder."""
+    for path in (("plugins", "load", "paths"), ("plugins", "allow")):
+        text = _unlisted(text, path, ours, before)
+    slot = jsonc.parse(text).at(("plugins", "slots", "memory"))
+    if slot and slot.plain() in ours:
+        text = merge.take_member(text, ("plugins", "slots", "memory"), before)
+    for name in ours:
+        text = merge.take_member(text, ("plugins", "entries", name), before)
+    return text
+
+
+def _unlisted(text: str, path: jsonc.Path, ours: Collection[str], before: str) -> str:
+    there = jsonc.parse(text).at(path)
+    items = there.plain() if there and there.kind == "array" else []
+    for place in reversed(range(len(items))):
+        if items[place] in ours:
+            text = jsonc.drop(text, (*path, place))
+    now = jsonc.parse(text).at(path)
+    made_by_us = jsonc.parse(merge.begun(before)).at(path) is None
+    return merge.take_member(text, path, before) if now and items and not now.children and made_by_us else text

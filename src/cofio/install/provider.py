@@ -1,0 +1,109 @@
+"""Whose model reads what was said: the choice, a live test of it, and where it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cofio import llms
+from cofio import settings as setting
+from cofio.errors import Misconfigured
+from cofio.settings import Settings
+
+SKIP = "skip"
+#: The choices in order, as the installer words them.
+CHOICES: Mapping[str, str] = {
+    "anthropic": "Anthropic (recommended, ~$0.001 a turn that is read)",
+    "openai": "OpenAI (~$0.001 a turn that is read)",
+    "ollama": "Ollama (free, local; it finds facts, rules decide about them)",
+    SKIP: "Skip (no model: patterns find facts, rules decide about them)",
+}
+CALLED: Mapping[str, str] = {"anthropic": "Anthropic", "openai": "OpenAI", "ollama": "Ollama"}
+_VARIABLES = {
+    "anthropic_key": "ANTHROPIC_API_KEY",
+    "openai_key": "OPENAI_API_KEY",
+    "extract_key": "COFIO_EXTRACT_KEY",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A provider ("" for none), with the key and the model to use; `model` "" is the provider's usual one."""
+
+    provider: str
+    key: str = ""
+    model: str = ""
+    key_name: str = ""  # the setting that the key goes into; "" where none is wanted
+
+    def __repr__(self) -> str:  # a key is in no traceback
+        return f"Choice({self.provider!r}, model={self.model!r})"
+
+    @property
+    def uses(self) -> str:
+        """The model's name."""
+        return self.model or llms.MODELS.get(self.provider, "")
+
+    def variables(self) -> dict[str, str]:
+        """The same as environment variables."""
+        told = {"EXTRACT_PROVIDER": self.provider, "EXTRACT_MODEL": self.model}
+        if self.key_name:
+            told[_VARIABLES[self.key_name]] = self.key
+        return {name: value for name, value in told.items() if value}
+
+
+def known(settings: Settings, provider: str, model: str = "") -> Choice:
+    """The choice of this provider, with the key and the model that are set already."""
+    same = settings.extract_provider.lower() == provider
+    own = setting.key_setting(provider, settings.extract_url)
+    meant = same or not settings.extract_provider  # a key for the model, and not for another provider's
+    key = (settings.extract_key if meant else "") or getattr(settings, own, "")
+    wanted = "" if provider == "ollama" else own or "extract_key"
+    return Choice(provider=provider, key=key, model=model or (settings.extract_model if same else ""), key_name=wanted)
+
+
+def tested(settings: Settings, choice: Choice) -> str:
+    """What is wrong with the choice, asked of the provider itself: "" when it takes the key and has the model."""
+    try:
+        llm = llms.make(
+            choice.provider,
+            model=choice.model,
+            key=choice.key,
+            url=settings.extract_url,
+            ollama_url=settings.ollama_url,
+            timeout=settings.extract_timeout,
+        )
+    except Misconfigured as error:
+        return str(error)
+    return llm.health_check().problem if llm else ""
+
+
+def write(settings: Settings, choice: Choice) -> Path:
+    """Put the choice into config.toml, which is for its owner alone; its path. Addresses in force go along.
+
+    The service may be started later by somebody who does not have the variables of now.
+    """
+    values = {"extract_provider": choice.provider, "extract_model": choice.model}
+    if choice.key_name:
+        values[choice.key_name] = choice.key
+    if choice.provider:
+        values["extract_url"] = settings.extract_url
+    if choice.provider == "ollama":
+        values["ollama_url"] = settings.ollama_url
+    for name, value in values.items():
+        if value != getattr(_in_file(settings), name):
+            setting.write(settings.home, name, value)
+    if choice.key and _in_file(settings).extract_key != choice.key:  # a key of its own for the model wins
+        setting.write(settings.home, "extract_key", choice.key)
+    return settings.home / "config.toml"
+
+
+def is_written(settings: Settings, choice: Choice) -> bool:
+    """Whether config.toml says so already."""
+    now = _in_file(settings)
+    return (now.extract_provider, now.extract_model, now.extract_key) == (choice.provider, choice.model, choice.key)
+
+
+def _in_file(settings: Settings) -> Settings:
+    """What the file alone says."""
+    return Settings.load({"home": settings.home}, {})

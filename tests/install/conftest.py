@@ -1,0 +1,106 @@
+"""A machine with clients on it, in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cofio.cli import Session, cli
+from cofio.install import clients, jsonc, plan
+from cofio.install.record import Record
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+from tests.acceptance import clients as acceptance
+
+from ..cli.conftest import VARIABLES, served
+
+FOLDERS = {"claude-code": ".claude", "codex": ".codex", "openclaw": ".openclaw", "cursor": ".cursor"}
+
+
+class Machine:
+    """A user's folder with the clients' folders in it; cofio in this process, or what it would write."""
+
+    def __init__(self, root: Path) -> None:
+        self.user = root / "jane doe's"
+        self.home = self.user / ".cofio"
+        self.env = {"HOME": str(self.user), "COFIO_HOME": str(self.home), "PATH": "/usr/bin:/bin"}
+        self.user.mkdir(parents=True)
+
+    @property
+    def settings(self) -> Settings:
+        named = {
+            name: str(self.user / folder)
+            for name, folder in (("claude_home", ".claude"), ("codex_home", ".codex"), ("cursor_home", ".cursor"),
+                                 ("openclaw_home", ".openclaw"))
+        }  # fmt: skip
+        return Settings.load({"home": self.home, **named}, self.env)
+
+    def has(self, client: str) -> Path:
+        folder = self.user / FOLDERS[client]
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def files(self) -> dict[str, bytes]:
+        """Every file outside our own home."""
+        found = (path for path in self.user.rglob("*") if path.is_file() and self.home not in path.parents)
+        return {str(path.relative_to(self.user)): path.read_bytes() for path in found}
+
+    def folders(self) -> set[str]:
+        found = (path for path in self.user.rglob("*") if path.is_dir() and self.home not in (path, *path.parents))
+        return {str(path.relative_to(self.user)) for path in found}
+
+    def install(self, client: str, **wishes: bool) -> list[plan.Done]:
+        planned = clients.planned(client, self.settings, clients.Wishes(**wishes))
+        return plan.carry_out(planned, Record.load(self.home), clients.TAKES)
+
+    def uninstall(self, client: str) -> list[plan.Done]:
+        done, problems = clients.uninstall(client, self.settings, Record.load(self.home))
+        assert problems == []
+        return done
+
+    def json(self, path: str) -> Any:
+        return jsonc.loads((self.user / path).read_text(encoding="utf-8"))
+
+    def __call__(self, *arguments: str, says: str | None = None, env: dict[str, str] | None = None) -> Result:
+        clean: dict[str, str | None] = {**dict.fromkeys(VARIABLES), **self.env, **(env or {})}
+        return CliRunner().invoke(cli, list(arguments), input=says, env=clean, obj=Session())
+
+    def told(self, *arguments: str, **how: Any) -> Any:
+        done = self(*arguments, "--json", **how)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def service(machine: Machine) -> Iterator[str]:
+    """The URL of a real service, with the hashing embedder."""
+    machine.home.mkdir()
+    clock = FixedClock()
+    keeper = Keeper(SqliteStore(machine.home / "cofio.db", clock), HashEmbedder(), clock)
+    settings = Settings.load({"home": machine.home, "port": 0, "api_key": "the service's key"}, machine.env)
+    with served(keeper, settings) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def real_clients() -> Path:
+    """Where the real `claude` and `codex` are. Without npm their tests are skipped; in CI that is a failure."""
+    try:
+        return acceptance.installed()
+    except acceptance.Missing as why:
+        if os.environ.get("CI"):
+            pytest.fail(str(why))
+        pytest.skip(str(why))
