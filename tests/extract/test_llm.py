@@ -254,6 +254,13 @@ def test_the_project_is_named_after_the_source(source: str, named: str) -> None:
     assert f"The conversation is about {'the project ' if source else ''}{named}." in system.replace("\n", " ")
 
 
+@pytest.mark.parametrize("project", ["/home/ada/src/shop", "/home/ada/src/shop/", "shop"])
+def test_the_project_is_named_after_its_folder_where_it_is_known(project: str) -> None:
+    system, _ = prompt_of(exchange("hi", source="claude-code/elsewhere", project=project))
+    assert 'The conversation is about the project "shop".' in system.replace("\n", " ")
+    assert "ada" not in system
+
+
 def test_the_schema_goes_along_only_where_the_model_can_be_held_to_it() -> None:
     for able in (True, False):
         llm = ScriptedLLM(["[]"])

@@ -1,0 +1,108 @@
+"""The real clients, pinned in package.json, in a cache folder of this machine.
+
+python -m tests.acceptance.clients    # installs them, or says what is missing
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MANIFEST = Path(__file__).with_name("package.json")
+PINNED: dict[str, str] = json.loads(MANIFEST.read_text(encoding="utf-8"))["dependencies"]
+COMMANDS = {"claude": PINNED["@anthropic-ai/claude-code"], "codex": PINNED["@openai/codex"]}
+TRIES = 3
+NEEDED = (
+    "The tests with the real Claude Code and Codex need node and npm (Debian, Ubuntu: apt-get install nodejs npm; "
+    "macOS: brew install node)."
+)
+
+
+class Missing(Exception):
+    """The clients cannot be had on this machine."""
+
+
+def folder() -> Path:
+    """Where they lie: COFIO_TEST_CACHE, or a folder in ~/.cache that is named after the versions."""
+    told = os.environ.get("COFIO_TEST_CACHE")
+    if told:
+        return Path(told).absolute()
+    return Path.home() / ".cache" / "cofio" / f"clients-{'-'.join(COMMANDS.values())}"
+
+
+def installed() -> Path:
+    """The folder with `claude` and `codex` in it. Missing where there is no npm, or it does not come through."""
+    place = folder()
+    place.mkdir(parents=True, exist_ok=True)
+    with _alone(place / ".lock"):
+        if not _is_whole(place):
+            _install(place)
+    return place / "node_modules" / ".bin"
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Two runs of the suite at once install once."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether both run and are the pinned ones; half an installation is none."""
+    return all(_version(place, command) == version for command, version in COMMANDS.items())
+
+
+def _version(place: Path, command: str) -> str:
+    path = place / "node_modules" / ".bin" / command
+    if not path.exists():
+        return ""
+    env = {"PATH": os.environ.get("PATH", ""), "HOME": str(place / "home")}
+    try:
+        said = subprocess.run([path, "--version"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"\d+\.\d+\.\d+", said.stdout)
+    return found[0] if found else ""
+
+
+def _install(place: Path) -> None:
+    if not shutil.which("npm") or not shutil.which("node"):
+        raise Missing(NEEDED)
+    shutil.copy(MANIFEST, place / "package.json")
+    # Scripts run: Claude Code puts its binary in place by one. A lock file would name where the packages came from.
+    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    said = ""
+    for attempt in range(TRIES):
+        time.sleep(5 * attempt)
+        shutil.rmtree(place / "node_modules", ignore_errors=True)
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+        if done.returncode == 0 and _is_whole(place):
+            return
+        said = done.stderr.strip()[-500:] or "what it installed does not run"
+    raise Missing(f"npm does not install the clients: {said}")
+
+
+def main() -> int:
+    """0 where they are there; where they cannot be had, 1 in CI and 0 elsewhere: the tests are skipped then."""
+    if not _is_whole(folder()):
+        print(f"Installing Claude Code {COMMANDS['claude']} and Codex {COMMANDS['codex']} into {folder()} ...")
+    try:
+        installed()
+    except Missing as why:
+        print(why, file=sys.stderr)
+        return int(bool(os.environ.get("CI")))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""What a person says in one client is learned, once, and recalled: in the next session, and in the other client."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.laptop import CLIENTS, Laptop, prompts
+from tests.acceptance.models import Say
+
+PRISMA = "We switched from Prisma to Drizzle for the web app."
+OTHER = {"claude-code": "codex", "codex": "claude-code"}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def web(laptop: Laptop) -> Path:
+    """A project that nobody knows anything about yet."""
+    return laptop.project(f"work-{next(_numbers)}/web")
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_said_is_learned_once_and_recalled_in_both_clients(laptop: Laptop, web: Path, client: str) -> None:
+    before = laptop.ledger()
+    ran = laptop.prompt(client, PRISMA, at=web)
+    assert (ran.code, ran.out.strip()) == (0, "Noted.")
+    laptop.settled()
+
+    (memory,) = laptop.of(web)  # prompt, stop, end, the transcript and, in Codex, notify have all told of it
+    assert "Drizzle" in memory["text"]
+    assert memory["text"] in laptop.cofio("list", "--source", f"{client}/web").stdout
+    assert memory["source"] == f"{client}/web"
+    after = laptop.ledger()
+    assert after["captured"] - before["captured"] == 1
+    assert after["stored"] - before["stored"] == 1
+    assert after["balanced"]
+
+    for each in (client, OTHER[client]):
+        again = laptop.prompt(each, "Which ORM do we use for the web app?", at=web)
+        assert "<cofio-memory>" in again.read
+        assert memory["text"] in again.read
+    laptop.settled()
+    assert len(laptop.of(web)) == 1
+
+
+def test_a_worktree_is_the_same_project_and_a_namesake_is_not(laptop: Laptop, web: Path) -> None:
+    laptop.claude(PRISMA, at=web)
+    laptop.settled()
+    beside = laptop.worktree(web, f"{web.parent.name}-beside")
+    namesake = laptop.project(f"{web.parent.name}-elsewhere/web")
+    for client in CLIENTS:
+        assert "Drizzle" in laptop.prompt(client, "Which ORM do we use?", at=beside).read
+        assert "Drizzle" not in laptop.prompt(client, "Which ORM do we use?", at=namesake).read
+    below = beside / "src"
+    below.mkdir()
+    assert "Drizzle" in laptop.codex("Which ORM do we use?", at=below).read
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_injected_is_not_learned_again(laptop: Laptop, web: Path, client: str) -> None:
+    laptop.remember("We decided to keep money in integers, in cents.", web, category="decision")
+    laptop.models.when(
+        "How do we store prices?", Say("As noted, you decided to keep money in integers, in cents. We always do so.")
+    )
+    before = laptop.ledger()["captured"]
+    ran = laptop.prompt(client, "How do we store prices?", at=web)
+    laptop.settled()
+    (memory,) = laptop.of(web)
+    assert memory["text"] == "We decided to keep money in integers, in cents."
+    assert memory["text"] in ran.read
+    assert laptop.ledger()["captured"] == before + 1  # the turn was looked at
+    assert memory["occurrences"] == 1
+
+
+def test_every_turn_of_a_long_session_is_learned_once(laptop: Laptop, web: Path) -> None:
+    before = laptop.ledger()
+    said = prompts(
+        "We use Vitest for unit tests.", "/compact", "We use Biome for linting.", "/clear", "We use Node 22."
+    )
+    ran = laptop.claude("", at=web, says=said)
+    assert ran.code == 0
+    laptop.settled()
+    texts = [memory["text"] for memory in laptop.of(web)]
+    assert sorted(word for word in ("Vitest", "Biome", "Node 22") if any(word in text for text in texts)) == [
+        "Biome",
+        "Node 22",
+        "Vitest",
+    ]
+    assert len(texts) == 3
+    assert laptop.ledger()["captured"] - before["captured"] == 3
+
+
+def test_a_session_resumed_and_forked_is_learned_once(laptop: Laptop, web: Path) -> None:
+    before = laptop.ledger()
+    first = "0f0c1f6e-6f43-4a55-9c8e-3f9b2f6f7a01"
+    laptop.claude("We use Vitest for unit tests.", "--session-id", first, at=web)
+    laptop.claude("We use Biome for linting.", "--resume", first, at=web)
+    laptop.claude("We use Node 22.", "--resume", first, "--fork-session", at=web)
+    laptop.settled()
+    assert len(laptop.of(web)) == 3
+    assert laptop.ledger()["captured"] - before["captured"] == 3
+
+
+def test_a_session_of_codex_resumed_is_learned_once(laptop: Laptop, web: Path) -> None:
+    before = laptop.ledger()
+    laptop.codex("We use Vitest for unit tests.", at=web)
+    laptop.codex("We use Biome for linting.", "resume", "--last", at=web)
+    laptop.settled()
+    assert len(laptop.of(web)) == 2
+    assert laptop.ledger()["captured"] - before["captured"] == 2
