@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,9 +45,10 @@ class _Sitting:
 class Attendant:
     """Answers the events of all clients, from many threads."""
 
-    def __init__(self, keeper: Keeper, home: Path, *, codex_home: Path | None = None) -> None:
+    def __init__(self, keeper: Keeper, home: Path, *, codex_home: Path | None = None, patience: float = 0.8) -> None:
         self._keeper = keeper
         self._home = home
+        self._patience = patience  # seconds after which no hook listens any more
         self._codex_home = codex_home
         self._subagents: set[str] = set()
         self._sittings: OrderedDict[tuple[str, str], _Sitting] = OrderedDict()
@@ -60,13 +62,14 @@ class Attendant:
         """
         if self._is_aside(happened) or happened.kind == "other":
             return ""
+        began = time.monotonic()
         where = where or (project.of(happened.cwd) if local else "")
         if happened.kind == "start":
-            return self._started(happened, where)
+            return self._given(happened, self._started(happened, where), began)
         if happened.kind == "prompt":
             kept = self._aside.submit(self.keep, happened, where)
             try:
-                return self._recalled(happened, where)
+                return self._given(happened, self._recalled(happened, where), began)
             finally:
                 kept.result()
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
@@ -119,30 +122,27 @@ class Attendant:
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _started(self, happened: Event, where: str) -> str:
+    def _started(self, happened: Event, where: str) -> Briefing:
         if happened.began in _ANEW:
             self._forget_given(happened)
-        sitting = self._sitting(happened)
-        whole = not sitting.given
-        briefing = self._keeper.recall("", project=where, given=sitting.given, by=happened.client)
-        self._give(happened, sitting, briefing)
-        if whole and briefing.text:
+        given = self._sitting(happened).given
+        briefing = self._keeper.recall("", project=where, given=given, by=happened.client)
+        if briefing and not given:
             briefings.put(self._home, where, briefing.text)
-        return briefing.text
+        return briefing
 
-    def _recalled(self, happened: Event, where: str) -> str:
+    def _recalled(self, happened: Event, where: str) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
-            return ""  # the client speaks in the user's place, such as when a subagent is done
-        sitting = self._sitting(happened)
-        briefing = self._keeper.recall(happened.prompt, project=where, given=sitting.given, by=happened.client)
-        self._give(happened, sitting, briefing)
-        return briefing.text
+            return Briefing()  # the client speaks in the user's place, such as when a subagent is done
+        given = self._sitting(happened).given
+        return self._keeper.recall(happened.prompt, project=where, given=given, by=happened.client)
 
-    def _give(self, happened: Event, sitting: _Sitting, briefing: Briefing) -> None:
-        """Note what the session was given. The reply does not wait for the file."""
-        if briefing and happened.session:
-            sitting.given.update(briefing.given)
+    def _given(self, happened: Event, briefing: Briefing, began: float) -> str:
+        """The briefing's text. The session was given it, unless the hook has gone by now. No reply waits for a file."""
+        if briefing and happened.session and time.monotonic() - began < self._patience:
+            self._sitting(happened).given.update(briefing.given)
             self._aside.submit(self._note, happened, dict(briefing.given))
+        return briefing.text
 
     def _note(self, happened: Event, given: dict[int, str]) -> None:
         try:

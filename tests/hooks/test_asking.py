@@ -119,6 +119,7 @@ def test_a_service_behind_an_ipv6_address_or_a_unix_socket_is_found(hook: Hook, 
                 assert running.stdout
                 running.stdin.write(json.dumps(PROMPT).encode())
                 running.stdin.close()
+                listener.settimeout(20)
                 connection, _ = listener.accept()
                 connection.sendall(http("200 OK", json.dumps(CONTEXT).encode()))
                 connection.close()

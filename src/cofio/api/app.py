@@ -63,7 +63,8 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
 def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
-    attendant = Attendant(keeper, settings.home, codex_home=Path(settings.codex_home or "~/.codex").expanduser())
+    codex = Path(settings.codex_home or "~/.codex").expanduser()
+    attendant = Attendant(keeper, settings.home, codex_home=codex, patience=settings.hook_recall_ms / 1000)
     return Desk(
         keeper,
         Worker(keeper, days_kept=settings.inbox_days, fetch=attendant.fetch),

@@ -27,6 +27,7 @@ _LEAD = 1.0  # seconds in which the client has the machine for its own start, un
 _AGAIN = "cofio/greeting"  # the id of a greeting that was answered: the SDK's answer to it goes nowhere
 _META = "io.modelcontextprotocol/"
 _CAPABILITIES = {"tools": {"listChanged": False}}
+_READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 _SERVER = {"name": NAME, "title": TITLE, "version": __version__}
 
 Message = dict[str, Any]
@@ -47,28 +48,34 @@ class Serve(Protocol):
 def over_stdio(load: Callable[[], Serve]) -> None:
     """Serve the client at the other end of standard input and output, until it is gone. `load` brings the SDK."""
     reading, writing = _wire()
-    wanted = threading.Event()
-
-    def warm() -> None:
-        wanted.wait(_LEAD)
-        with suppress(ImportError):  # it is met again, below
-            load()
-
-    loading = threading.Thread(target=warm)
+    wanted, front = threading.Event(), Front()
+    loading = threading.Thread(target=_loaded, args=(load, wanted))
     loading.start()
-    front = Front()
+    unknown = _answered(front, reading, writing)
+    if unknown:
+        wanted.set()
+        loading.join()
+        load()(Rest([*front.greeting, unknown], reading), Unheard(writing, bool(front.greeting)))
+
+
+def _loaded(load: Callable[[], Serve], wanted: threading.Event) -> None:
+    wanted.wait(_LEAD)
+    with suppress(ImportError):  # whoever needs it meets it again
+        load()
+
+
+def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
+    """Answer until a line comes that only the SDK can answer: this one, or "" where the client is gone."""
     for line in iter(reading.readline, ""):
         answer = front.answer(line)
         if answer is None:
-            wanted.set()
-            loading.join()
-            return load()(Rest([*front.greeting, line], reading), Unheard(writing))
+            return line
         try:
             writing.write(answer)
             writing.flush()
         except OSError:  # it went without reading what it had asked for
-            return None
-    return None
+            break
+    return ""
 
 
 class Front:
@@ -80,7 +87,7 @@ class Front:
     def answer(self, line: str) -> str | None:
         """The line that answers this one, "" where none is due; None where only the SDK knows."""
         message = _read(line)
-        if message == {"jsonrpc": "2.0", "method": "notifications/initialized"} and len(self.greeting) == 1:
+        if message in (_READY, {**_READY, "params": {}}) and len(self.greeting) == 1:
             self.greeting.append(line)
             return ""
         if not _is_request(message):
@@ -96,12 +103,12 @@ class Front:
     def _result(self, method: str, params: Message) -> Message | None:
         if method == "initialize":
             return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
-        if self.greeting and params in ({}, {"_meta": {}}):
-            return {"ping": {}, "tools/list": listed()}.get(method)
-        if not self.greeting and _is_modern(params):
-            # A client that was in doubt may greet after this: what it asked before leaves no trace.
-            return {"server/discover": _discovered(), "tools/list": _modern(listed())}.get(method)
-        return None
+        if self.greeting:
+            return {"ping": {}, "tools/list": listed()}.get(method) if _is_bare(params) else None
+        # These leave no trace, on purpose: a client that lost patience with `server/discover` greets after it, and the
+        # SDK would refuse that.
+        asked = {"server/discover": _discovered(), "tools/list": listed()}.get(method) if _is_modern(params) else None
+        return _modern(asked) if asked else None
 
 
 # ── what is answered ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -137,8 +144,7 @@ def _welcome(version: str) -> Message:
 
 
 def _discovered() -> Message:
-    told = {"supportedVersions": [MODERN], "capabilities": _CAPABILITIES, "instructions": instructions()}
-    return _modern(told)
+    return {"supportedVersions": [MODERN], "capabilities": _CAPABILITIES, "instructions": instructions()}
 
 
 def _modern(result: Message) -> Message:
@@ -172,6 +178,12 @@ def _greets(params: Message) -> bool:
     return isinstance(params["protocolVersion"], str) and _is_client(params["clientInfo"], params["capabilities"])
 
 
+def _is_bare(params: Message) -> bool:
+    told = params.get("_meta", {})
+    named = isinstance(told, dict) and told.keys() <= {"progressToken"}
+    return named and params.keys() <= {"_meta"} and type(told.get("progressToken", 0)) in (int, str)
+
+
 def _is_modern(params: Message) -> bool:
     told = params.get("_meta")
     names = {f"{_META}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
@@ -182,15 +194,17 @@ def _is_modern(params: Message) -> bool:
 
 
 def _is_client(who: Any, can: Any) -> bool:
-    """Whether this says who a client is, and what it can, in the plainest form."""
-    named = isinstance(who, dict) and {"name", "version"} <= who.keys()
-    return named and all(isinstance(each, str) for each in who.values()) and _is_plain(can)
+    """Whether this says who a client is, and what it can do, in the plainest form."""
+    if not isinstance(who, dict) or not {"name", "version"} <= who.keys() or not isinstance(can, dict):
+        return False
+    others = {name: each for name, each in can.items() if name != "roots"}
+    plain = _is_plain(others) and can.get("roots", {}) in ({}, {"listChanged": True}, {"listChanged": False})
+    return plain and all(isinstance(each, str) for each in who.values())
 
 
-def _is_plain(can: Any) -> bool:
-    """Whether these are capabilities without anything to them but their names."""
-    flags = {name: each for name, each in can.items() if name != "listChanged"} if isinstance(can, dict) else None
-    return flags is not None and all(map(_is_plain, flags.values())) and isinstance(can.get("listChanged", True), bool)
+def _is_plain(can: Any, deep: int = 6) -> bool:
+    """Whether there are names in this, within names, and nothing else."""
+    return deep > 0 and isinstance(can, dict) and all(_is_plain(each, deep - 1) for each in can.values())
 
 
 # ── the wire ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -209,11 +223,13 @@ class Rest:
 class Unheard:
     """Writes every line but the answer to a greeting that was answered before."""
 
-    def __init__(self, writing: TextIO) -> None:
-        self._writing = writing
+    def __init__(self, writing: TextIO, due: bool) -> None:
+        self._writing, self._due = writing, due
 
     def write(self, line: str) -> None:
-        if json.loads(line).get("id") != _AGAIN:
+        if self._due and json.loads(line).get("id") == _AGAIN:
+            self._due = False
+        else:
             self._writing.write(line)
 
     def flush(self) -> None:
