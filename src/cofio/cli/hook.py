@@ -12,7 +12,7 @@ from cofio.hooks.delivery import NAMED
 @command(
     "hook",
     "cofio hook claude-code < event.json",
-    "cofio hook codex notify '{\"type\": \"agent-turn-complete\", ...}'",
+    'cofio hook codex notify \'{"type": "agent-turn-complete", ...}\'',
 )
 @click.argument("client", type=click.Choice(CLIENTS))
 @click.argument("event", type=click.Choice(tuple(NAMED)), required=False)
