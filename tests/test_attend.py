@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 from cofio.attend import HOLD, Attendant
 from cofio.conversation import Item
 from cofio.errors import TooBusy
-from cofio.hooks import briefings, spool
+from cofio.hooks import address, briefings, spool
 from cofio.hooks.clients import Event, event
 from cofio.keeper import Keeper
 from cofio.stores.sqlite import SqliteStore
@@ -239,6 +241,7 @@ def test_a_transcript_of_another_machine_is_not_looked_for(
     happened, raw = ended(path)
     attendant.attend(happened, WEB, raw=raw, local=False)
     assert attendant.fetch() == 0
+    assert keeper.ledger().captured == 0
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "notes.txt", "folder.jsonl"])
@@ -251,6 +254,79 @@ def test_a_transcript_that_is_none_does_no_harm(
     attendant.attend(happened, WEB, raw=raw)
     assert attendant.fetch() == 1
     assert keeper.ledger().captured == 0
+
+
+def test_what_no_hook_told_of_a_known_turn_comes_from_the_transcript(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    attendant.attend(answered("Good choice."), WEB)
+    Worker(keeper).drain()
+    path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "Good choice."))
+    happened, raw = ended(path)
+    for _ in range(2):
+        attendant.attend(happened, WEB, raw=raw)
+        attendant.fetch()
+    [item] = keeper.due()
+    assert said(item) == [("user", DRIZZLE)]
+
+
+def test_after_a_restart_the_answer_of_a_broken_off_turn_still_comes_from_the_transcript(
+    keeper: Keeper, tmp_path: Path
+) -> None:
+    first = Attendant(keeper, tmp_path)
+    first.attend(asked(DRIZZLE), WEB)
+    first.close()
+    second = Attendant(keeper, tmp_path)
+    path = transcript(tmp_path / "s1.jsonl", ("p1", DRIZZLE, "I have begun to"), ("p2", "Go on.", "Done."))
+    happened, raw = ended(path)
+    second.attend(happened, WEB, raw=raw)
+    second.fetch()
+    told = [said(item) for item in keeper.due()]
+    assert [("user", DRIZZLE), ("assistant", "I have begun to")] in told
+    second.close()
+
+
+def test_after_a_restart_the_next_prompt_still_releases_what_was_broken_off(keeper: Keeper, tmp_path: Path) -> None:
+    first = Attendant(keeper, tmp_path)
+    first.attend(asked(DRIZZLE), WEB)
+    first.close()
+    second = Attendant(keeper, tmp_path)
+    second.attend(asked("Show me the schema.", "p2"), WEB)
+    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
+    second.close()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"half \\ud83d of it"}}\n',
+        '{"type":"user","uuid":"u1","sessionId":"s1","message":{"role":"user","content":"\\u0000"}}\n',
+        "[" * 200_000 + "\n",
+    ],
+)
+def test_a_transcript_with_anything_in_it_keeps_nothing_else_from_being_learned(
+    lines: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    path = tmp_path / "s1.jsonl"
+    path.write_text(lines)
+    happened, raw = ended(path)
+    attendant.attend(happened, WEB, raw=raw)
+    spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
+    attendant.fetch()
+    assert list(spool.entries(tmp_path)) == []
+    assert [("assistant", "Good choice.")] in [said(item) for item in keeper.due()]
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "gone/s1.jsonl", "pipe.jsonl"])
+def test_a_path_that_cannot_be_looked_at_is_passed_over(
+    name: str, attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    happened, raw = ended(tmp_path / name)
+    attendant.attend(asked(DRIZZLE), WEB)
+    attendant.attend(happened, WEB, raw=raw)
+    assert attendant.fetch() == 1
+    assert [said(item) for item in keeper.due()] == [[("user", DRIZZLE)]]
 
 
 # ── the spool ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -291,6 +367,47 @@ def test_a_delivery_that_cannot_be_read_is_put_aside_and_the_next_is_taken(
     assert len(list((tmp_path / "spool" / "bad").iterdir())) == 1
 
 
+def test_a_prompt_that_comes_after_its_answer_does_not_hold_the_turn_back(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    attendant.attend(answered("Good choice."), WEB)
+    spooled(tmp_path, {"hook_event_name": "UserPromptSubmit", "prompt": DRIZZLE, "prompt_id": "p1"})
+    attendant.fetch()
+    [item] = keeper.due()
+    assert sorted(said(item)) == [("assistant", "Good choice."), ("user", DRIZZLE)]
+
+
+def test_what_is_left_for_the_service_of_another_store_is_left_to_it(keeper: Keeper, tmp_path: Path) -> None:
+    spooled(tmp_path, {"hook_event_name": "Stop", "last_assistant_message": "Good choice.", "prompt_id": "p1"})
+    address.put(tmp_path, "http://127.0.0.1:1", "", (800, 300), "/elsewhere.db")
+    attendant = Attendant(keeper, tmp_path, is_mine=lambda: not address.is_others(tmp_path, "/here.db"))
+    assert attendant.fetch() == 0
+    assert len(list(spool.entries(tmp_path))) == 1
+    address.remove(tmp_path, "/elsewhere.db")
+    assert attendant.fetch() == 1
+    attendant.close()
+
+
+def test_a_full_inbox_empties_although_the_spool_cannot(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=2) as keeper:
+        attendant = Attendant(keeper, tmp_path)
+        for turn in range(9):
+            happened = {"hook_event_name": "Stop", "last_assistant_message": f"Done {turn}.", "prompt_id": f"p{turn}"}
+            spooled(tmp_path, happened)
+        worker = Worker(keeper, fetch=attendant.fetch)
+        worker.start()
+        for _ in range(600):
+            if keeper.ledger().captured == 9 and not keeper.ledger().pending:
+                break
+            worker.wake()
+            time.sleep(0.05)
+        worker.stop()
+        assert keeper.ledger().captured == 9
+        assert list(spool.entries(tmp_path)) == []
+        attendant.close()
+
+
 def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> None:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, inbox_limit=1) as keeper:
@@ -305,6 +422,14 @@ def test_when_the_inbox_is_full_the_spool_keeps_what_it_has(tmp_path: Path) -> N
 
 
 # ── what is recalled ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_no_hook_waited_for_is_not_noted_as_given(keeper: Keeper, tmp_path: Path) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    attendant = Attendant(keeper, tmp_path, patience=0.0)
+    for _ in range(2):
+        assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
+    attendant.close()
 
 
 def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) -> None:

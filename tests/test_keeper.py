@@ -6,12 +6,16 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cofio import assemble
 from cofio.errors import Conflict, EmbedderMismatch, InvalidInput, NotFound
+from cofio.hooks import briefings
 from cofio.keeper import Keeper
 from cofio.model import Fact, Query, Revert, Scope
+from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 
@@ -337,3 +341,16 @@ def test_a_session_is_told_what_it_was_given_until_that_is_long_ago(keeper: Keep
     keeper.give("cc", "s1", {one: "digest"})
     keeper.forget_given("cc", "s1")
     assert keeper.given("cc", "s1") == {}
+
+
+@pytest.mark.parametrize(
+    "take_back", [lambda keeper, each: keeper.delete(each), lambda keeper, each: keeper.purge(each)]
+)
+def test_what_is_taken_back_is_taken_out_of_the_last_briefings_too(take_back: Any, tmp_path: Path) -> None:
+    with assemble.keeper(Settings.load({"home": str(tmp_path)}, {}), embedder=HashEmbedder()) as keeper:
+        added = keeper.add("We deploy with Fly.io.")
+        briefings.put(tmp_path, "", keeper.recall().text)
+        keeper.add("We review on Mondays.")
+        assert "Fly.io" in briefings.get(tmp_path, "")
+        take_back(keeper, added.memory_id)
+        assert briefings.get(tmp_path, "") == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from cofio import hygiene
 from cofio.errors import InvalidInput
-from cofio.transcripts import Turn, read
+from cofio.transcripts import Turn, is_prompt, read
 
 
 def written(path: Path, lines: Iterable[Any]) -> Path:
@@ -348,3 +349,9 @@ def test_any_lines_are_read_and_a_turn_between_them_is_found(
     raw.insert(0, json.dumps({"type": "summary", "leafUuid": "x"}).encode())
     path.write_bytes(b"\n".join(raw))
     assert "known" in {turn.turn for turn in read(path)}
+
+
+def test_a_long_heading_is_judged_in_no_time() -> None:
+    began = time.monotonic()
+    assert not is_prompt("# AGENTS.md instructions" + " " * 300_000)
+    assert time.monotonic() - began < 5

@@ -34,7 +34,7 @@ def keeper(
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
         recall_at=settings.recall_min_score,
-        purged=lambda: briefings.clear(settings.home),
+        taken_back=lambda: briefings.clear(settings.home),
     )
 
 

@@ -15,9 +15,9 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavaila
 from cofio.hooks import briefings, project, spool
 from cofio.hooks.clients import Event, event
 from cofio.keeper import Keeper
-from cofio.model import Briefing
+from cofio.model import MAX_LABEL, Briefing
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
 _SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
@@ -45,9 +45,18 @@ class _Sitting:
 class Attendant:
     """Answers the events of all clients, from many threads."""
 
-    def __init__(self, keeper: Keeper, home: Path, *, codex_home: Path | None = None, patience: float = 0.8) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        home: Path,
+        *,
+        codex_home: Path | None = None,
+        patience: float = 0.5,
+        is_mine: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._keeper = keeper
         self._home = home
+        self._is_mine = is_mine  # whether what hooks leave in the home is for this store
         self._patience = patience  # seconds after which no hook listens any more
         self._codex_home = codex_home
         self._subagents: set[str] = set()
@@ -55,27 +64,29 @@ class Attendant:
         self._lock = threading.Lock()
         self._aside = ThreadPoolExecutor(4, "cofio-attend")
 
-    def attend(self, happened: Event, where: str, *, raw: bytes = b"", local: bool = True) -> str:
+    def attend(self, happened: Event, where: str, *, raw: bytes = b"", local: bool = True, at: str = "") -> str:
         """What is to be put before the agent; "" for nothing. What was said is in the inbox by then, or in the spool.
 
-        A transcript is read later, from the spool, and only where it is a file of this machine.
+        A transcript is read later, from the spool, and only where it is a file of this machine. `at` is when it was
+        said, where that was a while ago.
         """
         if self._is_aside(happened) or happened.kind == "other":
             return ""
         began = time.monotonic()
-        where = where or (project.of(happened.cwd) if local else "")
+        where = (where or (project.of(happened.cwd) if local else ""))[:MAX_LABEL]
         if happened.kind == "start":
             return self._given(happened, self._started(happened, where), began)
         if happened.kind == "prompt":
-            kept = self._aside.submit(self.keep, happened, where)
+            kept = self._aside.submit(self.keep, happened, where, at=at)
             try:
-                return self._given(happened, self._recalled(happened, where), began)
+                briefing = self._recalled(happened, where)
             finally:
                 kept.result()
+            return self._given(happened, briefing, began)
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
             spool.put(self._home, happened.client, raw, at="", project=where, event=happened.name)
         else:
-            self.keep(happened, where)
+            self.keep(replace(happened, transcript=""), where, at=at)
         return ""
 
     def keep(self, happened: Event, where: str, *, at: str = "") -> None:
@@ -92,13 +103,13 @@ class Attendant:
     def fetch(self) -> int:
         """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
         taken = 0
-        for entry in spool.entries(self._home):
+        for entry in spool.entries(self._home) if self._is_mine() else ():
             try:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
             except (TooBusy, StoreError, Unavailable):
                 raise  # it stays where it is, with all that came after it
-            except CofioError as error:
-                _log.warning("%s is put aside: %s", entry.path.name, error.message)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others must get by
+                _log.warning("%s is put aside: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
                 spool.done(entry)
@@ -108,6 +119,8 @@ class Attendant:
     def _is_aside(self, happened: Event) -> bool:
         """Whether it happened in a subagent. Codex notifies of their turns too, as if they were threads like any."""
         if happened.subagent:
+            if len(self._subagents) >= _SITTINGS:
+                self._subagents.clear()
             self._subagents.add(happened.subagent)
             return True
         if happened.name != "notify" or (happened.client, happened.session) in self._sittings:
@@ -176,8 +189,8 @@ class Attendant:
         messages = list(self._messages(happened, sitting))
         if not messages:
             return
-        if asks and sitting.open_turn not in ("", turn):
-            self._keeper.release(happened.client, happened.session)  # the one before was broken off
+        if asks and sitting.open_turn != turn:
+            self._keeper.release(happened.client, happened.session)  # whatever is held still was broken off
         about = self._about(happened, where, turn)
         self._keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
         sitting.open_turn = turn if asks else ""
@@ -195,21 +208,19 @@ class Attendant:
         self._sitting(happened).open_turn = ""
 
     def _catch_up(self, happened: Event, where: str) -> None:
-        """Take in the turns of the client's own record that no hook has told of, and the answer that never came."""
+        """Take in from the client's own record what no hook has told of: whole turns, prompts, answers."""
         path = Path(happened.transcript)
-        if path.suffix != ".jsonl" or not path.is_file():
-            return
         known = self._keeper.turns(happened.client, happened.session)
-        unanswered = self._sitting(happened).open_turn
         try:
+            if path.suffix != ".jsonl" or not path.is_file():
+                return
             for turn in transcripts.read(path):
                 name = _known_as(turn, known)
-                if name in known and name != unanswered:
-                    continue
+                messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = self._about(happened, where, name)
-                self._keeper.amend(turn.messages, by=happened.client, at=turn.at, **about)
-        except InvalidInput as error:  # gone meanwhile, or no text
-            _log.warning("the transcript is not read: %s", error.message)
+                self._keeper.amend(messages, by=happened.client, at=turn.at, **about)
+        except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
+            _log.warning("the transcript is not read: %s", error)
 
     def _about(self, happened: Event, where: str, turn: str) -> dict[str, Any]:
         return {
@@ -241,5 +252,11 @@ def _known_as(turn: transcripts.Turn, known: set[str]) -> str:
     return by_words if by_words in known else turn.turn
 
 
+def _as_hooks_tell(turn: transcripts.Turn) -> list[dict[str, Any]]:
+    """What hooks would have told of a turn: all but what the agent said on its way to the answer."""
+    answers = [place for place, each in enumerate(turn.messages) if each["role"] == "assistant"]
+    return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
+
+
 def _named_by(words: str) -> str:
-    return "w" + hashlib.blake2b(" ".join(words.split()).encode(), digest_size=10).hexdigest()
+    return "w" + hashlib.blake2b(" ".join(words.split()).encode("utf-8", "replace"), digest_size=10).hexdigest()

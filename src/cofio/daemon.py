@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cofio.client import Client
-from cofio.errors import CofioError, Conflict, Denied, MissingKey, StoreError, Unavailable, WrongKey
+from cofio.errors import CofioError, Conflict, Denied, Misconfigured, MissingKey, StoreError, Unavailable, WrongKey
 from cofio.hooks import address, launch, record
 from cofio.settings import Settings
 from cofio.version import __version__
@@ -199,6 +199,7 @@ def _told(file: IO[bytes]) -> Instance:
 
 def up(settings: Settings) -> tuple[Instance, bool]:
     """The service of this store, answering; and whether it had to be started."""
+    _refuse_elsewhere(settings)
     if instance := find(settings):
         return _answering(settings, instance, time.monotonic() + _START_SECONDS), False
     log = log_path(settings)
@@ -217,6 +218,19 @@ def up(settings: Settings) -> tuple[Instance, bool]:
         time.sleep(_STEP)
     message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
     raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
+
+
+def _refuse_elsewhere(settings: Settings) -> None:
+    """A service here would be one that nobody asks, and take in what was said for the other."""
+    if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
+        where = settings.origins.get("url") or "url"
+        hint = f"Start it where it is, or unset {where} to have one here."
+        raise Misconfigured(f"The memories are at {settings.url}.", hint)
+
+
+def _own_urls(settings: Settings) -> set[str]:
+    names = {settings.host, "127.0.0.1", "localhost", "[::1]"}
+    return {f"http://{name}:{settings.port}" for name in names}
 
 
 def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:

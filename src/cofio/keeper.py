@@ -35,6 +35,7 @@ from cofio.model import (
     Fact,
     Hit,
     Memory,
+    Noop,
     Novelty,
     Occurrence,
     Page,
@@ -85,7 +86,7 @@ class Keeper:
         novel_below: float = 0.88,
         recall_at: float = recall.MIN_SCORE,
         inbox_limit: int = 10_000,
-        purged: Callable[[], None] = lambda: None,
+        taken_back: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._embedder = embedder
@@ -97,7 +98,7 @@ class Keeper:
         self._dedup_at = dedup_at
         self._novel_below = novel_below
         self._recall_at = recall_at
-        self._purged = purged  # takes away what was written down elsewhere
+        self._taken_back = taken_back  # told when a memory no longer says what it said: copies elsewhere must go
         self._signed = False
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,8 +163,8 @@ class Keeper:
         vectors = self._vectors_for(decisions)
         with self._deciding:
             done = self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
-        if any(isinstance(each, Purge) for each in decisions):
-            self._purged()
+        if not all(isinstance(each, Add | Noop) for each in decisions):
+            self._taken_back()
         return done
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
@@ -305,7 +306,7 @@ class Keeper:
         if prompt:
             found = recall.best(self._answers(recall.queries(prompt, project, most + len(given), self._recall_at)))
         else:
-            found = recall.at_start(self._store, project, given, most)
+            found = recall.at_start(self._store, project, most)
         told = recall.brief(found, heading, given, most)
         asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
         self._log.note([memory for memory in found if memory.id in told.given], asked, by)

@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 Client = Literal["claude-code", "codex", "text"]
 
 _HEAD = 65_536  # bytes that show what a file is
+_LONGEST_LINE = 16_777_216  # bytes; what is longer is broken up, and so passed over
 _SPEAKS = re.compile(r"(?im)^(?=[ \t]*(?:user|human|you):)")
 _REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
 _HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
@@ -172,7 +173,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
     """The JSON objects of a file, one a line. A line that is none is passed over, and counted in the log."""
     broken = 0
     with path.open("rb") as file:
-        for raw in file:
+        for raw in iter(lambda: file.readline(_LONGEST_LINE), b""):
             line = _parsed(raw)
             if isinstance(line, dict):
                 yield line
@@ -348,7 +349,7 @@ def _moment(value: Any) -> str:
 _ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "model": "assistant"}
 _ASIDE = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 _WRAPPER = re.compile(
-    r"\s*(?:# AGENTS\.md instructions[^\n]*\s*)?<(INSTRUCTIONS|system-reminder|local-command-[a-z]+"
+    r"\s*(?:# AGENTS\.md instructions[^\n]*(?:\n\s*)?)?<(INSTRUCTIONS|system-reminder|local-command-[a-z]+"
     r"|command-[a-z]+|bash-[a-z]+|task-notification|user-prompt-submit-hook"
     r"|environment_context|user_instructions|turn_aborted|codex_internal_context|goal_context|startup_context|skill"
     r"|tools|user_shell_command|subagent_notification|(?:apps|skills|plugins|environments)_instructions|collaboration_mode|multi_agent_mode"

@@ -74,8 +74,7 @@ class Worker:
             self._wake.clear()
             pause = _LOOK
             try:
-                if self._fetch:
-                    self._fetch()
+                self._bring_in()
                 self.drain()
                 self._tidy()
             except CofioError as error:
@@ -85,6 +84,14 @@ class Worker:
                 _log.exception("the worker stumbled")
                 pause = _REST
             self._wake.wait(pause)
+
+    def _bring_in(self) -> None:
+        """Have what was left outside taken in; if that fails now, what is in already is learned from all the same."""
+        try:
+            if self._fetch:
+                self._fetch()
+        except CofioError as error:
+            _log.warning("what waits outside is not taken in: %s", error)
 
     def _tidy(self) -> None:
         """Forget the words of what was settled long ago, now and then."""

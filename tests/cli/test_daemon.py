@@ -22,7 +22,7 @@ import pytest
 
 from cofio import daemon
 from cofio.client import Client
-from cofio.errors import CofioError, Denied, Unavailable
+from cofio.errors import CofioError, Denied, Misconfigured, Unavailable
 from cofio.settings import Settings
 from tests.cli.conftest import Cofio, Shell
 
@@ -332,3 +332,10 @@ def test_the_process_ends_although_somebody_waits_for_a_model(shell: Shell) -> N
 def suppressed(client: Client, said: str) -> None:
     with contextlib.suppress(CofioError):
         client.capture(said, wait=True)
+
+
+def test_up_starts_nothing_beside_a_service_elsewhere(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        daemon.up(Settings.load({"home": str(tmp_path), "url": "http://memory.example:8900"}, {}))
+    assert "memory.example" in caught.value.message
+    assert not list(tmp_path.iterdir())

@@ -28,6 +28,7 @@ from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import Watch
 from cofio.attend import Attendant
 from cofio.errors import InvalidInput, NotFound
+from cofio.hooks import address
 from cofio.keeper import Keeper
 from cofio.ports import Health
 from cofio.settings import Settings
@@ -64,7 +65,13 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
-    attendant = Attendant(keeper, settings.home, codex_home=codex, patience=settings.hook_recall_ms / 1000)
+    attendant = Attendant(
+        keeper,
+        settings.home,
+        codex_home=codex,
+        patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # what a hook waits
+        is_mine=lambda: not address.is_others(settings.home, str(settings.store_path)),
+    )
     return Desk(
         keeper,
         Worker(keeper, days_kept=settings.inbox_days, fetch=attendant.fetch),
@@ -167,7 +174,7 @@ def _given(route: Route, request: Request, body: bytes) -> object:
 def _call(request: Request, auth: guard.Auth, path: str) -> Call:
     headers = request.headers
     near = request.client is not None and guard.is_loopback(request.client.host)
-    return Call(guard.caller(headers), auth, _id(request, path), guard.project(headers), near)
+    return Call(guard.caller(headers), auth, _id(request, path), guard.project(headers), near, guard.moment(headers))
 
 
 def _id(request: Request, path: str) -> int:

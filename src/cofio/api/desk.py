@@ -32,6 +32,7 @@ class Call:
     id: int = 0
     project: str = ""
     local: bool = False  # from this machine: the paths that it names are ours
+    at: str = ""  # when it happened, where that was a while ago
 
 
 class Lately(Generic[_Told]):

@@ -16,6 +16,7 @@ from anyio import fail_after
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from cofio import model
 from cofio.errors import Forbidden, InvalidInput, MissingKey, TooLarge, WrongKey
 from cofio.model import MAX_LABEL
 from cofio.settings import Settings
@@ -84,6 +85,14 @@ def caller(headers: Headers) -> str:
 def project(headers: Headers) -> str:
     """The project that the caller says it is at work on; "" where it does not."""
     return unquote(headers.get("x-cofio-project", ""), errors="ignore").replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def moment(headers: Headers) -> str:
+    """When it happened what the caller tells of, where it says so; "" for now, and for what is no time."""
+    try:
+        return model.moment(headers["x-cofio-at"])
+    except (KeyError, InvalidInput):
+        return ""
 
 
 def is_loopback(address: str) -> bool:

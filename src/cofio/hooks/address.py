@@ -24,6 +24,14 @@ def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str) 
         Path(name).replace(home / NAME)
 
 
+def is_others(home: Path, store: str) -> bool:
+    """Whether hooks deliver to the service of another store."""
+    try:
+        return (home / NAME).read_text(encoding="utf-8").splitlines()[3] != store
+    except (OSError, UnicodeError, IndexError):
+        return False
+
+
 def remove(home: Path, store: str) -> None:
     """Take it away, unless it speaks of the service of another store by now."""
     with suppress(OSError, UnicodeError):

@@ -38,6 +38,6 @@ def get(home: str | Path, project: str) -> str:
 
 
 def clear(home: str | Path) -> None:
-    """Take them all away: what was purged may stand in any."""
+    """Take them all away: what was deleted or corrected may stand in any."""
     for path in (Path(home) / "briefings").glob("*.txt"):
         path.unlink(missing_ok=True)

@@ -121,7 +121,8 @@ class FakeInbox:
                 sooner = min(last.due_at, due_at) if last.state == "pending" else last.due_at
                 return Receipt(held.put(replace(last, due_at=sooner)).id, False)
             if new.part:
-                grown = replace(new.part.item, exchange=new.exchange, due_at=due_at, state="pending")
+                sooner = min(new.part.item.due_at, due_at)
+                grown = replace(new.part.item, exchange=new.exchange, due_at=sooner, state="pending")
                 return Receipt(held.put(grown).id, False)
             if most is not None and held.waiting() >= most:
                 raise captures.too_busy(most)
@@ -130,7 +131,8 @@ class FakeInbox:
     def release(self, client: str, session: str) -> int:
         with self._changing() as held:
             at = self._clock()
-            waiting = [item for item in held.of(client, session) if item.state == "pending" and item.due_at > at]
+            held_back = (item for item in held.of(client, session) if item.state == "pending" and item.due_at > at)
+            waiting = [item for item in held_back if not item.attempts]
             for item in waiting:
                 held.put(replace(item, due_at=at))
             return len(waiting)

@@ -257,13 +257,14 @@ SELECT DISTINCT turn FROM inbox
 WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '');
 
 -- name: amend_item
-UPDATE inbox SET payload = :payload, due_at = :due_at, state = 'pending' WHERE id = :id;
+UPDATE inbox SET payload = :payload, due_at = min(due_at, :due_at), state = 'pending' WHERE id = :id;
 
 -- name: due_by
 UPDATE inbox SET due_at = :due_at WHERE id = :id AND state = 'pending' AND due_at > :due_at;
 
 -- name: release_items
-UPDATE inbox SET due_at = :at WHERE state = 'pending' AND due_at > :at AND client = :client AND session = :session;
+UPDATE inbox SET due_at = :at
+WHERE state = 'pending' AND due_at > :at AND attempts = 0 AND client = :client AND session = :session;
 
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
