@@ -62,6 +62,7 @@ class Attendant:
         self._subagents: set[str] = set()
         self._sittings: OrderedDict[tuple[str, str], _Sitting] = OrderedDict()
         self._lock = threading.Lock()
+        self._fetching = threading.Lock()
         self._aside = ThreadPoolExecutor(4, "cofio-attend")
 
     def attend(self, happened: Event, where: str, *, raw: bytes = b"", local: bool = True, at: str = "") -> str:
@@ -102,8 +103,12 @@ class Attendant:
 
     def fetch(self) -> int:
         """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
+        with self._fetching:
+            return self._fetched() if self._is_mine() else 0
+
+    def _fetched(self) -> int:
         taken = 0
-        for entry in spool.entries(self._home) if self._is_mine() else ():
+        for entry in spool.entries(self._home):
             try:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
             except (TooBusy, StoreError, Unavailable):

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
+from cofio.hooks import spool
 from tests.api.caller import Answer, Caller
 from tests.api.conftest import Serve
 
@@ -111,3 +112,15 @@ def test_what_a_session_ends_with_is_kept_before_the_answer(serve: Serve, tmp_pa
     assert answer.status == 204
     assert settled(service, 1)["stored"] == 1
     assert [each for each in (home / "spool").iterdir() if each.is_file()] == []
+
+
+def test_a_purge_reaches_what_waits_in_the_spool(serve: Serve, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    service = serve(home=home)
+    said = "We switched from Prisma to Drizzle."
+    made = service.post("/memory/add", {"text": said, "project": WEB}).json["id"]
+    raw = json.dumps({"hook_event_name": "Stop", "session_id": "s1", "prompt_id": "p1", "last_assistant_message": said})
+    spool.put(home, "claude-code", raw.encode(), at="", project=WEB, event="Stop")
+    assert service.delete(f"/memory/{made}", purge="true").status == 200
+    settled(service, 1)
+    assert service.get("/memories").json["memories"] == []

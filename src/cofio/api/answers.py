@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import UNSET
 from cofio.api import metrics, schemas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
+from cofio.errors import CofioError
 from cofio.model import Change, Changeset, Decision, Delete, Fact, Hit, plain
 from cofio.version import __version__
 
@@ -109,6 +111,9 @@ def edit(desk: Desk, given: schemas.Edit, call: Call) -> Plain:
 
 
 def delete(desk: Desk, given: schemas.Delete, call: Call) -> Plain:
+    if given.purge:
+        with suppress(CofioError):  # a purge is not put off
+            desk.attendant.fetch()  # what waits outside would bring it back; in the inbox it is erased too
     remove = desk.keeper.purge if given.purge else desk.keeper.delete
     change = remove(call.id, by=call.by, why=given.reason())
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
