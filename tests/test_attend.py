@@ -432,6 +432,18 @@ def test_what_no_hook_waited_for_is_not_noted_as_given(keeper: Keeper, tmp_path:
     attendant.close()
 
 
+def test_what_was_said_a_while_ago_is_kept_and_answered_with_nothing(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    before = "2025-12-31T10:00:00+00:00"
+    assert attendant.attend(asked("We deploy with Fly.io?"), WEB, at=before) == ""
+    assert attendant.attend(told("SessionStart", source="startup"), WEB, at=before) == ""
+    attendant.attend(answered("Yes."), WEB, at=before)
+    [item] = keeper.due()
+    assert item.exchange
+    assert item.exchange.at.startswith("2025-12-31T10:00:00")
+    assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", "p2"), WEB)
+
+
 def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) -> None:
     keeper.add("We deploy with Fly.io.", project=WEB)
     assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)

@@ -155,6 +155,16 @@ def test_what_the_session_was_given_is_not_given_again_and_the_next_best_is(keep
     assert not keeper.recall("we deploy on Mondays", project=WEB, given={**first.given, **second.given})
 
 
+@pytest.mark.parametrize("before", [50, 60, 200, 300])
+def test_a_session_that_was_given_many_is_still_given_more(keeper: Keeper, before: int) -> None:
+    said = [f"We deploy shop {each} on Mondays" for each in range(before + 5)]
+    ids = [change.memory_id for change in keeper.add_all([Fact(text=each, project=WEB) for each in said], dedup=False)]
+    given = {each: digest(text) for each, text in zip(ids[:before], said, strict=False)}
+    assert set(keeper.recall("we deploy the shop on Mondays", project=WEB, given=given).ids) == set(ids[before:])
+    everything = {each: digest(text) for each, text in zip(ids, said, strict=True)}
+    assert not keeper.recall("we deploy the shop on Mondays", project=WEB, given=everything)
+
+
 def test_a_memory_that_was_edited_since_is_given_again(keeper: Keeper) -> None:
     one = add(keeper, "We deploy on Mondays")
     told = keeper.recall("when do we deploy on Mondays", project=WEB)
@@ -228,13 +238,22 @@ def test_what_is_said_again_and_again_goes_before_what_was_said_once(keeper: Kee
     assert keeper.recall(project=WEB, k=1).ids == (often,)
 
 
-def test_a_session_that_goes_on_is_given_what_it_has_not_got(keeper: Keeper) -> None:
+def test_a_session_that_goes_on_is_not_given_what_stands_further_down(keeper: Keeper) -> None:
     for each in range(12):
         add(keeper, f"Decision number {each}", kind="decision")
     first = keeper.recall(project=WEB)
-    second = keeper.recall(project=WEB, given=first.given)
-    assert len(second.ids) == 4
-    assert not keeper.recall(project=WEB, given={**first.given, **second.given})
+    assert len(first.ids) == 8
+    assert not keeper.recall(project=WEB, given=first.given)
+
+
+def test_a_session_that_goes_on_is_given_what_came_to_stand_first(keeper: Keeper) -> None:
+    for each in range(12):
+        add(keeper, f"Decision number {each}", kind="decision")
+    first = keeper.recall(project=WEB)
+    new = add(keeper, "Ask Mireille about refunds")
+    keeper.update(new, pinned=True)
+    keeper.update(first.ids[2], text="Decision number two, as it is now")
+    assert keeper.recall(project=WEB, given=first.given).ids == (new, first.ids[2])
 
 
 def test_archived_and_repeated_texts_are_left_out_and_leave_their_place_to_others(keeper: Keeper) -> None:

@@ -69,16 +69,16 @@ class Attendant:
         """What is to be put before the agent; "" for nothing. What was said is in the inbox by then, or in the spool.
 
         A transcript is read later, from the spool, and only where it is a file of this machine. `at` is when it was
-        said, where that was a while ago.
+        said, where that was a while ago: nobody waits for an answer to that any more.
         """
         if self._is_aside(happened) or happened.kind == "other":
             return ""
         began = time.monotonic()
         where = (where or (project.of(happened.cwd) if local else ""))[:MAX_LABEL]
-        if happened.kind == "start":
+        if happened.kind == "start" and not at:
             return self._given(happened, self._started(happened, where), began)
-        if happened.kind == "prompt":
-            kept = self._aside.submit(self.keep, happened, where, at=at)
+        if happened.kind == "prompt" and not at:
+            kept = self._aside.submit(self.keep, happened, where)
             try:
                 briefing = self._recalled(happened, where)
             finally:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from cofio.briefing import Line, block, digest, is_trivial, standing, tokens
-from cofio.model import Briefing, Hit, Memory, Query, Scope
+from cofio.model import MAX_HITS, Briefing, Hit, Memory, Query, Scope
 from cofio.ports import Store
 from cofio.wording import passage
 
@@ -48,9 +49,12 @@ def questions(prompt: str) -> list[str]:
 
 
 def queries(prompt: str, project: str, among: int, least: float) -> list[Query]:
-    """A search for each question in the prompt, over what matters in the project."""
-    scope = Scope(seen_from=project)
-    return [Query(text=each, k=min(MOST, among), min_score=least, scope=scope) for each in questions(prompt)]
+    """A search for each question in the prompt, over what matters in the project.
+
+    `among` how many hits the new ones are: as many as are wanted, and one more for each that was given.
+    """
+    scope, k = Scope(seen_from=project), min(MAX_HITS, among)
+    return [Query(text=each, k=k, min_score=least, scope=scope) for each in questions(prompt)]
 
 
 def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
@@ -62,9 +66,10 @@ def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
     return [hit.memory for hit in sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))]
 
 
-def at_start(store: Store, project: str, given: Mapping[int, str], most: int) -> list[Memory]:
-    """What stands in the project, in order, and is new to the session.
+def at_start(store: Store, project: str, most: int) -> list[Memory]:
+    """The first of what stands in the project, in order, the same words once.
 
+    What was given is among them: a session that is resumed has it, and is not given what stands further down instead.
     One group after the other, until there are enough: the newest of each are looked through, and no more are read.
     """
     found: list[Memory] = []
@@ -72,9 +77,9 @@ def at_start(store: Store, project: str, given: Mapping[int, str], most: int) ->
         memories = store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
         fresh = [memory for memory in memories if not memory.pinned or group is _PINNED]
         found += sorted(fresh, key=lambda memory: _place(memory, project))
-        if len(_new(found, given)) >= most:
+        if len(_new(found)) >= most:
             break
-    return found
+    return _new(found)[:most]
 
 
 def brief(memories: Sequence[Memory], heading: str, given: Mapping[int, str], most: int) -> Briefing:
@@ -85,7 +90,7 @@ def brief(memories: Sequence[Memory], heading: str, given: Mapping[int, str], mo
     return Briefing(text, {each: shown[each] for each in ids}, tokens(text))
 
 
-def _new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+def _new(memories: Iterable[Memory], given: Mapping[int, str] = MappingProxyType({})) -> list[Memory]:
     """Those whose words the session was not given yet, the same words once. One that was edited since is new again."""
     known = set(given.values())
     fresh: dict[str, Memory] = {}

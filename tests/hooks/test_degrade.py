@@ -187,6 +187,17 @@ def test_a_resumed_session_is_not_given_again_what_it_has_but_a_cleared_one_is(h
     assert texts["compact"][0] == "Never push on Fridays"
 
 
+def test_a_resumed_session_is_not_given_what_stands_further_down(hook: Hook, keeper: Keeper) -> None:
+    for number in range(12):
+        keeper.add(Fact(text=f"Decision {number} of the web shop", kind="decision", project=WEB))
+    given = dict(keeper.recall("", project=WEB).given)
+    last = given.popitem()[0]
+    keeper.give("claude-code", "s1", given)
+    expected = keeper.get(last).text
+    keeper.close()
+    assert lines(context(hook, said("SessionStart", source="resume"))) == [expected]
+
+
 def test_a_start_without_a_store_gets_the_last_briefing(hook: Hook) -> None:
     block = f"<{TAG}>\n{START_HEADING}\n- We deploy with Fly.io\n</{TAG}>"
     briefings.put(hook.home, WEB, block)

@@ -15,7 +15,7 @@ import click
 from cofio import transcripts
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Column
-from cofio.cli.session import BY, Memories, Session, command
+from cofio.cli.session import BY, PROJECT, Memories, Session, command
 from cofio.conversation import OPEN, STATES, Item, Ledger
 from cofio.errors import InvalidInput
 from cofio.transcripts import Turn
@@ -31,7 +31,7 @@ from cofio.transcripts import Turn
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
-@click.option("--project", default="", metavar="PROJECT", help="The project that it holds in: a path or a name.")
+@click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
 @click.option("--context", default="stop", metavar="EVENT", help="pre_compact reads more thoroughly.")
 @click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
 @click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
@@ -41,6 +41,7 @@ def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
     A transcript is learned from turn by turn, and each turn once, however often it is given. Without a model the
     patterns do what they can; EXTRACT_PROVIDER sets one.
     """
+    about["project"] = session.project(about["project"])
     with _readable(file) as path:
         turns = list(transcripts.read(path))
     if not turns:

@@ -13,9 +13,8 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
-from cofio.cli.session import BY, Memories, Session, about, agreed, command, within
+from cofio.cli.session import BY, PROJECT, Memories, Session, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
-from cofio.hooks.project import of as at_hand
 from cofio.model import Change, Fact, Hit, Memory
 
 _BATCH = 256  # facts in one changeset
@@ -217,11 +216,15 @@ def _tell_hits(hits: Sequence[Hit]) -> None:
     'cofio recall "fix the auth bug" --project /home/ada/web --json',
 )
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
-@click.option("--project", metavar="PROJECT", help="The project at hand; else COFIO_PROJECT, else that of the folder.")
+@click.option(
+    "--project",
+    metavar="PROJECT",
+    help=f"The project at hand: {PROJECT}; else COFIO_PROJECT, else that of this folder.",
+)
 @click.option("-k", "k", type=click.IntRange(1, 50), help="How many memories, at most; else 5, at a start 8.")
 def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None) -> None:
     """Show what would be put before an agent: at the start of a session, or with a PROMPT."""
-    where = (session.settings.project or at_hand(str(Path.cwd()))) if project is None else project
+    where = session.project() if project is None else session.project(project)
     with session.memories() as memories:
         told = memories.recall(" ".join(words), project=where, k=k, by=BY)
     if session.as_json:

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from cofio.cli.output import past
 from cofio.errors import InvalidInput, NotFound
+from cofio.hooks.project import of as project_at
 from cofio.model import CATEGORIES, KINDS, METHODS, VISIBILITIES
 from cofio.settings import Settings
 
@@ -24,6 +26,7 @@ else:  # neither is loaded before a command needs it
     Memories = Any
 
 BY = "cli"  # who did it, in the journal
+PROJECT = "a folder of it, or a name"  # what may be given for one, in the help
 _PATIENCE = 600.0  # seconds; a person can stop it, and merging duplicates takes a while
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -63,6 +66,28 @@ class Session:
             hint = "`cofio add` makes it; --store or COFIO_STORE names another."
             raise NotFound(f"There is no store at {settings.store_path}.", hint)
         return self.open_keeper(settings)
+
+    def project(self, given: str = ".") -> str:
+        """The project that a person means: a folder stands for the one that it belongs to, all else is a name.
+
+        That of the folder at hand is called as the hooks call it: COFIO_PROJECT goes first.
+        """
+        if not _is_path(given):
+            return given
+        here = Path.cwd()
+        try:
+            found = project_at(str(here / Path(given).expanduser()))
+        except RuntimeError as error:
+            raise InvalidInput(f"There is no home folder for {given}.", "Give the whole path.") from error
+        return self.settings.project or found if found == project_at(str(here)) else found
+
+
+def _is_path(given: str) -> bool:
+    """Whether it is written as a path is, or names a folder that is there."""
+    try:
+        return given.startswith((".", "~", "/")) or (given != "" and Path(given).is_dir())
+    except OSError:  # such as a name that is too long for one
+        return False
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)
@@ -145,10 +170,12 @@ def _gathered(
 
     def decorated(function: _Command) -> Callable[..., Any]:
         @wraps(function)
-        def called(*arguments: Any, **given: Any) -> Any:
+        def called(session: Session, /, **given: Any) -> Any:
             gathered = {each: given.pop(each) for each in names}
             kept = {each: value for each, value in gathered.items() if value is not None and value != ()}
-            return function(*arguments, **given, **{name: kept})
+            if "project" in kept:
+                kept["project"] = session.project(kept["project"])
+            return function(session, **given, **{name: kept})
 
         wrapped: Callable[..., Any] = called
         for option in reversed(options):
@@ -163,7 +190,9 @@ within = _gathered(
     (
         click.option("--source", metavar="SOURCE", help="Of exactly this source."),
         click.option("--source-prefix", metavar="SOURCE", help="Of this source and what lies below it."),
-        click.option("--project", metavar="PROJECT", help='Of exactly this project; "" is what belongs to none.'),
+        click.option(
+            "--project", metavar="PROJECT", help=f'Of exactly this one: {PROJECT}; "" is what belongs to none.'
+        ),
         click.option("--category", type=click.Choice(CATEGORIES), help="Of this category."),
         click.option("--kind", type=click.Choice(KINDS), help="Of this kind."),
         click.option("--method", type=click.Choice(METHODS), help="Learned in this way."),
@@ -186,7 +215,7 @@ about = _gathered(
     "about",
     (
         click.option("--source", metavar="SOURCE", help="Where it belongs: client/project."),
-        click.option("--project", metavar="PROJECT", help="The project that it holds in: a path or a name."),
+        click.option("--project", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}."),
         click.option("--kind", type=click.Choice(KINDS), help="What kind of fact it is."),
         click.option("--category", type=click.Choice(CATEGORIES), help="How long it is kept; else by the kind."),
         click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is."),

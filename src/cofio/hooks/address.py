@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from cofio.hooks import whole
 
 NAME = "hook.at"
 
@@ -17,11 +17,7 @@ def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str) 
     """Say where the service is. For its owner alone: the key stands in it."""
     lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store)
     with suppress(OSError):  # hooks then find the service by its usual address, or read the file themselves
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=home, prefix=".hook-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write("".join(f"{line}\n" for line in lines))
-        Path(name).replace(home / NAME)
+        whole.put(home / NAME, "".join(f"{line}\n" for line in lines).encode())
 
 
 def is_others(home: Path, store: str) -> bool:

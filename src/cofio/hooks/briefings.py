@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
+
+from cofio.hooks import whole
 
 
 def place(home: str | Path, project: str) -> Path:
@@ -20,11 +20,7 @@ def put(home: str | Path, project: str, text: str) -> None:
     try:
         if path.exists() and path.read_text(encoding="utf-8") == text:
             return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".briefing-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).replace(path)
+        whole.put(path, text.encode())
     except (OSError, UnicodeError):
         return
 

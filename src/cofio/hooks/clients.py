@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from cofio.errors import InvalidInput
+from cofio.hooks import glance
 
 Kind = Literal["start", "prompt", "stop", "failure", "compact", "end", "other"]
 
-CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
+CLIENTS = glance.CLIENTS
 #: What a reply may put before the agent. Anything printed at another event would keep it going, or be an error.
 INJECTS: tuple[Kind, ...] = ("start", "prompt")
+#: Starts after which nothing of what was given is before the agent any more.
+ANEW = ("clear", "compact")
 _LONGEST_NAME = 512
 
 
@@ -58,7 +61,7 @@ def reply(happened: Event, context: str) -> bytes:
 
 def _object(raw: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(raw.decode("utf-8", "replace"))
+        told = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
         raise InvalidInput("What the client sent is not JSON.", "Send the hook's input as it came.") from error
     if not isinstance(told, dict):

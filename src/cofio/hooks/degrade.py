@@ -39,23 +39,22 @@ _UNKNOWN = 0.5  # weight of a word that no memory holds, as a share of one that 
 _LEAST = 0.5  # weight below which even all of the words tell nothing
 _STANDING = 400  # memories at most that are put in order at a start
 _STEPS = 1_000  # of SQLite's virtual machine between two looks at the clock
-_ANEW = ("clear", "compact")  # starts after which nothing of what was given is before the agent any more
 _SEEN = """
 m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
-AND NOT EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)
 """
+_GIVEN = "EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)"
 _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
 _SIZE = "SELECT count(*) FROM memories"
 _FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
 _MATCHING = f"""
 SELECT {_LINE} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_SEEN}
+WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
 _KEPT = f"""
-SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count FROM memories m WHERE {_SEEN}
+SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count, {_GIVEN} FROM memories m WHERE {_SEEN}
 ORDER BY m.pinned DESC, m.category = 'decision' DESC, m.category = 'learning' DESC, m.id DESC LIMIT :depth
 """
 
@@ -183,14 +182,16 @@ def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) ->
 
 
 def _standing(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
-    """What stands in this project, in the order that recall has too."""
+    """The first of what stands in this project, in the order that recall has too, without what the session has."""
     rows = file.execute(_KEPT, {"depth": _STANDING, **_by(happened, where)}).fetchall()
-    lines = {line.text.casefold(): line for line in map(_line, sorted(rows, key=lambda row: _place(row, where))[::-1])}
-    return list(lines.values())[: -AT_START - 1 : -1]
+    first: dict[str, Sequence[object]] = {}
+    for row in sorted(rows, key=lambda row: _place(row, where)):
+        first.setdefault(_line(row).text.casefold(), row)
+    return [_line(row) for row in list(first.values())[:AT_START] if not row[-1]]
 
 
 def _place(row: Sequence[object], where: str) -> tuple[bool, int, bool, float]:
-    at, _, pinned, category, belongs, occurrences, retrieved = row[4:]
+    at, _, pinned, category, belongs, occurrences, retrieved = row[4:11]
     return briefing.standing(
         pinned=bool(pinned),
         category=str(category),
@@ -210,7 +211,7 @@ def _line(row: Sequence[object]) -> briefing.Line:
 
 def _by(happened: clients.Event, where: str) -> dict[str, str]:
     """Who asks, in which project."""
-    session = "" if happened.began in _ANEW else happened.session
+    session = "" if happened.began in clients.ANEW else happened.session
     return {"project": where, "client": happened.client, "session": session}
 
 

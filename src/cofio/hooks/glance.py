@@ -16,6 +16,7 @@ _FAR = 8_192  # bytes of a text that is looked for here
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _LONGEST_NAME = 64
 
+CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
 #: What an event is, by the name that its client gives it; `clients.py` has the same, client by client.
 KINDS = {
     "SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "stop", "StopFailure": "failure",
@@ -78,22 +79,29 @@ class _How:
         raise ValueError(name)
 
 
-def parsed(raw: bytes, errors: str = "strict") -> dict[str, object] | None:
-    """The JSON object in these bytes; None when they are anything else. `errors`: as of `bytes.decode`."""
+class _Lax(_How):
+    """How a client's JSON is read, as `clients.py` does: line breaks in a text, and NaN, are no reason to lose it."""
+
+    strict = False
+    parse_constant = staticmethod(float)
+
+
+def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
+    """The JSON object in these bytes; None when they are anything else."""
     try:
-        told = raw.decode("utf-8", errors).strip()
-        found, end = _scanned(told)
+        told = raw.decode("utf-8", "replace" if lax else "strict").strip()
+        found, end = _scanned(told, _Lax if lax else _How)
     except _NONE:
         return None
     return found if end == len(told) and isinstance(found, dict) else None
 
 
-def _scanned(told: str) -> tuple[object, int]:
+def _scanned(told: str, how: type[_How]) -> tuple[object, int]:
     try:
         from _json import make_scanner
     except ImportError:  # another Python than CPython
         import json
 
-        return json.loads(told, parse_constant=_How.parse_constant), len(told)
-    scan: Callable[[str, int], tuple[object, int]] = make_scanner(_How())  # type: ignore[arg-type]
+        return json.loads(told, strict=how.strict, parse_constant=how.parse_constant), len(told)
+    scan: Callable[[str, int], tuple[object, int]] = make_scanner(how())  # type: ignore[arg-type]
     return scan(told, 0)

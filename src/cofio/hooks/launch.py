@@ -1,7 +1,8 @@
 """The launcher `hook` in the home: what clients' hooks call, by a path that stays when cofio is updated or moved.
 
-It knows the Python and the script. Whatever is missing or broken, it ends with 0 and says nothing. It is a POSIX shell
-script, as are the five named hooks: Windows is not served.
+It knows the Python and the script. Where they are gone, or that Python cannot start, a `cofio` on the PATH does it.
+Whatever is missing or broken, it ends with 0 and says nothing. It is a POSIX shell script, as are the five named hooks:
+Windows is not served.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 import py_compile
 import sys
-import tempfile
 from contextlib import suppress
 from importlib.util import cache_from_source
 from pathlib import Path
 from shlex import quote
+
+from cofio.hooks import whole
 
 NAME = "hook"
 ENTRY = Path(__file__).with_name("entry.py")
@@ -21,11 +23,14 @@ SHIMS = Path(__file__).with_name("shims")
 #: The five named hooks, each a script in SHIMS.
 NAMES = ("memory-recall", "memory-query", "memory-extract", "memory-flush", "memory-commit")
 
-# Not `exec`: a Python that cannot even start would end with a code of its own.
+# Not `exec`: a Python that cannot even start would end with a code of its own. The trap: a shell that cannot fork ends
+# with 2, which tells some clients to throw the prompt away.
 _TEXT = """\
 #!/bin/sh
 # cofio's hook: CLIENT [EVENT], the client's JSON on standard input. Written by cofio, and anew whenever it starts.
-[ -x {python} ] && [ -r {entry} ] && {python} -I -S {entry} --home {home} "$@" 2>/dev/null
+trap 'exit 0' 0
+[ -x {python} ] && [ -r {entry} ] && {python} -I -S {entry} --home {home} "$@" 2>/dev/null && exit 0
+command -v cofio >/dev/null 2>&1 && cofio --home {home} hook "$@" 2>/dev/null
 exit 0
 """
 
@@ -42,12 +47,7 @@ def write(home: Path) -> Path | None:
     try:
         if path.is_file() and path.read_bytes() == os.fsencode(text) and os.access(path, os.X_OK):
             return path
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=home, prefix=".hook-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.fsencode(text))
-            os.fchmod(file.fileno(), 0o755)
-        Path(name).replace(path)
+        whole.put(path, os.fsencode(text), mode=0o755)
     except OSError:
         return None
     return path

@@ -28,8 +28,8 @@ def until(home: bytes) -> float:
 
 
 def begin(home: bytes) -> None:
-    """Leave it alone from now on, longer than the last time."""
-    if time.time() - _written(home + b"/hook.at") < _WARM:
+    """Leave it alone from now on, longer than the last time. Hooks that waited together count as one."""
+    if time.time() - _written(home + b"/hook.at") < _WARM or until(home):
         return
     failures = _told(home)[1] + 1
     pause = min(LONGEST, FIRST * 2 ** min(failures - 1, 10))
