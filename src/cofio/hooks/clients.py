@@ -97,14 +97,19 @@ _CLAUDE: Mapping[str, Kind] = {
 
 
 def _claude(told: Mapping[str, Any]) -> Event:
+    return _hooked("claude-code", told, "prompt_id")
+
+
+def _hooked(client: str, told: Mapping[str, Any], turn: str) -> Event:
+    """What Claude Code tells, and Codex after it; they differ in the field that names a turn."""
     name = _text(told, "hook_event_name", "hookEventName")
     kind = _CLAUDE.get(name, "other")
     return Event(
-        client="claude-code",
+        client=client,
         kind=kind,
         name=name,
         session=_name(told, "session_id", "sessionId"),
-        turn=_name(told, "prompt_id"),
+        turn=_name(told, turn),
         cwd=_text(told, "cwd"),
         began=_text(told, "source") if kind == "start" else "",
         prompt=_text(told, "prompt") if kind == "prompt" else "",
@@ -128,23 +133,7 @@ def _specific(happened: Event, context: str) -> dict[str, Any]:
 
 
 def _codex(told: Mapping[str, Any]) -> Event:
-    if _text(told, "type") == "agent-turn-complete":
-        return _notified(told)
-    name = _text(told, "hook_event_name")
-    kind = _CLAUDE.get(name, "other")
-    return Event(
-        client="codex",
-        kind=kind,
-        name=name,
-        session=_name(told, "session_id"),
-        turn=_name(told, "turn_id"),
-        cwd=_text(told, "cwd"),
-        began=_text(told, "source") if kind == "start" else "",
-        prompt=_text(told, "prompt") if kind == "prompt" else "",
-        reply=_text(told, "last_assistant_message") if kind == "stop" else "",
-        transcript=_text(told, "transcript_path"),
-        subagent=_inside(told),
-    )
+    return _notified(told) if _text(told, "type") == "agent-turn-complete" else _hooked("codex", told, "turn_id")
 
 
 def _notified(told: Mapping[str, Any]) -> Event:
