@@ -6,6 +6,9 @@ import os
 import sys
 from typing import NoReturn
 
+_OPTIONS = ("--home", "--store", "--url", "--api-key")  # those that have a value and may stand before a command
+_ASKING = ("-h", "--help", "--version")
+
 
 def main() -> NoReturn:
     """The entry point `cofio`."""
@@ -24,12 +27,15 @@ def _hook(argv: list[str]) -> list[str] | None:
 
     Click would end with 2 over a wrong argument, which tells some clients to throw the prompt away.
     """
-    home: list[str] = []
-    if argv[:1] == ["--home"] and len(argv) > 1:
-        home, argv = argv[:2], argv[2:]
-    if argv[:1] != ["hook"] or argv[1:2] in (["-h"], ["--help"]) or (len(argv) == 1 and os.isatty(0)):
+    place = 0
+    while argv[place : place + 1] and argv[place].startswith("-"):
+        place += 2 if argv[place] in _OPTIONS else 1
+    before, after = argv[:place], argv[place + 1 :]
+    if argv[place : place + 1] != ["hook"] or any(each in _ASKING for each in (*before, *after[:1])):
         return None
-    return [*home, *argv[1:]]
+    if os.isatty(0) and (not after or after[-1] in _ASKING):
+        return None
+    return [*before, *after]
 
 
 if __name__ == "__main__":

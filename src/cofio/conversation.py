@@ -26,7 +26,7 @@ OPEN: tuple[State, ...] = ("pending", "parked")
 SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
 STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
-MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest are kept
+MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 
 
 class Message(NamedTuple):

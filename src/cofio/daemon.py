@@ -125,7 +125,7 @@ def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
     """The lock, with a function that writes down the URL; the file goes when the holder does."""
     path = lock_path(settings)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = _locked(path)
     except OSError as error:
         raise _unusable(path, error) from error
@@ -147,7 +147,7 @@ def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
 def _locked(path: Path) -> IO[bytes]:
     deadline = time.monotonic() + _GLANCE
     while True:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "r+b", buffering=0)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
         if _take(file, fcntl.LOCK_EX):
             if _is_at(file, path):
                 return file
@@ -286,7 +286,7 @@ def _flags(settings: Settings) -> Sequence[str]:
 def _opened_log(log: Path) -> int:
     """Where the next line of the log will stand. A full one is put aside."""
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > _LOG_BYTES:
             log.replace(log.with_name(log.name + ".1"))
         log.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""The words of a text: which to search for, which text is embedded, and a fingerprint of all of them.
+"""The words of a text: which to search for, which are embedded, which stay of a long one, a fingerprint of them all.
 
 Pure functions over str; part of the words, so that every step may use them.
 """
@@ -53,3 +53,38 @@ def fingerprint(text: str) -> int:
 def passage(text: str, speaker: str) -> str:
     """What is embedded for a memory. Who said it belongs to the meaning: it lifts R@10 of dialogue from 42 to 64."""
     return f"{speaker}: {text}" if speaker else text
+
+
+# ── of a long text ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+LEFT_OUT = "[…]"  # on a line of its own, where something was
+_BOTH = 2_000  # characters; with less room than that, two ends say less than one
+_BREAK = re.compile(r"\n+|(?<=[.!?])\s+")
+
+
+def both_ends(text: str, room: int) -> str:
+    """The text; of one that is too long its beginning and its end, which gets the greater half, and a mark between.
+
+    People write first and paste after, or paste first and write below. Where there is little room, the end alone.
+    """
+    if len(text) <= room or room < _BOTH:
+        return end_of(text, room)
+    begun = _beginning(text, room // 2 - len(LEFT_OUT) - 4)
+    ended = end_of(text, room - len(begun) - len(LEFT_OUT) - 4)
+    return f"{begun}\n\n{LEFT_OUT}\n\n{ended}"
+
+
+def end_of(text: str, room: int) -> str:
+    """The end of a text, from the first line or sentence that fits whole; failing that, from a word."""
+    if len(text) <= room or room <= 0:
+        return text if room > 0 else ""
+    start = len(text) - room
+    half = start + room // 2  # where no sentence begins before that, too much would be lost
+    begin = _BREAK.search(text, start - 1, half) or _SPACE.search(text, start - 1, half)
+    return text[begin.end() if begin else start :].strip()
+
+
+def _beginning(text: str, room: int) -> str:
+    """The beginning, up to the last line or sentence that fits whole; failing that, up to a word."""
+    ends = [*_BREAK.finditer(text, room // 2, room + 1)] or [*_SPACE.finditer(text, room // 2, room + 1)]
+    return text[: ends[-1].start() if ends else room].strip()

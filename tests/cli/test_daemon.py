@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -44,6 +45,36 @@ def test_a_service_goes_up_tells_its_state_and_goes_down(shell: Shell) -> None:
     assert not (shell.home / "cofio.db.service").exists()
     assert shell.json("down") == {"stopped": False, "pid": None}
     assert shell.json("status")["running"] is False
+
+
+@pytest.fixture
+def generous() -> Iterator[None]:
+    """A mask that lets everybody read whatever is made without a word."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.usefixtures("generous")
+def test_what_the_service_makes_in_its_home_is_for_its_owner_alone(shell: Shell) -> None:
+    shell.json("up")
+    shell.json("add", "We deploy with Fly.io")
+    found = modes(shell.home)
+    assert {"home", "cofio.db", "cofio.db.service", "models"} <= found.keys()
+    assert found.pop("hook") == 0o755  # what clients run
+    assert {name: oct(mode) for name, mode in found.items() if mode & 0o077} == {}
+
+
+@pytest.mark.usefixtures("generous")
+def test_a_home_that_is_there_keeps_its_mode(shell: Shell) -> None:
+    shell.home.mkdir(mode=0o755)
+    shell.json("up")
+    assert stat.S_IMODE(shell.home.stat().st_mode) == 0o755
+    assert stat.S_IMODE((shell.home / "cofio.db.service").stat().st_mode) == 0o600
 
 
 def test_commands_use_the_service_where_one_runs_and_load_nothing_heavy(shell: Shell) -> None:

@@ -204,6 +204,15 @@ def test_a_download_of_the_right_files_ends_in_the_home(carried: Path, home: Pat
     assert progress[-1][0] == progress[-1][1]
 
 
+def test_what_is_downloaded_is_for_its_owner_alone(carried: Path, home: Path, server: Wire) -> None:
+    before = os.umask(0o022)
+    try:
+        models.find(home / "of" / "its own", carrier=ABSENT, url=serve_files(carried, server))
+    finally:
+        os.umask(before)
+    assert not [path for path in (home, *home.rglob("*")) if path.stat().st_mode & 0o077]
+
+
 def test_what_was_downloaded_once_is_not_asked_for_again(carried: Path, home: Path, server: Wire) -> None:
     url = serve_files(carried, server)
     models.find(home, carrier=ABSENT, url=url)

@@ -16,6 +16,7 @@ from cofio.extract.llm import LONGEST_FACT, MOST_ENTITIES, MOST_FACTS, SCHEMA, E
 from cofio.model import Fact
 from cofio.ports import Completion, Profile
 from cofio.testing import ScriptedLLM
+from cofio.wording import LEFT_OUT
 
 
 def exchange(*said: str, **about: Any) -> Exchange:
@@ -313,6 +314,15 @@ def test_of_a_conversation_that_is_too_long_the_newest_is_kept() -> None:
     assert "OLDEST" not in user
     assert "MIDDLE b" not in user
     assert 12_000 < len(system) + len(user) < 3 * 6_000 + 200
+
+
+def test_of_a_long_prompt_both_ends_are_kept() -> None:
+    said = exchange("FIRST " + "a " * 10_000 + "PASTED", "An answer.")
+    _, user = prompt_of(said, context=8_000)
+    assert "FIRST a" in user
+    assert LEFT_OUT in user
+    assert " PASTED\n" in user
+    assert "An answer." in user
 
 
 def test_a_small_model_still_gets_the_end_of_what_was_said() -> None:

@@ -261,11 +261,31 @@ def test_rests_grow_longer_and_the_first_answer_ends_them(hook: Hook, listening:
     for _ in range(6):
         rest.begin(home)
         lengths.append(round(rest.until(home) - time.time(), -1))
+        rest_is_over(hook)
     assert lengths == [30, 60, 120, 240, 300, 300]
-    (hook.home / "hook.rest").write_text(f"{time.time() - 1:.0f} 6\n")
     listening(tells())
     assert hook(PROMPT).told == CONTEXT
     assert not (hook.home / "hook.rest").exists()
+
+
+def rest_is_over(hook: Hook) -> None:
+    path = hook.home / "hook.rest"
+    failures = path.read_text().split()[1]
+    path.write_text(f"{time.time() - 1:.0f} {failures}\n")
+
+
+def test_hooks_that_wait_together_for_a_hung_service_count_as_one_failure(hook: Hook, listening: Listening) -> None:
+    listening(hangs)
+    running = [
+        subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.around()) for _ in range(5)
+    ]
+    for each in running:
+        assert each.stdin
+        each.stdin.write(json.dumps(PROMPT).encode())
+        each.stdin.close()
+    assert [each.wait(20) for each in running] == [0] * 5
+    assert (hook.home / "hook.rest").read_text().split()[1] == "1"
+    assert rest.until(os.fsencode(hook.home)) - time.time() <= rest.FIRST
 
 
 def test_a_service_that_has_started_since_is_asked_at_once(hook: Hook, listening: Listening) -> None:

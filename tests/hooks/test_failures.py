@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from cofio.hooks import delivery, glance, spool
+from cofio.hooks.clients import event
 from tests.hooks.conftest import (
     CAPTURE,
     CONTEXT,
@@ -51,7 +53,7 @@ Listening = Callable[..., Listener]
         (b"not JSON", "down broken"),
         (b"[1, 2]", "down broken"),
         (b"\xff\xfe\x00", "down broken"),
-        (json.dumps(STOP).encode()[:-3], "down broken"),
+        (json.dumps(STOP).encode()[:-3], "down broken aside"),
         (b"[" * 200_000, "down broken"),
         (b"{}", "down event"),
         (json.dumps(said("SomethingNew", prompt="x")).encode(), "down event"),
@@ -65,6 +67,66 @@ def test_what_is_no_event_of_ours_is_skipped(hook: Hook, raw: bytes, why: str) -
     assert (hook.rung, hook.why, hook.spooled) == ("skipped", why, [])
 
 
+@pytest.mark.parametrize("ending", [b"", b', "a": ' + b"[" * 99_999], ids=["half", "deep"])
+def test_what_was_said_and_cannot_be_read_is_put_aside(hook: Hook, ending: bytes) -> None:
+    raw = json.dumps(STOP).encode()[:-1] + ending
+    hook(raw)
+    (kept,) = (hook.home / "spool" / "bad").iterdir()
+    assert kept.read_bytes().endswith(b"\n" + raw)
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_there_is_room_aside_for_so_much(hook: Hook) -> None:
+    folder = hook.home / "spool" / "bad"
+    folder.mkdir(parents=True)
+    with (folder / "1").open("wb") as file:
+        file.truncate(spool.MOST_BAD_BYTES)
+    hook(json.dumps(STOP).encode()[:-3])
+    assert (hook.rung, hook.why, len(list(folder.iterdir()))) == ("skipped", "down broken full", 1)
+
+
+def test_what_is_larger_than_is_taken_is_put_aside(hook: Hook) -> None:
+    raw = json.dumps({**STOP, "last_assistant_message": "x" * delivery._MOST}).encode()
+    hook(raw, limit=CAPTURE)
+    (kept,) = (hook.home / "spool" / "bad").iterdir()
+    assert raw[: delivery._MOST] in kept.read_bytes()
+    assert hook.log[-1]["event"] == "Stop"
+
+
+@pytest.mark.parametrize(
+    "said", [b'"last_assistant_message": "We use Fly", "cost": NaN', b'"last_assistant_message": "We use\n\tFly"']
+)
+def test_what_is_no_strict_json_is_kept_all_the_same(hook: Hook, said: bytes) -> None:
+    raw = b'{"hook_event_name": "Stop", "session_id": "s", ' + said + b"}"
+    hook(raw)
+    (entry,) = spool.entries(hook.home)
+    assert (entry.raw, hook.rung) == (raw, "spooled")
+    assert event("claude-code", raw).reply.startswith("We use")
+
+
+def test_what_would_take_long_to_parse_is_spooled_as_it_came(hook: Hook) -> None:
+    """Nobody watches the clock while the scanner in C runs: three million objects take it seconds."""
+    raw = json.dumps(STOP).encode()[:-1] + b', "more": [' + b'{"a":1},' * 3_000_000 + b"0]}"
+    began = time.monotonic()
+    assert glance.parsed(raw, lax=True)
+    parsing = time.monotonic() - began
+    done = hook(raw)
+    assert done.seconds < parsing
+    (entry,) = spool.entries(hook.home)
+    assert (entry.raw, hook.rung) == (raw, "spooled")
+
+
+def test_a_large_prompt_of_a_client_that_never_closes_its_pipe_is_kept(hook: Hook) -> None:
+    raw = json.dumps({**PROMPT, "prompt": "x" * 2_000_000}).encode()
+    with subprocess.Popen(hook.command("claude-code"), stdin=subprocess.PIPE, env=hook.around()) as running:
+        assert running.stdin
+        running.stdin.write(raw)
+        running.stdin.flush()
+        assert running.wait(20) == 0
+    (entry,) = spool.entries(hook.home)
+    assert entry.raw == raw
+
+
 @pytest.mark.parametrize("arguments", [("emacs",), ("--help",), ("Claude-Code", "query"), ("-h", "x", "y", "z")])
 def test_an_unknown_client_is_skipped(hook: Hook, arguments: tuple[str, ...]) -> None:
     assert hook(PROMPT, *arguments).out == b""
@@ -72,15 +134,15 @@ def test_an_unknown_client_is_skipped(hook: Hook, arguments: tuple[str, ...]) ->
 
 
 @pytest.mark.parametrize(
-    "event",
+    "told",
     [
         {**PROMPT, "agent_id": "a1", "agent_type": "Explore"},
         {**STOP, "agent_id": ""},
         {**said("afterAgentResponse"), "cursor_version": "3", "is_background_agent": True},
     ],
 )
-def test_what_happens_in_a_subagent_is_not_kept(hook: Hook, event: Any) -> None:
-    assert hook(event).out == b""
+def test_what_happens_in_a_subagent_is_not_kept(hook: Hook, told: Any) -> None:
+    assert hook(told).out == b""
     assert (hook.rung, hook.why, hook.spooled) == ("skipped", "down subagent", [])
 
 
@@ -215,6 +277,43 @@ def test_a_hook_that_is_told_to_end_does_so_with_0_and_keeps_what_was_said(
         assert running.wait(10) == 0
         assert [stream.read() for stream in (running.stdout, running.stderr) if stream] == [b"", b""]
     assert hook.spooled == [PROMPT]
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_does_not_end_what_the_first_began(
+    hook: Hook, listening: Listening, tmp_path: Path, second: signal.Signals
+) -> None:
+    service = listening(hangs)
+    script = driven(
+        tmp_path,
+        "import posix, time",
+        "from cofio.hooks import spool",
+        "write = spool.write",
+        "def slowly(*given, **more):",
+        f"    posix.mkdir({str(tmp_path / 'spooling')!r})",
+        "    time.sleep(0.2)",
+        "    return write(*given, **more)",
+        "spool.write = slowly",
+    )
+    command = [sys.executable, str(script), "--home", str(hook.home), "claude-code"]
+    around = hook.around({"COFIO_HOOK_RECALL_MS": "9000"})
+    with subprocess.Popen(command, stdin=subprocess.PIPE, env=around) as running:
+        assert running.stdin
+        running.stdin.write(json.dumps(PROMPT).encode())
+        running.stdin.close()
+        wait_for(lambda: bool(service.requests))
+        running.send_signal(signal.SIGHUP)
+        wait_for((tmp_path / "spooling").exists)
+        running.send_signal(second)
+        assert running.wait(20) == 0
+    assert hook.spooled == [PROMPT]
+
+
+def wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert happened()
 
 
 def test_too_little_memory_ends_with_0(hook: Hook) -> None:

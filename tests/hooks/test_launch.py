@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import stat
 import subprocess
@@ -77,6 +78,47 @@ def test_a_python_that_cannot_start_is_no_failure(hook: Hook, tmp_path: Path) ->
     assert hook.run([str(path), "claude-code"], SAID, env={}).out == b""
 
 
+@pytest.mark.parametrize("missing", ["python", "entry", "start"])
+def test_without_its_python_or_its_script_a_cofio_on_the_path_does_it(hook: Hook, tmp_path: Path, missing: str) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o755)
+    python = {"python": "/nowhere/python", "start": str(broken)}.get(missing, sys.executable)
+    path = tmp_path / "hook"
+    path.write_text(launch.launcher(python, tmp_path / "gone" if missing == "entry" else launch.ENTRY, hook.home))
+    path.chmod(0o755)
+    hook.run([str(path), "claude-code", "query"], SAID, env={"PATH": on_the_path(tmp_path), "COFIO_AUTOSTART": "off"})
+    assert hook.spooled == [PROMPT]
+
+
+def test_a_shell_that_cannot_fork_ends_with_0() -> None:
+    """Dash ends with 2 then, which tells some clients to throw the prompt away."""
+    scripts = [(launch.SHIMS / name).read_text() for name in launch.NAMES]
+    scripts.append(launch.launcher("/bin/true", "/etc/passwd", "/nowhere"))
+    for script in scripts:
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"cofio() {{ /bin/true; }}\n{script}"],
+            input=SAID,
+            capture_output=True,
+            preexec_fn=without_processes,
+            env={"COFIO_HOME": "/nowhere", "PATH": "/usr/bin:/bin"},
+            check=False,
+        )
+        assert done.returncode == 0
+        assert done.stdout == b""
+    unguarded = ["/bin/sh", "-c", "/bin/true; exit 0"]
+    if subprocess.run(unguarded, capture_output=True, preexec_fn=without_processes, check=False).returncode == 0:
+        pytest.skip("this shell gets on without")
+
+
+def without_processes() -> None:
+    """Have no process be started any more: as a `preexec_fn`."""
+    if os.getuid() == 0:
+        os.setgid(65_534)
+        os.setuid(65_534)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+
+
 # ── the five named hooks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -101,13 +143,18 @@ def test_where_cofio_is_missing_a_named_hook_ends_with_0(hook: Hook, name: str, 
 
 @pytest.mark.parametrize("name", launch.NAMES)
 def test_a_named_hook_finds_cofio_on_the_path(hook: Hook, tmp_path: Path, name: str) -> None:
-    cofio = tmp_path / "bin" / "cofio"
+    env = {"PATH": on_the_path(tmp_path), "COFIO_HOME": str(hook.home), "COFIO_AUTOSTART": "off"}
+    hook.run([str(launch.SHIMS / name)], SAID, env=env)
+    assert hook.spooled == [PROMPT]
+
+
+def on_the_path(folder: Path) -> str:
+    """A PATH with a `cofio` on it."""
+    cofio = folder / "bin" / "cofio"
     cofio.parent.mkdir()
     cofio.write_text(f'#!/bin/sh\nexec {sys.executable} -m cofio "$@"\n')
     cofio.chmod(0o755)
-    env = {"PATH": f"{cofio.parent}:/usr/bin:/bin", "COFIO_HOME": str(hook.home), "COFIO_AUTOSTART": "off"}
-    hook.run([str(launch.SHIMS / name)], SAID, env=env)
-    assert hook.spooled == [PROMPT]
+    return f"{cofio.parent}:/usr/bin:/bin"
 
 
 def test_the_named_hooks_are_all_there_and_can_be_run() -> None:
@@ -145,6 +192,48 @@ def test_cofio_hook_takes_codex_notifications(hook: Hook, listening: Listening) 
 @pytest.mark.parametrize("arguments", [(), ("nobody",), ("claude-code", "--nonsense"), ("claude-code", "nothing", "x")])
 def test_cofio_hook_ends_with_0_whatever_it_is_given(hook: Hook, arguments: tuple[str, ...]) -> None:
     hook.run(cofio(hook, "hook", *arguments), SAID, env=hook.around({"COFIO_HOME": str(hook.home)}))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--nosuch", "hook", "claude-code"),
+        ("--json", "hook", "claude-code", "query"),
+        ("hook", "--nosuch", "claude-code"),
+        ("hook", "claude-code", "bogus"),
+        ("hook", "claude-code", "query", "--whatever"),
+        ("--store", "nonsense://x", "hook", "claude-code"),
+    ],
+)
+@pytest.mark.parametrize("config", ["", "x = ["])
+def test_wrong_options_and_a_broken_config_do_not_keep_cofio_hook_from_its_work(
+    hook: Hook, arguments: tuple[str, ...], config: str
+) -> None:
+    (hook.home / "config.toml").write_text(config)
+    hook.run(cofio(hook, *arguments), SAID, env=hook.around({"COFIO_HOME": str(hook.home)}))
+    assert hook.spooled == [PROMPT]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_cofio_hook_goes_where_its_options_say(hook: Hook, listening: Listening, before: bool) -> None:
+    ours, other = listening(tells()), listening(tells())
+    hook.finds(ours.url, key="secret")
+    options = (f"--home={hook.home}", "--url", other.url, "--api-key", "theirs")
+    arguments = (*options, "hook", "claude-code") if before else ("hook", *options, "claude-code")
+    assert hook.run(cofio(hook, *arguments), SAID, env={}).told == CONTEXT
+    assert ours.requests == []
+    assert "X-API-Key: theirs" in other.requests[0][0]
+
+
+def test_the_command_of_the_command_line_takes_anything_too(hook: Hook) -> None:
+    """As where click is called by another door."""
+    (hook.home / "config.toml").write_text("x = [")
+    script = "from cofio.cli import main; main()"
+    for arguments in (("claude-code", "--nosuch"), ("claude-code", "bogus"), ("nobody",), ()):
+        command = [sys.executable, "-c", script, "--home", str(hook.home), "hook", *arguments]
+        done = subprocess.run(command, input=SAID, capture_output=True, env=hook.around(), check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert hook.spooled == [PROMPT, PROMPT]
 
 
 def test_cofio_hook_loads_no_command_line(hook: Hook, tmp_path: Path) -> None:

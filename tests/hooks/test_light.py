@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.hooks import clients, delivery, glance, launch, record, rest, spool, wire
+from cofio import __main__, recall
+from cofio.cli import session
+from cofio.hooks import clients, degrade, delivery, glance, launch, record, rest, spool, wire
 from tests.hooks.conftest import PROMPT, Hook, Listener, tells
 
 #: Everything that a hook may load when the service answers; each of these costs less than a millisecond.
@@ -45,9 +47,17 @@ def test_the_fast_path_loads_next_to_nothing(hook: Hook, listening: Callable[...
 def test_the_kinds_of_events_are_those_of_the_clients() -> None:
     tables = (clients._CLAUDE, clients._CURSOR, clients._OPENCLAW)
     assert {**{name: kind for table in tables for name, kind in table.items()}, "notify": "stop"} == glance.KINDS
-    assert delivery.CLIENTS == clients.CLIENTS
+    assert tuple(clients._READERS) == tuple(clients._WRITERS) == glance.CLIENTS
     assert delivery.RECALLS == clients.INJECTS
     assert set(delivery.NAMED.values()) | {"failure"} == set(glance.KINDS.values())
+
+
+def test_a_fallback_gives_as_many_memories_as_recall_does() -> None:
+    assert (degrade.AT_START, degrade.AT_PROMPT) == (recall.AT_START, recall.AT_PROMPT)
+
+
+def test_what_stands_before_a_command_is_the_same_to_both_readers_of_the_command_line() -> None:
+    assert __main__._OPTIONS == delivery._OPTIONS == tuple(name for name, _ in session._WHERE)
 
 
 texts = st.text(max_size=60) | st.sampled_from(
@@ -118,6 +128,8 @@ def test_the_summary_counts_a_day_by_rung(tmp_path: Path) -> None:
     (tmp_path / "hooks.log").write_text(f"{old}junk\n\x00\n{old[:30]}\n")
     for ms in range(1, 101):
         note(tmp_path, "service", ms)
+    note(tmp_path, "failed", 5, "503", "unwritable")
+    note(tmp_path, "failed", 6, "down", "full")
     note(tmp_path, "failed", 7, "full")
     spool.put(tmp_path, "codex", b"{}", at="", project="", event="Stop")
     rest.begin(str(tmp_path).encode())
@@ -125,14 +137,15 @@ def test_the_summary_counts_a_day_by_rung(tmp_path: Path) -> None:
     assert found["last"]["rung"] == "failed"
     assert found["rungs"] == {
         "service": {"count": 100, "p50_ms": 51, "p95_ms": 96},
-        "failed": {"count": 1, "p50_ms": 7, "p95_ms": 7},
+        "failed": {"count": 3, "p50_ms": 6, "p95_ms": 7},
     }
+    assert found["failed"] == {"full": 2, "unwritable": 1}
     assert (found["spool"], found["bad"]) == (1, 0)
     assert 0 < _seconds(found["resting_until"]) - time.time() <= rest.FIRST
 
 
 def test_nothing_has_happened_in_a_new_home(tmp_path: Path) -> None:
-    nothing = {"last": None, "rungs": {}, "spool": 0, "bad": 0, "resting_until": None}
+    nothing: dict[str, Any] = {"last": None, "rungs": {}, "failed": {}, "spool": 0, "bad": 0, "resting_until": None}
     assert record.summary(tmp_path / "none") == nothing
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import posix
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,28 @@ def test_what_is_being_written_is_left_alone_and_what_was_left_half_written_is_n
     assert {each.path for each in spool.entries(tmp_path)} == {whole, whole_one}
     assert fresh.exists()
     assert [each.name for each in (tmp_path / "spool" / "bad").iterdir()] == [half.name]
+
+
+def test_what_finds_no_room_on_the_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_file: int, _content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(posix, "write", full)
+    with pytest.raises(StoreError):
+        put(tmp_path)
+    assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_empty_files_of_writers_that_died_are_swept_away_after_an_hour(tmp_path: Path) -> None:
+    whole = put(tmp_path)
+    fresh, old, filled = (tmp_path / "spool" / f".{name}.part" for name in ("1", "2", "3"))
+    for path, hours, content in ((fresh, 0.5, b""), (old, 1.5, b""), (filled, 1.5, whole.read_bytes())):
+        path.write_bytes(content)
+        os.utime(path, (time.time() - 3_600 * hours,) * 2)
+    put(tmp_path)
+    assert (fresh.exists(), old.exists(), filled.exists()) == (True, False, True)
+    assert len(list(spool.entries(tmp_path))) == 3
+    assert (fresh.exists(), spool.bad(tmp_path)) == (False, 0)
 
 
 def test_there_is_room_for_so_much_and_what_came_first_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

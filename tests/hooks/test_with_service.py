@@ -88,7 +88,7 @@ def test_what_was_said_while_the_service_was_down_comes_in_once(hook: Hook, keep
 
 def test_garbage_is_refused_and_does_not_stay(hook: Hook, service: str) -> None:
     assert hook(b'{"hook_event_name": "Stop", ').out == b""
-    assert (hook.rung, hook.why, hook.spooled) == ("skipped", "400 broken", [])
+    assert (hook.rung, hook.why, hook.spooled) == ("skipped", "400 broken aside", [])
     assert hook(said("SomethingNew")).out == b""
     assert hook.rung == "service"
 

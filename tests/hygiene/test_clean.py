@@ -14,6 +14,7 @@ from cofio.conversation import MAX_SAID, Message
 from cofio.errors import InvalidInput
 from cofio.hygiene import LONGEST_INJECTED, MOST_INJECTED, clean
 from cofio.model import MAX_LABEL
+from cofio.wording import LEFT_OUT
 from tests.hygiene.corpus import SECRETS, made
 
 
@@ -493,12 +494,38 @@ def test_a_label_may_not_grow_too_long_by_what_is_taken_out() -> None:
 # ── size ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_a_long_text_the_newest_sentences_are_kept_whole() -> None:
+def test_of_a_long_text_both_ends_are_kept_by_whole_sentences_the_end_being_longer() -> None:
     text = " ".join(f"Sentence number {number} is here." for number in range(5_000))
     (message,) = clean(text).messages
+    first, mark, last = message.text.partition(f"\n\n{LEFT_OUT}\n\n")
+    assert mark
     assert MAX_SAID - 100 < len(message.text) <= MAX_SAID
-    assert message.text.startswith("Sentence number ")
-    assert message.text.endswith("Sentence number 4999 is here.")
+    assert text.startswith(first)
+    assert first.endswith(" is here.")
+    assert text.endswith(f" {last}")
+    assert last.startswith("Sentence number ")
+    assert MAX_SAID / 2 - 50 < len(first) < MAX_SAID / 2 < len(last) + 50
+
+
+@pytest.mark.parametrize("answer", ["", "Done. " * 2_000])
+def test_what_a_person_writes_before_and_after_a_long_paste_is_kept(answer: str) -> None:
+    pasted = "\n".join(f"row {number} of the table says nothing of interest" for number in range(5_000))
+    asked = f"We never deploy on a Friday.\n\n{pasted}\n\nWhy is row 7 wrong?"
+    messages = clean([user(asked), *([{"role": "assistant", "content": answer}] if answer else [])]).messages
+    assert messages[0].text.startswith("We never deploy on a Friday.\n\nrow 0 ")
+    assert messages[0].text.count(LEFT_OUT) == 1
+    assert messages[0].text.endswith("\n\nWhy is row 7 wrong?")
+    assert MAX_SAID - 200 < sum(len(each.text) for each in messages) <= MAX_SAID
+    assert [each.text for each in messages[1:]] == ([answer.strip()] if answer else [])
+
+
+def test_of_an_older_message_only_the_end_is_kept() -> None:
+    said = [user("first " + "word " * 12_000 + "last"), user("newer " * 2_000)]
+    older, newer = clean(said).messages
+    assert LEFT_OUT not in older.text + newer.text
+    assert older.text.startswith("word ")
+    assert older.text.endswith(" last")
+    assert newer.text.startswith("newer ")
 
 
 def test_of_many_messages_the_newest_are_kept() -> None:
@@ -511,9 +538,11 @@ def test_of_many_messages_the_newest_are_kept() -> None:
 
 def test_a_text_without_sentences_is_cut_between_words_and_one_without_words_anywhere() -> None:
     (words,) = clean("wordy " * 20_000).messages
-    assert words.text.startswith("wordy ")
-    (letters,) = clean("a" * 100_000 + "z").messages
-    assert (len(letters.text), letters.text[-1]) == (MAX_SAID, "z")
+    assert set(words.text.split()) == {"wordy", LEFT_OUT}
+    (letters,) = clean("y" + "a" * 100_000 + "z").messages
+    first, last = letters.text.split(f"\n\n{LEFT_OUT}\n\n")
+    assert (len(letters.text), first[0], last[-1]) == (MAX_SAID, "y", "z")
+    assert len(last) == MAX_SAID / 2
 
 
 # ── anything ──────────────────────────────────────────────────────────────────────────────────────────────────────────

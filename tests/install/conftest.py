@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import platform
+import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +81,18 @@ class Machine:
         done = self(*arguments, "--json", **how)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
+
+
+@contextmanager
+def hanging(machine: Machine) -> Iterator[socket.socket]:
+    """A service of this machine that is there and does not answer; what it would hear waits at the socket."""
+    machine.home.mkdir(parents=True, exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as listening, (machine.home / "cofio.db.service").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        json.dump({"pid": os.getpid(), "url": url, "host": platform.node()}, lock)
+        lock.flush()
+        yield listening
 
 
 @pytest.fixture

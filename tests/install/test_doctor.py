@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
 from cofio.client import Client
+from cofio.conversation import Item
+from cofio.hooks import address, record, spool
 
-from .conftest import Machine
+from .conftest import Machine, hanging
 
 
 @pytest.fixture
@@ -56,6 +64,8 @@ def test_all_is_well_and_the_proof_leaves_no_trace(at: Machine) -> None:
     with Client(at.env["COFIO_URL"], "the service's key") as client_:
         assert client_.list(include_archived=True).memories == ()
         assert [each.exchange for each in client_.items()] == [None] * 3  # counted, and forgotten
+    assert not list((at.home / "spool").glob("*.hook"))
+    assert record.summary(at.home)["last"] is None  # nobody's work: it counts for nothing in the figures
     done = at("doctor")
     assert done.exit_code == 0
     assert "✓ claude-code, recall: a memory reached the prompt (service, " in done.stdout
@@ -70,13 +80,111 @@ def test_a_service_that_is_down_is_told_and_hooks_still_end(at: Machine) -> None
     assert "No service answers" in found["service"][0]["says"]
     [proof] = found["claude-code, proof"]
     assert proof["state"] == "warning"
+    assert "no service is there" in proof["says"]
     assert "spool" not in found
     assert not list((at.home / "spool").glob("*.hook"))
 
 
 def test_a_local_service_that_does_not_run_is_told(machine: Machine) -> None:
     machine.has("claude-code")
-    assert "`cofio up` starts it." in wrong(machine, "service")
+    assert wrong(machine, "service", env={"COFIO_PORT": "0"}) == "It does not run. `cofio up` starts it."
+
+
+def test_a_service_that_hangs_is_told_and_nothing_is_brought_to_it(machine: Machine) -> None:
+    machine.has("claude-code")
+    assert machine("install", "claude-code", "--yes", "--no-start").exit_code == 0
+    with hanging(machine) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        address.put(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
+        found = examined(machine)
+        assert f"It runs (pid {os.getpid()}) and does not answer." in found["service"][0]["says"]
+        assert found["service"][0]["remedy"] == "`cofio down --force`, then `cofio up`."
+        assert not [name for name in found if "proof" in name or "recall" in name]
+        assert not (machine.home / "spool").exists()
+        assert [each for each in heard(listening) if b"/hooks/" in each] == []
+
+
+def heard(listening: socket.socket) -> Iterator[bytes]:
+    """What was said on each connection that nobody has taken yet."""
+    listening.settimeout(0.2)
+    with suppress(TimeoutError):
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                connection.settimeout(0.2)
+                yield connection.recv(65_536)
+
+
+def test_what_the_proof_said_is_not_learned_later_though_it_waits(at: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cofio.install.proof._PATIENCE", 5.0)
+    path = at.user / ".claude" / "settings.json"
+    told = json.loads(path.read_text())
+    for event in ("Stop", "SessionEnd"):
+        del told["hooks"][event]
+    path.write_text(json.dumps(told))
+    assert "No hook tells of the end of a turn" in wrong(at, "claude-code, capture")
+    with Client(at.env["COFIO_URL"], "the service's key") as client:
+        [item] = client.items()
+        assert item.state == "pending"
+        assert item.exchange is not None
+        assert "".join(each.text for each in item.exchange.messages).strip() == ""
+        assert item.exchange.injected == ()
+        end = {"hook_event_name": "SessionEnd", "session_id": item.exchange.session, "cwd": "/"}
+        deliver(at, "claude-code", end)
+        assert settled(client, item.id).state == "rejected"
+        assert client.list(include_archived=True).memories == ()
+
+
+def test_what_an_earlier_proof_left_is_erased(at: Machine) -> None:
+    said = {"session_id": "cofio-doctor-0123", "prompt_id": "1", "cwd": "/tmp/cofio-doctor-x"}
+    prompt = "In this project we always deploy the zofuba service with the lirope tool."
+    deliver(at, "claude-code", {**said, "hook_event_name": "UserPromptSubmit", "prompt": prompt})
+    with Client(at.env["COFIO_URL"], "the service's key") as client:
+        deliver(at, "claude-code", {**said, "hook_event_name": "SessionEnd"})
+        assert settled(client, client.items()[0].id).state == "stored"
+        examined(at)
+        assert client.list(include_archived=True).memories == ()
+        assert {each.exchange for each in client.items()} == {None}
+
+
+def test_what_the_proof_spooled_is_taken_back(at: Machine) -> None:
+    url, key = at.env.pop("COFIO_URL"), at.env.pop("COFIO_API_KEY")
+    address.put(at.home, "http://127.0.0.1:9", key, (800, 300), "")
+    said = wrong(at, "claude-code, recall")
+    assert "(nothing was found; no service is there, " in said
+    assert not list((at.home / "spool").glob("*.hook"))
+    with Client(url, key) as client:
+        assert client.list(include_archived=True).memories == ()
+
+
+def deliver(machine: Machine, client: str, told: dict[str, str]) -> None:
+    headers = {"X-API-Key": "the service's key", "Content-Type": "application/json"}
+    url = f"{machine.env['COFIO_URL']}/hooks/{client}"
+    with urlopen(Request(url, json.dumps(told).encode(), headers), timeout=30):
+        pass
+
+
+def settled(client: Client, item_id: int) -> Item:
+    deadline = time.monotonic() + 30
+    while (item := client.item(item_id)).state == "pending" and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return item
+
+
+def test_the_proof_tells_of_its_own_run_whoever_writes_to_the_log_meanwhile(at: Machine) -> None:
+    path = at.user / ".claude" / "settings.json"
+    told = json.loads(path.read_text())
+    hook = told["hooks"]["UserPromptSubmit"][0]["hooks"][0]
+    line = f"{record.moment(time.time())} codex Stop failed 7ms full"
+    hook["command"] += f"; echo {line} >> {shlex.quote(str(at.home / 'hooks.log'))}"
+    path.write_text(json.dumps(told))
+    found = examined(at)
+    assert found["claude-code"][0]["state"] == "ok"
+    assert "(service, " in found["claude-code, recall"][0]["says"]
+    [failures] = examined(at)["hooks"]
+    assert failures["state"] == "warning"
+    assert "1 of the hooks' runs failed in the last 24 hours" in failures["says"]
+    assert "hooks.log" in failures["remedy"]
 
 
 def test_a_wrong_key_is_told_from_silence(at: Machine) -> None:
@@ -101,7 +209,9 @@ def test_hooks_that_stand_twice_or_beside_the_plugin_are_told(at: Machine) -> No
     assert "twice" in wrong(at, "claude-code")
     told["hooks"]["Stop"] *= 2
     path.write_text(json.dumps(told))
-    assert "stand twice" in wrong(at, "claude-code")
+    said = wrong(at, "claude-code")
+    assert "stand twice" in said
+    assert "`cofio install claude-code` leaves one of each." in said
 
 
 def test_a_plugin_without_hooks_in_the_settings_is_proven_too(at: Machine) -> None:
@@ -118,7 +228,26 @@ def test_hooks_that_lead_nowhere_are_told(at: Machine) -> None:
     set_up(at, "cursor")
     (at.user / ".cursor" / "hooks" / "memory" / "memory-query").unlink()
     assert "memory-query" in wrong(at, "cursor")
-    assert "printed nothing" in wrong(at, "cursor, recall")
+    assert "printed nothing (it left no line in hooks.log, " in wrong(at, "cursor, recall")
+
+
+def test_a_script_that_may_not_be_executed_is_told_from_one_that_is_missing(at: Machine) -> None:
+    (at.user / ".claude" / "hooks" / "memory" / "memory-query").chmod(0o644)
+    said = wrong(at, "claude-code")
+    assert "may not be executed" in said
+    assert "missing" not in said
+    assert at("install", "claude-code", "--yes").exit_code == 0
+    assert wrong(at, "claude-code") == ""
+
+
+def test_a_hook_that_its_owner_wraps_is_there_and_is_proven(at: Machine) -> None:
+    path = at.user / ".claude" / "settings.json"
+    told = json.loads(path.read_text())
+    hook = told["hooks"]["UserPromptSubmit"][0]["hooks"][0]
+    hook["command"] = f"bash {hook['command']}"
+    path.write_text(json.dumps(told))
+    found = examined(at)
+    assert [each["state"] for each in (*found["claude-code"], *found["claude-code, recall"])] == ["ok", "ok"]
 
 
 def test_hooks_that_codex_does_not_trust_are_named(at: Machine) -> None:
@@ -141,7 +270,15 @@ def test_hooks_that_are_switched_off_are_told(at: Machine) -> None:
     path = at.user / ".claude" / "settings.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "disableAllHooks": True}))
     assert "disableAllHooks" in wrong(at, "claude-code")
-    assert "COFIO_HOOKS" in wrong(at, "claude-code, recall", env={"COFIO_HOOKS": "off"})
+    assert "COFIO_HOOKS is off" in wrong(at, "hooks", env={"COFIO_HOOKS": "off"})
+    assert "claude-code, recall" not in examined(at, env={"COFIO_HOOKS": "off"})
+
+
+def test_hooks_that_are_switched_off_are_nobodys_fault_where_cofio_is_not(at: Machine) -> None:
+    assert at("uninstall").exit_code == 0
+    (at.user / ".claude" / "settings.json").write_text('{"disableAllHooks": true}')
+    [check] = examined(at)["claude-code"]
+    assert (check["state"], check["remedy"]) == ("warning", "`cofio install claude-code` sets it up.")
 
 
 def test_settings_that_nobody_can_read_are_told(at: Machine) -> None:
@@ -149,8 +286,8 @@ def test_settings_that_nobody_can_read_are_told(at: Machine) -> None:
     set_up(at, "codex")
     (at.user / ".codex" / "config.toml").write_text("a = ")
     found = examined(at)
-    assert "cannot be understood" in found["claude-code"][0]["says"]
-    assert "cannot be understood" in found["codex"][0]["says"]
+    assert f"{at.user / '.claude' / 'settings.json'} cannot be understood: it ends" in found["claude-code"][0]["says"]
+    assert f"{at.user / '.codex' / 'config.toml'} cannot be understood: " in found["codex"][0]["says"]
 
 
 def test_a_model_that_does_not_answer_is_told_with_the_service_and_without(at: Machine) -> None:
@@ -185,6 +322,9 @@ def test_what_waits_and_what_rests_is_told(at: Machine) -> None:
     found = examined(at)
     assert "could not be read" in found["spool"][0]["says"]
     assert "leave the service alone" in found["hooks"][0]["says"]
+    spool.put(at.home, "claude-code", b"{}", at="", project="", event="Stop")
+    [waits] = [each for each in examined(at, env={"COFIO_HOOKS": "off"})["spool"] if "wait" in each["says"]]
+    assert "The hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
 
 
 def test_a_client_that_is_there_without_cofio_is_no_fault(machine: Machine, service: str) -> None:

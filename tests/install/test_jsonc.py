@@ -38,8 +38,8 @@ def test_json_as_people_write_it_is_read(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "the end"),
-        ('{"a": 1', "the end"),
+        ("", "ends in line 1"),
+        ('{"a":\n 1', "ends in line 2"),
         ('{"a" 1}', "line 1"),
         ('{\n"a": tru}', "line 2"),
         ('{"a": 1} x', "'x'"),

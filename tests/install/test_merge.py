@@ -80,6 +80,29 @@ def test_doubles_of_ours_and_events_that_we_left_go() -> None:
     assert after["SubagentStop"] == []
 
 
+@pytest.mark.parametrize(
+    ("command", "is_there", "goes"),
+    [
+        ("'/a b/memory-extract'", True, True),
+        ('bash "/a b/memory-extract"', True, True),
+        ("sh -c \"'/a b/memory-extract' claude-code\"", True, True),
+        ("COFIO_PROJECT=x '/a b/memory-extract'", True, True),
+        ("'/a b/memory-extract' && say done", True, False),
+        ("'/a b/memory-extract-mine'", False, False),
+        ("'/b/memory-extract'", False, False),
+        ("say 'unclosed", False, False),
+    ],
+)
+def test_a_hook_that_runs_ours_in_another_way_is_ours_and_goes_unless_it_does_more(
+    command: str, is_there: bool, goes: bool
+) -> None:
+    before = jsonc.put("{}", ("hooks", "Stop"), [{"hooks": [{"command": command, "timeout": 99}]}])
+    after = jsonc.loads(put(before))["hooks"]["Stop"]
+    assert len(after) == (1 if is_there else 2)
+    assert (after[0]["hooks"][0]["command"], after[0]["hooks"][0]["timeout"]) == (command, 99)
+    assert (command in merge.take_hooks(before, OURS, "", grouped=True).replace('\\"', '"')) is not goes
+
+
 def test_what_somebody_added_to_our_group_stays() -> None:
     text = put("{}").replace('"timeout": 10\n', '"timeout": 10\n          },\n          {\n"command": "theirs"\n', 1)
     rest = merge.take_hooks(text, OURS, "", grouped=True)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput, Misconfigured
-from cofio.install import clients, plan
+from cofio.install import clients, codex, plan
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Record
 
@@ -287,7 +287,7 @@ def test_installing_again_after_others_changed_something_keeps_their_change_for_
     theirs = path.read_text().replace('"opus"', '"sonnet"').replace('"timeout": 5', '"timeout": 50')
     path.write_text(theirs)
     machine.install("claude-code")
-    assert '"timeout": 50' not in path.read_text()
+    assert '"timeout": 50' in path.read_text()
     assert machine.uninstall("claude-code")
     assert path.read_text() == MINE.replace('"opus"', '"sonnet"')
 
@@ -314,6 +314,103 @@ def test_a_file_of_ours_that_somebody_changed_is_left_to_them(machine: Machine) 
     states = {each.path.name: each.state for each in machine.uninstall("claude-code")}
     assert states["memory-query"] == "kept"
     assert list(machine.files()) == [".claude/hooks/memory/memory-query"]
+
+
+def test_a_script_that_may_not_be_executed_is_mended(machine: Machine) -> None:
+    machine.has("claude-code")
+    machine.install("claude-code")
+    path = machine.user / ".claude" / "hooks" / "memory" / "memory-query"
+    path.chmod(0o644)
+    planned = clients.planned("claude-code", machine.settings, clients.Wishes())
+    assert plan.changed(planned, Record.load(machine.home)) == [path]
+    assert {each.path: each.state for each in machine.install("claude-code")}[path] == "written"
+    assert os.access(path, os.X_OK)
+    machine.uninstall("claude-code")
+    assert machine.files() == {}
+
+
+@pytest.mark.parametrize("last", ["first", "second"])
+@pytest.mark.parametrize("order", [("first", "second"), ("first", "second", "first")])
+def test_two_homes_leave_nothing_behind_whichever_is_asked(machine: Machine, order: tuple[str, ...], last: str) -> None:
+    machine.has("claude-code")
+    for home in order:
+        machine.home = machine.user / home
+        machine.install("claude-code")
+    machine.home = machine.user / last
+    machine.uninstall("claude-code")
+    assert {each for each in machine.files() if each.startswith(".claude/")} == set()
+    machine.home = machine.user / ("second" if last == "first" else "first")
+    machine.uninstall("claude-code")
+    assert not any((machine.user / home / "install.json").exists() for home in order)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_lost_record_leaves_no_file_of_ours_behind(machine: Machine, client: str) -> None:
+    machine.has(client)
+    machine.install(client)
+    (machine.home / "install.json").unlink()
+    machine.uninstall(client)
+    assert machine.files() == {}
+    assert machine.folders() <= {FOLDER[client], f"{FOLDER[client]}/skills"}
+
+
+def test_a_hook_that_its_owner_wraps_is_not_doubled_and_goes_with_the_scripts(machine: Machine) -> None:
+    path = machine.has("claude-code") / "settings.json"
+    machine.install("claude-code")
+    told = json.loads(path.read_text())
+    for event, start in (("Stop", "bash {}"), ("PreCompact", "{} && say done")):
+        hook = told["hooks"][event][0]["hooks"][0]
+        hook["command"] = start.format(hook["command"])
+    path.write_text(json.dumps(told))
+    machine.install("claude-code")
+    assert json.loads(path.read_text()) == told
+    last = machine.uninstall("claude-code")[-1]
+    assert (last.path, last.state) == (path, "kept")
+    assert "starts a script that is gone" in last.detail
+    assert list(json.loads(path.read_text())["hooks"]) == ["PreCompact"]
+
+
+def test_codex_approves_what_its_owner_changed_about_a_hook(machine: Machine) -> None:
+    path = machine.has("codex") / "hooks.json"
+    machine.install("codex")
+    path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 6'))
+    machine.install("codex", trust=True)
+    assert codex.untrusted(machine.settings) == []
+    machine.uninstall("codex")
+    assert machine.files() == {}
+
+
+def test_a_server_of_the_same_name_in_codex_comes_back_though_the_file_was_touched(machine: Machine) -> None:
+    path = machine.has("codex") / "config.toml"
+    before = 'model = "x"\n\n[mcp_servers.cofio] # mine\ncommand = "theirs" # really\nargs = ["a"]\n\n[tui]\n'
+    path.write_text(before)
+    machine.install("codex")
+    assert "theirs" not in path.read_text()
+    path.write_text(path.read_text().replace('model = "x"', 'model = "y"'))
+    machine.uninstall("codex")
+    assert path.read_text() == before.replace('model = "x"', 'model = "y"')
+
+
+@pytest.mark.parametrize("client", ["claude-code", "cursor"])
+def test_a_server_of_the_same_name_elsewhere_comes_back_too(machine: Machine, client: str) -> None:
+    path = machine.has(client) / {"claude-code": ".claude.json", "cursor": "mcp.json"}[client]
+    path.write_text('{"mcpServers": {"cofio": {"command": "theirs", "args": ["a"]}}}')
+    machine.install(client)
+    assert "theirs" not in path.read_text()
+    path.write_text(path.read_text().replace("{", '{"x": 1, ', 1))
+    machine.uninstall(client)
+    assert json.loads(path.read_text())["mcpServers"]["cofio"] == {"command": "theirs", "args": ["a"]}
+
+
+def test_an_older_copy_goes_when_a_newer_takes_its_place(machine: Machine) -> None:
+    path = machine.has("claude-code") / "settings.json"
+    path.write_text(MINE)
+    machine.install("claude-code", mcp=False)
+    path.write_text(path.read_text().replace('"opus"', '"sonnet"').replace("memory-recall", "memory-mine"))
+    machine.install("claude-code", mcp=False)
+    assert len(list((machine.home / "backups").iterdir())) == 1
+    machine.uninstall("claude-code")
+    assert not (machine.home / "backups").exists()
 
 
 # ── care with files ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,6 +45,13 @@ def cofio(machine: Machine, provider: str) -> Iterator[Cofio]:
     cofio("down", "--force")
 
 
+def test_a_setup_that_is_given_up_says_that_the_service_was_started(cofio: Cofio, machine: Machine) -> None:
+    done = cofio("install", "--yes", "--provider", "anthropic", "--provider-key", "wrong")
+    assert done.returncode == 1
+    assert "Nothing was written. The service was started, and runs" in done.stderr
+    assert machine.files().keys() - {each for each in machine.files() if each.startswith(".cache/")} == set()
+
+
 def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -> None:
     told = cofio.told("install", "--yes")
     assert told["service"]["started"]

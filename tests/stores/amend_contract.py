@@ -11,6 +11,7 @@ from cofio.conversation import MAX_SAID, Exchange, Message, Receipt, Settlement
 from cofio.errors import Conflict, InvalidInput, StoreError, TooBusy
 from cofio.model import Add, Fact, Purge
 from cofio.ports import Store
+from cofio.wording import both_ends
 from tests.stores.contract import add, apply, everything
 from tests.stores.inbox_contract import FOR_EVER, ending, receive, settling
 
@@ -182,6 +183,27 @@ class AmendContract:
         further = store.inbox.amend(turn(user(halves[0]), agent(halves[1])))
         assert further.new
         assert said(store, further.id) == [agent(halves[1])]
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_a_message_that_was_cut_to_another_length_is_the_same_message(
+        self, store: Store, order: tuple[int, int]
+    ) -> None:
+        text = "\n".join(f"Line {number} of what was pasted." for number in range(1_200))
+        tellings = [turn(user(both_ends(text, room)), agent("Noted.")) for room in (20_000, 10_000)]
+        first = store.inbox.amend(tellings[order[0]])
+        assert store.inbox.amend(tellings[order[1]]) == Receipt(first.id, False)
+        assert said(store, first.id) == [user(both_ends(text, 20_000)), agent("Noted.")]
+        store.inbox.settle(ending(first.id))
+        assert store.inbox.amend(tellings[1]) == Receipt(first.id, False)
+
+    def test_of_a_message_that_was_cut_the_middle_is_new_where_it_comes_later(self, store: Store) -> None:
+        text = "\n".join(f"Line {number} of what was pasted." for number in range(1_200))
+        first = store.inbox.amend(turn(user(both_ends(text, 20_000))))
+        store.inbox.settle(ending(first.id))
+        further = store.inbox.amend(turn(user(text)))
+        [(_, middle)] = said(store, further.id)
+        assert f"\n{middle}\n" in text
+        assert len(text) - 20_000 <= len(middle) < len(text) - 19_800
 
     def test_a_full_inbox_takes_no_further_item_but_lets_those_that_wait_grow(self, store: Store) -> None:
         first = store.inbox.amend(turn(user("We use tabs")), most=1)

@@ -50,6 +50,20 @@ def test_migrations_are_numbered_without_gaps_and_queries_have_names() -> None:
     assert all(text and ";" not in text for text in queries("sqlite").values())
 
 
+def test_every_folder_and_file_that_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    tmp_path.chmod(0o755)
+    try:
+        store = SqliteStore(tmp_path / "a" / "b" / "cofio.db", FixedClock())
+        add(store, "We use uv")
+        made = {path.name: path.stat().st_mode & 0o077 for path in tmp_path.rglob("*")}
+        store.close()
+    finally:
+        os.umask(before)
+    assert made == dict.fromkeys(("a", "b", "cofio.db", "cofio.db-wal", "cofio.db-shm"), 0)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 def test_it_is_one_file_in_wal_mode_that_syncs_every_commit(tmp_path: Path) -> None:
     file = StoreFile(tmp_path / "cofio.db")
     with file.alone() as connection:

@@ -14,10 +14,11 @@ from cofio.hooks.delivery import NAMED
     "cofio hook claude-code < event.json",
     'cofio hook codex notify \'{"type": "agent-turn-complete", ...}\'',
 )
-@click.argument("client", type=click.Choice(CLIENTS))
-@click.argument("event", type=click.Choice(tuple(NAMED)), required=False)
-@click.argument("said", metavar="[JSON]", required=False)
-def hook(session: Session, client: str, event: str | None, said: str | None) -> None:
+@click.argument(
+    "words", metavar=f"{{{'|'.join(CLIENTS)}}} [{'|'.join(NAMED)}] [JSON]", nargs=-1, type=click.UNPROCESSED
+)
+@click.pass_context
+def hook(context: click.Context, session: Session, words: tuple[str, ...]) -> None:
     """Hand a client's event to the service, and print what it says. Clients run this; `cofio install` sees to it.
 
     The client's own JSON comes on standard input, or as the last argument, and says which event it is. The exit code is
@@ -25,4 +26,11 @@ def hook(session: Session, client: str, event: str | None, said: str | None) -> 
     """
     from cofio.hooks import entry
 
-    entry.main(["--home", str(session.settings.home), client, *(each for each in (event, said) if each)])
+    if not words:
+        click.echo(context.get_help())
+        return
+    flags = (part for name, value in session.flags.items() for part in (f"--{name.replace('_', '-')}", str(value)))
+    entry.main([*flags, *words])
+
+
+hook.context_settings["ignore_unknown_options"] = True  # click would end with 2, which throws a prompt away

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -42,19 +42,20 @@ if TYPE_CHECKING:
 @click.option("--notify", is_flag=True, help="Codex: use `notify` too, which works before the hooks are approved.")
 @click.option("--trust-hooks", is_flag=True, help="Codex: approve our hooks in your place, by their hashes.")
 @click.option("--shell-rc", is_flag=True, help="Put the variables, keys too, into your shell's startup file as well.")
-@click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Ask nothing, show what would be written, and write nothing.")
 def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
     """Set up automatic memory in Claude Code, Codex, OpenClaw or Cursor; without a CLIENT, in those found here.
 
     Others' hooks, settings and comments stay as they are. `cofio uninstall` puts every file back.
     """
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
-    if session.as_json:
+    if session.as_json or asked["dry_run"]:
         asked["yes"] = True
     setup = Setup(session, Talk(silent=session.as_json), **asked)
     try:
         told = setup.run(chosen)
     except click.Abort:
+        click.echo()  # the question stands there still
         if sys.stdin.isatty():
             raise
         _nobody_answers()
@@ -84,23 +85,26 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
     record = Record.load(settings.home)
     told: dict[str, list[dict[str, str]]] = {}
     problems: list[CofioError] = []
-    for each in clients or (*CLIENTS, "shell"):
+    wanted = clients or (*CLIENTS, "shell")
+    for each in wanted:
         done, wrong = client.uninstall(each, settings, record)
         problems += wrong
         if done:
             told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
             _tell_undone(Talk(silent=session.as_json), done)
+    plugins = {each: plugin for each in wanted if (plugin := client.plugged(each, settings))}
     if session.as_json:
-        output.document({"clients": told, "problems": [str(each) for each in problems], "home": str(settings.home)})
+        about = {"problems": [str(each) for each in problems], "home": str(settings.home)}
+        output.document({"clients": told, "plugins": plugins, **about})
     else:
-        _tell_rest(settings, bool(told))
+        _tell_rest(settings, bool(told), plugins)
     if problems:
         raise problems[0]
 
 
 def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
     """A line a file; files of our own that go, by their folder."""
-    words = {"taken out": "ours taken out of", "kept": "left alone:"}
+    words = {"taken out": "ours taken out of", "kept": "left alone:", "gone": "gone already:"}
     gone = Counter(one.path.parent for one in done if one.state == "removed")
     for one in done:
         detail = f" ({one.detail})" if one.detail else ""
@@ -112,7 +116,14 @@ def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
             talk.line(f"{sign} removed {number} files in {short(one.path.parent)}/")
 
 
-def _tell_rest(settings: Settings, anything: bool) -> None:
+_REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin remove {}"}
+
+
+def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -> None:
+    for client, plugin in plugins.items():
+        output.say(f"The plugin {plugin} is on still, and not ours to take out: `{_REMOVES[client].format(plugin)}`.")
+    if not anything and plugins:
+        return
     if not anything:
         output.say("Nothing of cofio is installed there.")
         return
@@ -123,17 +134,18 @@ def _tell_rest(settings: Settings, anything: bool) -> None:
 
 
 @command("doctor", "cofio doctor", "cofio doctor --json")
-def doctor(session: Session) -> None:
+@click.option("--hooks", envvar="COFIO_HOOKS", default="", hidden=True)
+def doctor(session: Session, hooks: str) -> None:
     """Prove that recall and capture work, end to end, and say what is wrong and what to do. Exits 1 when something is.
 
-    The proof runs each client's hooks as the client does, in a project of its own, and erases its traces.
+    The proof runs each client's hooks as the client does, in a project of its own, and erases its words.
     """
     from cofio.install import doctor as examining
     from cofio.install.checks import Check
 
     talk, found = Talk(silent=session.as_json), []
     try:
-        for check in examining.examine(session.settings):
+        for check in examining.examine(session.settings, hooks):
             found.append(check)
             _tell_check(talk, check)
     except Misconfigured as error:  # such as a config.toml that cannot be read

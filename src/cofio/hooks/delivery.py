@@ -4,7 +4,8 @@
                                     └ none ─▶ spool, and degrade: the store's file, the last briefing, nothing
 
 What was said is owed until the service says that it has it, or it lies in the spool. Whoever ends the run sees to what
-is owed: this thread, the one that watches the clock, or a signal. The service knows a turn again that comes twice.
+is owed: this thread, the one that watches the clock, or a signal. The service knows a turn again that comes twice. A
+service that is elsewhere and answers gets what waits in the spool too, from a process of its own (`drain`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
 RECALLS = ("start", "prompt")
 OTHER = "other"  # nothing follows of it
 CAPTURES = ("prompt", "stop", "failure", "compact", "end")
@@ -34,6 +34,13 @@ _PROOF = 0.15  # seconds: a recall that has waited no longer proves nothing, nor
 _PAUSE = 0.03  # seconds of silence after a whole object: a client that does not close its pipe has said everything
 _MEANWHILE = 0.05  # seconds that one thread leaves to the other to spool what both owe
 _MOST = 33_554_432  # bytes that are taken
+_PARSED = 1_048_576  # bytes that are parsed here: while that lasts nobody watches the clock
+_LONG_PAUSE = 0.15  # seconds of silence after more than that, which nobody has parsed
+#: The options that have a value. Others are passed over.
+_OPTIONS = ("--home", "--store", "--url", "--api-key")
+
+
+_ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
 class Ended(BaseException):
@@ -69,16 +76,16 @@ class Run:
         where = self.around.folder or glance.text(raw, "cwd").encode("utf-8", "replace") or _here()
         self.project = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
 
-    def keep(self, *, sync: bool = True) -> str:
-        """Put what is owed into the spool: "spooled", or why not in a word."""
+    def keep(self, *, sync: bool = True, aside: bool = False) -> str:
+        """Put what is owed into the spool, or aside: "spooled" or "aside", or why not in a word."""
         from cofio.hooks import spool
 
         about = {"at": record.moment(self.at), "project": self.project, "event": self.event}
         alone = self._keeping.acquire(timeout=_MEANWHILE)
         try:
             if self.owed:
-                path = spool.write(self.around.home, self.client, self.raw, **about)
-                self.owed, self.kept = False, "spooled"
+                path = spool.write(self.around.home, self.client, self.raw, **about, aside=aside)
+                self.owed, self.kept = False, "aside" if aside else "spooled"
                 if sync:
                     spool.sync(path)
         except spool.Full:
@@ -90,25 +97,38 @@ class Run:
                 self._keeping.release()
         return self.kept
 
+    @property
+    def is_small(self) -> bool:
+        """Whether there is time to parse it. What is larger goes to the spool as it came: its reader has the time."""
+        return len(self.raw) <= _PARSED
+
+    def parsed(self) -> dict[str, object] | None:
+        return glance.parsed(self.raw, lax=True)
+
     def log(self, rung: str, *why: str) -> None:
         record.note(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
 
     def end_and_log(self, why: str) -> None:
         """See to what is owed, and log why the run ends here."""
-        if self.owed and not _is_a_subagents(glance.parsed(self.raw, "replace")):
+        if self.owed and not (self.is_small and _is_a_subagents(self.parsed())):
             self.keep(sync=False)
         self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
 
 
 def run(argv: list[str]) -> None:
     """Run the hook with these arguments: [--home FOLDER] CLIENT [EVENT] [JSON]. The caller ends the process."""
-    home, client, named, payload = _arguments(argv)
-    around = Around(home)
+    options, client, named, payload = _arguments(argv)
+    around = Around(options.get("--home", ""), options)
     if around.off or not around.home:
+        return
+    if "--drain" in options:
+        from cofio.hooks import drain
+
+        drain.run(around)
         return
     this = Run(around, client, named)
     try:
-        for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
+        for number in _ENDING:
             _signal.signal(number, _end)
         _thread.start_new_thread(_watch, (this,))
         _attend(this, payload)
@@ -116,33 +136,48 @@ def run(argv: list[str]) -> None:
         this.end_and_log(type(error).__name__)
 
 
-def _arguments(argv: list[str]) -> tuple[str, str, str, bytes]:
-    """The home, the client, the event as it was named, and what the client sent, where that is an argument too."""
-    home = ""
-    if argv[:1] == ["--home"]:
-        home, argv = "".join(argv[1:2]), argv[2:]
-    told = argv.pop() if argv[-1:] and argv[-1].lstrip().startswith("{") else ""
-    client, named = [*argv, "", ""][:2]
-    return home, client, named, told.encode("utf-8", "surrogateescape")
+def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
+    """The options, the client, the event as it was named, and what the client sent, where that is an argument too."""
+    options: dict[str, str] = {}
+    words: list[str] = []
+    told = ""
+    left = iter(argv)
+    for word in left:
+        name, equals, value = word.partition("=")
+        if name in _OPTIONS:
+            options[name] = value if equals else next(left, "")
+        elif word.startswith("-"):
+            options[word] = ""
+        elif word.lstrip().startswith("{"):
+            told = word
+        else:
+            words.append(word)
+    client, named = [*words, "", ""][:2]
+    return options, client, named, told.encode("utf-8", "surrogateescape")
 
 
 def _attend(this: Run, payload: bytes) -> None:
-    if this.client not in CLIENTS:
+    if this.client not in glance.CLIENTS:
         this.client = ""  # it may be anything
         return this.log("skipped", "client")
     raw = payload or _stdin()
     if not raw.strip():
         return this.log("skipped", "empty")
-    if len(raw) > _MOST:
-        return this.log("skipped", "large")
     this.take(raw)
+    if len(raw) > _MOST:
+        return this.log("skipped", "large", this.keep(aside=True) if this.owed else "")
     try:
         body = _answer(this)
     except NoAnswer as none:
         return _fall_back(this, none.why)
     this.owed = False
     _print(this, body)
-    return this.log("service")
+    this.log("service")
+    if this.around.delivers and this.kind in ("start", "stop"):
+        from cofio.hooks import drain
+
+        drain.start(this.around)
+    return None
 
 
 def _stdin() -> bytes:
@@ -152,8 +187,9 @@ def _stdin() -> bytes:
     parts: list[bytes] = []
     size = 0
     while size <= _MOST:
-        silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], _PAUSE)[0]
-        if silent and glance.parsed(b"".join(parts), "replace") is not None:
+        pause = _PAUSE if size <= _PARSED else _LONG_PAUSE
+        silent = parts and parts[-1].rstrip().endswith(b"}") and not select.select([0], [], [], pause)[0]
+        if silent and (size > _PARSED or glance.parsed(b"".join(parts), lax=True) is not None):
             break
         more = posix.read(0, 1_048_576)
         if not more:
@@ -199,13 +235,7 @@ def _answer(this: Run) -> bytes:
 
 
 def _request(this: Run) -> wire.Request:
-    headers = [
-        ("Content-Type", "application/json"),
-        ("X-Cofio-Client", "hook"),
-        ("X-Cofio-Project", wire.quoted(this.project)),
-    ]
-    if this.around.key:
-        headers.append(("X-API-Key", this.around.key.replace("\r", "").replace("\n", "")))
+    headers = wire.headers(this.around.key, this.project)
     until = this.began + max(this.seconds / 2, this.seconds - _SPARE[this.recalls])
     return wire.Request(this.around.url, f"/hooks/{this.client}", this.raw, headers, until)
 
@@ -214,10 +244,12 @@ def _request(this: Run) -> wire.Request:
 
 
 def _fall_back(this: Run, why: str) -> None:
-    told = glance.parsed(this.raw, "replace")
-    if told is None or this.kind == OTHER or _is_a_subagents(told):
+    told = this.parsed() if this.is_small else {}
+    if told is None:
+        return this.log("skipped", why, "broken", this.keep(aside=True) if this.owed else "")
+    if this.kind == OTHER or _is_a_subagents(told):
         this.owed = False
-        return this.log("skipped", why, "broken" if told is None else "event" if this.kind == OTHER else "subagent")
+        return this.log("skipped", why, "event" if this.kind == OTHER else "subagent")
     kept = this.keep() if this.owed else ""
     rung = "spooled" if kept == "spooled" else "failed"
     started = ""
@@ -226,7 +258,7 @@ def _fall_back(this: Run, why: str) -> None:
 
         if this.kind == "start" and why in ("down", "refused"):
             started = "started" if degrade.start(this.around) else ""
-        body, found = degrade.recall(this)
+        body, found = degrade.recall(this) if this.is_small else (b"", "nothing")
         _print(this, body)
         rung = found if kept in ("", "spooled") else rung
     return this.log(rung, why, kept if kept != rung else "", started)
@@ -240,6 +272,8 @@ def _is_a_subagents(told: dict[str, object] | None) -> bool:
 
 
 def _end(_number: int, _frame: object) -> NoReturn:
+    for number in _ENDING:
+        _signal.signal(number, _signal.SIG_IGN)  # a second one would end what the first one makes us do
     raise Ended
 
 

@@ -83,7 +83,10 @@ class _Lax(_How):
     """How a client's JSON is read, as `clients.py` does: line breaks in a text, and NaN, are no reason to lose it."""
 
     strict = False
-    parse_constant = staticmethod(float)
+
+    @staticmethod
+    def parse_constant(name: str) -> float:
+        return float(name)
 
 
 def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:

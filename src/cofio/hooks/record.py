@@ -12,20 +12,23 @@ from __future__ import annotations
 import posix
 import time
 
+from cofio.hooks.around import variable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from typing import Any
 
 RUNGS = ("service", "file", "briefing", "nothing", "spooled", "skipped", "failed")
 MOST_BYTES = 1_000_000  # of a log; then it is put aside, and the one before it is gone
 DAY = 86_400.0
+PROOF = "proof-"  # how the name of a proof begins, which stands last in the lines of its runs
 
 
 def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
     """Write the line. A log that cannot be written is done without."""
-    words = (moment(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why)
+    words = (moment(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
     path = home + b"/hooks.log"
     try:
         file = posix.open(path, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
@@ -38,6 +41,12 @@ def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: 
             posix.rename(path, path + b".1")
     except OSError:
         return
+
+
+def _proof() -> str:
+    """The name of the proof that this run is part of, by COFIO_HOOKS; "" for a run in earnest."""
+    told = variable("COFIO_HOOKS")
+    return told if told.startswith(PROOF) else ""
 
 
 def moment(seconds: float) -> str:
@@ -61,7 +70,8 @@ def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
 
 def summary(home: str | Path) -> dict[str, Any]:
     """What the hooks did of late: the last run; per rung how many in 24 hours, and p50 and p95 of their milliseconds;
-    how many deliveries wait in the spool, how many are bad; and until when the service is left alone, if it is.
+    how many failed in that time, by why; how many deliveries wait in the spool, how many are bad; and until when the
+    service is left alone, if it is.
     """
     from pathlib import Path
 
@@ -69,7 +79,7 @@ def summary(home: str | Path) -> dict[str, Any]:
 
     home = Path(home)
     since = moment(time.time() - DAY)
-    runs = recent(home, 1_000_000)
+    runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # a proof is no use
     lately = [run for run in runs if run["at"] >= since]
     took = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
     until = rest.until(str(home).encode("utf-8", "surrogateescape"))
@@ -80,6 +90,7 @@ def summary(home: str | Path) -> dict[str, Any]:
             for rung, ms in took.items()
             if ms
         },
+        "failed": _counted(run["why"].rpartition(" ")[2] for run in lately if run["rung"] == "failed"),
         "spool": len(spool.waiting(home)),
         "bad": spool.bad(home),
         "resting_until": moment(until) if until else None,
@@ -99,6 +110,13 @@ def _run(line: str) -> dict[str, Any] | None:
     if len(at) != len("2026-11-15T10:00:00.123Z") or rung not in RUNGS or not ms.removesuffix("ms").isdigit():
         return None
     return {"at": at, "client": client, "event": event, "rung": rung, "ms": int(ms[:-2]), "why": " ".join(why)}
+
+
+def _counted(words: Iterable[str]) -> dict[str, int]:
+    """The words, each with how often it comes, the most frequent first."""
+    from collections import Counter
+
+    return dict(Counter(words).most_common())
 
 
 def _share(sorted_ms: Sequence[int], share: float) -> int:

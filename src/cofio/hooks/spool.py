@@ -1,7 +1,7 @@
 """The spool: deliveries that no service took, one file each, until one does.
 
     spool/<time in ns>-<pid>-<random>.hook  a line of JSON (client, at, project, event, bytes), then the client's own
-    spool/bad/                              what cannot be read; nobody deletes it
+    spool/bad/                              what cannot be read, or not be delivered; nobody deletes it
 
 A file gets its name before it is synced: a hook that is ended at its deadline, while a slow disk still syncs, leaves it
 in place, and only a power cut can still take it. The header says how long the rest is, so half a file is known as one.
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 MOST_FILES = 10_000
 MOST_BYTES = 200_000_000
 _ENDING, _UNNAMED = ".hook", ".part"
+MOST_BAD_FILES = 1_000
+MOST_BAD_BYTES = 100_000_000
 _LEFT_OVER = 60.0  # seconds after which nobody is still writing a file
+_STALE = 3_600.0  # seconds after which an empty one is swept away
 
 
 class Full(TooBusy):
@@ -58,23 +61,33 @@ def put(home: str | Path, client: str, raw: bytes, *, at: str, project: str, eve
     return Path(path.decode("utf-8", "surrogateescape"))
 
 
-def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event: str) -> bytes:
-    """Write a delivery under its name, and its path; `sync` makes sure of it. Full or OSError when it cannot be."""
+def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event: str, aside: bool = False) -> bytes:
+    """Write a delivery under its name, and its path; `sync` makes sure of it. Full or OSError when it cannot be.
+
+    `aside`: to where nobody reads it by himself.
+    """
     folder = home + b"/spool"
     _make(home, folder)
-    _check_room(folder, len(raw))
+    if aside:
+        _make(folder, folder + b"/bad")
+        folder += b"/bad"
+    _check_room(folder, len(raw), *((MOST_BAD_FILES, MOST_BAD_BYTES) if aside else (MOST_FILES, MOST_BYTES)))
     about = (("client", client), ("at", at), ("project", project), ("event", event))
     fields = "".join(f"{_quoted(name)}: {_quoted(value)}, " for name, value in about)
     name = f"{time.time_ns():020}-{posix.getpid()}-{posix.urandom(4).hex()}"
     unnamed, path = (folder + b"/" + f"{start}{name}{end}".encode() for start, end in ((".", _UNNAMED), ("", _ENDING)))
     file = posix.open(unnamed, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600)
     try:
-        left = f'{{{fields}"bytes": {len(raw)}}}\n'.encode() + raw
-        while left:
-            left = left[posix.write(file, left) :]
-    finally:
-        posix.close(file)
-    posix.rename(unnamed, path)
+        try:
+            left = f'{{{fields}"bytes": {len(raw)}}}\n'.encode() + raw
+            while left:
+                left = left[posix.write(file, left) :]
+        finally:
+            posix.close(file)
+        posix.rename(unnamed, path)
+    except BaseException:
+        _unlink(unnamed)
+        raise
     return path
 
 
@@ -98,17 +111,29 @@ def _make(home: bytes, folder: bytes) -> None:
         posix.mkdir(folder, 0o700)
 
 
-def _check_room(folder: bytes, size: int) -> None:
+def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> None:
+    """Full when there is none. What a writer that died left empty is swept away."""
     files = 0
     with posix.scandir(folder) as found:
         for each in found:
-            files += 1
             try:
-                size += each.stat(follow_symlinks=False).st_size
+                about = each.stat(follow_symlinks=False)
             except FileNotFoundError:  # taken in just now
-                files -= 1
-    if files >= MOST_FILES or size > MOST_BYTES:
+                continue
+            if each.name.endswith(_UNNAMED.encode()) and not about.st_size and time.time() - about.st_mtime > _STALE:
+                _unlink(each.path)
+                continue
+            files += 1
+            size += about.st_size
+    if files >= most_files or size > most_bytes:
         raise Full("The spool is full.", "Start the service with `cofio up`: it takes in what waits.")
+
+
+def _unlink(path: bytes) -> None:
+    try:
+        posix.unlink(path)
+    except OSError:  # it is gone
+        return
 
 
 def _quoted(text: str) -> str:
@@ -136,6 +161,8 @@ def entries(home: str | Path) -> Iterator[Entry]:
         else:
             if entry := _read(path, raw):
                 yield entry
+            elif not raw and path.name.endswith(_UNNAMED):
+                path.unlink(missing_ok=True)  # there was no room for a single byte
             else:
                 _move(path)
 

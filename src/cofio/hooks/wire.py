@@ -48,6 +48,13 @@ class Request:
         return "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1", "replace")
 
 
+def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
+    """What a hook says beside the client's own JSON; `at`: when that was said, if it was not just now."""
+    told = [("Content-Type", "application/json"), ("X-Cofio-Client", "hook"), ("X-Cofio-Project", quoted(project))]
+    told += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
+    return [(name, value.replace("\r", "").replace("\n", "")) for name, value in told]
+
+
 def ask(request: Request) -> tuple[int, bytes]:
     """The status and the body of the reply. NoAnswer when there is none in time, or it is not whole."""
     if request.scheme not in ("http", "https", "unix"):

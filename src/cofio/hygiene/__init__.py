@@ -23,6 +23,7 @@ from cofio.hygiene.pasted import without_code, without_synthetic
 from cofio.hygiene.reading import Said, said, storable
 from cofio.hygiene.secrets import redact
 from cofio.model import MAX_LABEL
+from cofio.wording import both_ends, end_of
 
 __all__ = ["clean", "redact"]
 
@@ -94,27 +95,21 @@ def _own_words(raw: str, role: str) -> tuple[str, list[str]]:
 
 
 def _newest(messages: Sequence[Message]) -> Iterator[Message]:
-    """The newest of what was said, within the limit, in order: a long conversation loses its beginning."""
+    """The newest of what was said, within the limit, in order: a long conversation loses its beginning.
+
+    What the user said last, or either side at the very last, loses its middle instead: its beginning is no older.
+    """
     room = MAX_SAID
     kept: list[Message] = []
-    for message in reversed(messages):
-        text = message.text if len(message.text) <= room else _tail(message.text, room)
+    last = (len(messages) - 1, max((place for place, each in enumerate(messages) if each.role == "user"), default=0))
+    for place, message in reversed([*enumerate(messages)]):
+        text = (both_ends if place in last else end_of)(message.text, room)
         if text:
             kept.append(Message(message.role, text))
         room -= len(text)
         if len(text) < len(message.text) or room <= 0:
             break
     return reversed(kept)
-
-
-def _tail(text: str, room: int) -> str:
-    """The end of a text, from the first line or sentence that fits whole; failing that, from a word."""
-    if room <= 0:
-        return ""
-    start = len(text) - room
-    half = start + room // 2  # where no sentence begins before that, too much would be lost
-    begin = _BEGIN.search(text, start - 1, half) or _WORD_BEGIN.search(text, start - 1, half)
-    return text[begin.end() if begin else start :].strip()
 
 
 def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
@@ -135,5 +130,3 @@ _FIELDS = tuple(each.name for each in fields(Exchange) if each.name != "messages
 _LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles whose texts are put before the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")
-_BEGIN = re.compile(r"\n+|(?<=[.!?])\s+")
-_WORD_BEGIN = re.compile(r"\s+")

@@ -8,21 +8,37 @@ import shlex
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from cofio.client import Client
-from cofio.errors import CofioError
+from cofio.errors import CofioError, InvalidInput
 from cofio.hooks import launch
 from cofio.hooks import record as runs
-from cofio.install import claude_code, codex, cursor, files, jsonc, merge, openclaw, places, provider, shims, toml
+from cofio.install import (
+    claude_code,
+    clients,
+    codex,
+    cursor,
+    files,
+    jsonc,
+    merge,
+    openclaw,
+    places,
+    provider,
+    shims,
+    toml,
+)
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Record
 from cofio.settings import Settings
 from cofio.version import __version__
 
 State = Literal["ok", "warning", "wrong"]
+_SETS_UP = "`cofio install {}` sets it up."
+_OFF = ("off", "0", "no", "false")  # what hooks take for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +82,18 @@ def launcher(settings: Settings) -> Check:
     path = places.launcher(settings)
     content = files.read(path)
     if content is None or not os.access(path, os.X_OK):
-        return Check("launcher", "wrong", f"{path} is missing.", "`cofio up` or `cofio install` writes it.")
+        says = f"{path} is missing." if content is None else f"{path} may not be executed."
+        return Check("launcher", "wrong", says, "`cofio up` or `cofio install` writes it.")
     if content != os.fsencode(launch.launcher(sys.executable, launch.ENTRY, settings.home)):
         return Check("launcher", "warning", f"{path} starts another Python than this.", "`cofio install` renews it.")
     return Check("launcher", "ok", str(path))
+
+
+def switch(hooks: str) -> Iterator[Check]:
+    """Whether hooks are switched off where this is asked, by what COFIO_HOOKS says there."""
+    if hooks.strip().lower() in _OFF:
+        says = f"COFIO_HOOKS is {hooks.strip()}: no hook of a client that is started from here does anything."
+        yield Check("hooks", "wrong", says, "`unset COFIO_HOOKS`, unless you mean it.")
 
 
 # ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,16 +102,32 @@ def launcher(settings: Settings) -> Check:
 def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     """Whether the service answers, takes our key, and is of our version."""
     if not state["answering"]:
-        problem = state.get("problem") or "It does not run."
-        remedy = "Check COFIO_URL, and that it runs there." if settings.url else "`cofio up` starts it."
-        return Check("service", "wrong", f"No service answers at {state['url']}. {problem}", remedy)
+        return _silent(settings, state)
     if state["key"] in ("wrong", "missing"):
         says = f"The service at {state['url']} wants a key, and ours is {state['key']}."
         return Check("service", "wrong", says, "Set api_key to the service's key: `cofio config set api_key`.")
     if state["version"] != __version__:
         says = f"The service is cofio {state['version']}, this is {__version__}."
-        return Check("service", "warning", says, "`cofio down`, then `cofio up`.")
+        remedy = "Update the older of the two." if settings.url else "`cofio down`, then `cofio up`."
+        return Check("service", "warning", says, remedy)
     return Check("service", "ok", f"{state['url']}, {state['memories'] or 0:,} memories")
+
+
+def hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
+    """Whether a service of this machine runs without answering."""
+    return bool(state["running"] and not state["answering"] and not settings.url)
+
+
+def _silent(settings: Settings, state: Mapping[str, Any]) -> Check:
+    if settings.url:
+        says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
+        return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that it runs there.")
+    if hangs(settings, state) and state.get("problem"):
+        says = f"It runs (pid {state['pid']}) and does not answer. {state['problem']}"
+        return Check("service", "wrong", says, "`cofio down --force`, then `cofio up`.")
+    if hangs(settings, state):
+        return Check("service", "wrong", f"It is still starting (pid {state['pid']}).", "Ask again in a moment.")
+    return Check("service", "wrong", "It does not run.", "`cofio up` starts it.")
 
 
 def embedder(client: Client) -> Check:
@@ -132,16 +172,32 @@ def waiting(settings: Settings, client: Client | None) -> Iterator[Check]:
     told = runs.summary(settings.home)
     if told.get("resting_until"):
         says = f"Hooks leave the service alone until {told['resting_until']}: it hung, or talked nonsense."
-        yield Check("hooks", "warning", says, "See service.log in the home; `cofio down`, then `cofio up`.")
+        remedy = "See the service's log there." if settings.url else "See service.log; `cofio down`, then `cofio up`."
+        yield Check("hooks", "warning", says, remedy)
+    if failed := told.get("rungs", {}).get("failed"):
+        says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_reasons(told)}."
+        yield Check("hooks", "warning", says, f"What was said then may be lost. See {settings.home / 'hooks.log'}.")
     if told.get("spool"):
-        yield Check(
-            "spool", "warning", f"{told['spool']} deliveries wait for the service.", "`cofio up` takes them in."
-        )
+        says = f"{told['spool']} deliveries wait for the service."
+        yield Check("spool", "warning", says, _drained(settings, client))
     if told.get("bad"):
         says = f"{told['bad']} deliveries could not be read."
         yield Check("spool", "warning", says, f"They are in {settings.home / 'spool' / 'bad'}; nobody deletes them.")
     if client and (parked := _parked(client)):
         yield Check("inbox", "warning", f"{parked} captures are put aside.", "`cofio ledger --state parked` says why.")
+
+
+def _reasons(told: Mapping[str, Any]) -> str:
+    """Why runs failed, as far as the log says."""
+    reasons = [word for word in told.get("failed", {}) if word]
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _drained(settings: Settings, client: Client | None) -> str:
+    """Who takes in what waits."""
+    if settings.url:
+        return "The hooks deliver them, a few at a time, once the service answers."
+    return "The service takes them in by itself; else see service.log." if client else "`cofio up` takes them in."
 
 
 def _parked(client: Client) -> int:
@@ -158,8 +214,6 @@ def of_client(client: str, settings: Settings, record: Record) -> Iterator[Check
     """What is to be said about a client's hooks."""
     try:
         yield from _CLIENTS[client](settings, record)
-    except Malformed as error:
-        yield Check(client, "wrong", f"Its settings cannot be understood: {error.message}.", "Mend the file.")
     except CofioError as error:
         yield Check(client, "wrong", error.message, error.hint)
 
@@ -168,19 +222,27 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
     """The commands that this client runs for us, by event, as they stand in its settings or as our plugin has them."""
     if client == "openclaw":
         return {}
-    if _plugin(client, settings):
+    if clients.plugged(client, settings):
         start = f"{shlex.quote(str(places.launcher(settings)))} {client}"
         return dict.fromkeys(_wanted(client, settings), start)
+    return {event: told[0] for event, told in _installed(client, settings).items()}
+
+
+def _installed(client: str, settings: Settings) -> dict[str, list[str]]:
+    """Our commands in a client's settings, by event."""
     path = _hooks_path(client, settings)
-    text = merge.begun(files.text_of(path, files.read(path) or b""))
-    found = merge.installed(text, _wanted(client, settings).values(), grouped=client != "cursor")
-    return {event: told[0] for event, told in found.items()}
+    with _reading(path):
+        text = merge.begun(files.text_of(path, files.read(path) or b""))
+        return merge.installed(text, _wanted(client, settings).values(), grouped=client != "cursor")
 
 
-def _plugin(client: str, settings: Settings) -> str:
-    if client == "claude-code":
-        return claude_code.plugged(claude_code.read(settings))
-    return codex.plugged(codex.read(settings)) if client == "codex" else ""
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Have what cannot be understood be named by its path."""
+    try:
+        yield
+    except Malformed as error:
+        raise InvalidInput(f"{path} cannot be understood: {error.message}.", "Mend it, or move it away.") from error
 
 
 def _hooks_path(client: str, settings: Settings) -> Path:
@@ -198,8 +260,7 @@ def _wanted(client: str, settings: Settings) -> dict[str, str]:
 def _hooks(client: str, settings: Settings, record: Record, plugin: str = "") -> Iterator[Check]:
     """Whether all of a client's hooks are there, once, and lead to files that are there."""
     path, wanted = _hooks_path(client, settings), _wanted(client, settings)
-    text = merge.begun(files.text_of(path, files.read(path) or b""))
-    found = merge.installed(text, wanted.values(), grouped=client != "cursor")
+    found = _installed(client, settings)
     missing = [event for event in wanted if event not in found]
     again = f"`cofio install {client}` puts them there."
     if plugin and found:
@@ -208,33 +269,41 @@ def _hooks(client: str, settings: Settings, record: Record, plugin: str = "") ->
     elif plugin:
         yield Check(client, "ok", f"the plugin {plugin}")
     elif not found and not record.of(client):
-        yield Check(client, "warning", "It is on this machine, and cofio is not set up in it.", again)
+        yield Check(client, "warning", "It is on this machine, and cofio is not set up in it.", _SETS_UP.format(client))
     elif missing:
         yield Check(client, "wrong", f"Hooks are missing in {path}: {', '.join(missing)}.", again)
     else:
         yield Check(client, "ok", f"{len(found)} hooks in {path}")
     if doubled := [event for event, told in found.items() if len(told) > 1]:
-        yield Check(client, "wrong", f"Hooks stand twice in {path}: {', '.join(doubled)}.", again)
-    yield from _gone(client, found, again)
+        says = f"Hooks stand twice in {path}: {', '.join(doubled)}."
+        yield Check(client, "wrong", says, f"`cofio install {client}` leaves one of each.")
+    yield from _astray(client, {wanted[event] for event in found if event in wanted})
 
 
-def _gone(client: str, found: Mapping[str, Collection[str]], again: str) -> Iterator[Check]:
-    programs = {shlex.split(command)[0] for told in found.values() for command in told}
-    if gone := sorted(each for each in programs if not os.access(each, os.X_OK)):
-        yield Check(client, "wrong", f"Hooks lead to files that are missing: {', '.join(gone)}.", again)
+def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
+    """Which of the scripts that hooks start are not there, or may not be executed."""
+    scripts = sorted({merge.program(command) for command in commands})
+    if gone := [each for each in scripts if not os.path.lexists(each)]:
+        says = f"Hooks lead to files that are missing: {', '.join(gone)}."
+        yield Check(client, "wrong", says, f"`cofio install {client}` puts them there.")
+    if closed := [each for each in scripts if os.path.lexists(each) and not os.access(each, os.X_OK)]:
+        says = f"Hooks lead to files that may not be executed: {', '.join(closed)}."
+        yield Check(client, "wrong", says, f"`cofio install {client}` mends that.")
 
 
 def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
     told = claude_code.read(settings)
-    yield from _hooks("claude-code", settings, record, claude_code.plugged(told))
-    if told.get("disableAllHooks") is True:
+    plugin = claude_code.plugged(told)
+    yield from _hooks("claude-code", settings, record, plugin)
+    if told.get("disableAllHooks") is True and (plugin or _installed("claude-code", settings)):
         says = f"disableAllHooks is set in {claude_code.settings_path(settings)}: no hook runs."
         yield Check("claude-code", "wrong", says, "Take it out, unless you mean it.")
 
 
 def _codex(settings: Settings, record: Record) -> Iterator[Check]:
     path = codex.config_path(settings)
-    told = toml.loads(files.text_of(path, files.read(path) or b""))
+    with _reading(path):
+        told = toml.loads(files.text_of(path, files.read(path) or b""))
     yield from _hooks("codex", settings, record, codex.plugged(told))
     if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
         yield Check("codex", "wrong", f"hooks = false stands in {path}: no hook runs.", "Take it out.")
@@ -252,10 +321,11 @@ def _cursor(settings: Settings, record: Record) -> Iterator[Check]:
 
 def _openclaw(settings: Settings, record: Record) -> Iterator[Check]:
     path = places.openclaw_config(settings)
-    root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))
+    with _reading(path):
+        root = jsonc.parse(merge.begun(files.text_of(path, files.read(path) or b"")))
     slot, loaded = root.at(("plugins", "slots", "memory")), root.at(("plugins", "load", "paths"))
     plugin = openclaw.Plugin(openclaw.plugin_source()).id
-    again = "`cofio install openclaw` sets it up."
+    again = _SETS_UP.format("openclaw")
     if not record.of("openclaw") and not (slot and slot.plain() == plugin):
         yield Check("openclaw", "warning", "It is on this machine, and cofio is not set up in it.", again)
     elif not slot or slot.plain() != plugin:

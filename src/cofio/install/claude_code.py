@@ -88,4 +88,5 @@ def _notes(told: Mapping[str, Any]) -> tuple[str, ...]:
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """The text without our MCP server."""
-    return merge.take_member(text, SERVER, before)
+    there = jsonc.parse(text).at(SERVER)
+    return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text

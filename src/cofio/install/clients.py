@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
-from cofio.errors import CofioError
-from cofio.install import claude_code, codex, cursor, merge, openclaw, plan, shell
+from cofio.errors import CofioError, InvalidInput
+from cofio.install import claude_code, codex, cursor, files, merge, openclaw, plan, shell, shims
 from cofio.install.plan import Done, Edit, Plan, Take
 from cofio.install.record import Record
 from cofio.settings import Settings
@@ -34,17 +35,36 @@ def planned(client: str, settings: Settings, wishes: Wishes) -> Plan:
 
 def uninstall(client: str, settings: Settings, record: Record) -> tuple[list[Done], list[CofioError]]:
     """Take out all of ours for this client, whether or not the record knows of it."""
-    known = _edits(client, settings)
-    done, problems = plan.undo(client, record, TAKES)
-    more = plan.taken_out(known, record, TAKES) if not problems else []
-    return [*done, *more], problems
+    known = _planned(client, settings)
+    done, problems = plan.undo(client, record, TAKES, shims.is_ours)
+    if not problems:
+        done += [*plan.taken_out(known.edits, record, TAKES), *plan.removed(known.copies, record)]
+    return [*done, *_still_named(known.edits)], problems
 
 
-def _edits(client: str, settings: Settings) -> tuple[Edit, ...]:
+def _planned(client: str, settings: Settings) -> Plan:
     try:
-        return planned(client, settings, Wishes(notify=True, trust=True)).edits
+        return planned(client, settings, Wishes(notify=True, trust=True))
     except CofioError:  # a file that nobody can read, or a plugin that did not come along: the record has to do
-        return ()
+        return Plan(client=client)
+
+
+def _still_named(edits: Collection[Edit]) -> Iterator[Done]:
+    """The files in which a command of somebody's own, that does more than ours, starts one of our scripts."""
+    for edit in edits:
+        content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
+        with suppress(InvalidInput):  # whatever it is, nothing was taken out of it
+            text = merge.begun(files.text_of(edit.path, content or b""))
+            left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
+            if told := sorted({each for commands in left.values() for each in commands}):
+                yield Done(edit.path, "kept", f"a hook of yours starts a script that is gone: {'; '.join(told)}")
+
+
+def plugged(client: str, settings: Settings) -> str:
+    """The name of our plugin where this client has it on; "" where it has not."""
+    if client == "claude-code":
+        return claude_code.plugged(claude_code.read(settings))
+    return codex.plugged(codex.read(settings)) if client == "codex" else ""
 
 
 def _take_groups(text: str, before: str, ours: Collection[str]) -> str:

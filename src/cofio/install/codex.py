@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from cofio.errors import InvalidInput
 from cofio.install import files, jsonc, merge, places, shims, toml
 from cofio.install.jsonc import Malformed
 from cofio.install.plan import Copy, Edit, Plan
@@ -60,7 +61,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
         client="codex",
         copies=(*shims.copies(folder, settings.home), *([config.wrapper(told)] if notify else [])),
         edits=edits,
-        notes=_notes(told, trust=trust),
+        notes=_notes(told, approved=trust or config.is_approved(told)),
         folder=folder,
     )
 
@@ -102,11 +103,11 @@ def plugged(told: Mapping[str, Any]) -> str:
     return next((name for name in on if name.split("@")[0] == "cofio"), "")
 
 
-def _notes(told: Mapping[str, Any], *, trust: bool) -> tuple[str, ...]:
+def _notes(told: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
     features = told.get("features")
     off = isinstance(features, dict) and features.get("hooks") is False
     notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until that is gone."] if off else []
-    if not trust:
+    if not approved:
         notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five of cofio.")
     return tuple(notes)
 
@@ -192,9 +193,14 @@ class _Config:
         self._mcp, self._notify, self._trust = mcp, notify, trust
 
     def edit(self) -> Edit:
-        hashes = tuple(trusted_hash(event, hook) for event, hook in self._wanted.items())
-        path = config_path(self._settings)
-        return Edit(path=path, kind="codex-config", put=self._put, ours=(str(wrapper_path(self._settings)), *hashes))
+        hashes = {trusted_hash(event, hook) for event, hook in self._wanted.items()} | set(self._hashes().values())
+        ours = (str(wrapper_path(self._settings)), *sorted(hashes))
+        return Edit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
+
+    def is_approved(self, told: Mapping[str, Any]) -> bool:
+        """Whether the hooks, as they will stand, have been approved already."""
+        known = _state(told)
+        return all(known.get(key, {}).get("trusted_hash") == each for key, each in self._hashes().items())
 
     def wrapper(self, told: Mapping[str, Any]) -> Copy:
         """The program for `notify`: it tells us of the turn, and then does what `notify` did before."""
@@ -213,14 +219,29 @@ class _Config:
         return self._trusting(text) if self._trust else text
 
     def _trusting(self, text: str) -> str:
+        for key, approval in self._hashes().items():
+            text = toml.put_table(text, (*STATE, key), {"trusted_hash": approval})
+        return text
+
+    def _hashes(self) -> dict[str, str]:
+        """What Codex calls each of our hooks, as they will stand, and its hash; nothing where the file makes no sense.
+
+        Its owner may have changed a timeout, or written a matcher: the hash is of what stands there.
+        """
         path = hooks_path(self._settings)
         commands = [str(each["command"]) for each in self._wanted.values()]
-        now = files.text_of(path, files.read(path) or b"")
-        after = merge.put_hooks(now, self._wanted, commands, grouped=True)
+        try:
+            now = files.text_of(path, files.read(path) or b"")
+            after = merge.put_hooks(now, self._wanted, commands, grouped=True)
+        except InvalidInput:  # whoever plans to write it says so
+            return {}
+        told, found = jsonc.loads(after)["hooks"], {}
         for event, group, number in merge.places(after, commands):
+            held = told[event][group]
             key = trust_key(self._settings, event, group, number)
-            text = toml.put_table(text, (*STATE, key), {"trusted_hash": trusted_hash(event, self._wanted[event])})
-        return text
+            if event in LABELS:
+                found[key] = trusted_hash(event, held["hooks"][number], held.get("matcher"))
+        return found
 
 
 def _wrapper(launcher: Path, then: list[str]) -> bytes:
@@ -251,7 +272,9 @@ def take_config(text: str, before: str, ours: Collection[str]) -> str:
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:
         old = toml.raw(before, "notify") or toml.written(chained(Path(notify[0])))
         text = toml.put_raw(text, "notify", old) if old != "[]" else toml.drop(text, "notify")
-    text = toml.drop_table(text, SERVER)
+    servers = told.get(SERVER[0])
+    if isinstance(servers, dict) and places.is_server(servers.get(SERVER[1])):
+        text = toml.put_table_back(text, SERVER, before)
     for key, about in _state(told).items():
         if about.get("trusted_hash") in ours:
             text = toml.drop_table(text, (*STATE, key))

@@ -66,4 +66,5 @@ def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
     """The text without our MCP server."""
-    return merge.take_member(text, SERVER, before)
+    there = jsonc.parse(text).at(SERVER)
+    return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text

@@ -88,8 +88,9 @@ class _Reader:
 
     def wrong(self, position: int) -> Malformed:
         line = self._text.count("\n", 0, position) + 1
-        found = repr(self._text[position]) if position < len(self._text) else "the end"
-        return Malformed(f"line {line} has {found} where it makes no sense")
+        if position >= len(self._text):
+            return Malformed(f"it ends in line {line}, in the middle of something")
+        return Malformed(f"line {line} has {self._text[position]!r} where it makes no sense")
 
     def skipped(self, position: int) -> int:
         """Where the next thing is that is neither space nor comment."""

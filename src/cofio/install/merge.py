@@ -6,6 +6,9 @@ Cursor has the hooks themselves, {"hooks": {"stop": [{"command": …}]}}.
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -22,15 +25,18 @@ def begun(text: str) -> str:
 
 
 def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool) -> str:
-    """The text with exactly these of our hooks. `ours` are the commands by which older ones of ours are told."""
+    """The text with these of our hooks, once each. `ours` are the commands by which older ones of ours are told.
+
+    What its owner changed about a hook of ours stays: a timeout, a shell that starts it.
+    """
     text = begun(text)
     known = {str(hook["command"]) for hook in wanted.values()} | set(ours)
     for event, hook in wanted.items():
-        there = [path for path, command in _hooks_of(text, grouped) if path[1] == event and command in known]
+        there = [path for path, command in _hooks_of(text, grouped) if path[1] == event and names(command, known)]
         for path in reversed(there[1:]):
             text = _dropped(text, path, grouped)
         if there:
-            text = jsonc.put(text, there[0], dict(hook))
+            text = _renewed(text, there[0], hook)
         else:
             text = jsonc.append(text, ("hooks", event), {"hooks": [dict(hook)]} if grouped else dict(hook))
     return _without_ours(text, known, grouped, spared=wanted)
@@ -47,14 +53,43 @@ def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, l
     """Our commands in the file, by event."""
     found: dict[str, list[str]] = {}
     for path, command in _hooks_of(text, grouped):
-        if command in ours:
+        if names(command, ours):
             found.setdefault(str(path[1]), []).append(command)
     return found
 
 
+def names(command: str, ours: Collection[str]) -> bool:
+    """Whether a command is one of ours, or runs the program of one in another way, such as `bash PROGRAM`."""
+    if command in ours:
+        return True
+    home = os.path.expanduser("~")  # noqa: PTH111 (never fails)
+    told = re.sub(r"^~(?=/)|(?<=[\s\"'])~(?=/)|\$HOME\b|\$\{HOME\}", lambda _: home, command)
+    ways = {way for each in ours if (name := program(each)).startswith("/") for way in (name, shlex.quote(name))}
+    return any(re.search(rf"{re.escape(way)}(?![\w./-])", text) for way in ways for text in (command, told))
+
+
+def program(command: str) -> str:
+    """The program that a command starts."""
+    try:
+        return (shlex.split(command) or [""])[0]
+    except ValueError:
+        return ""
+
+
+def is_wrapped(command: str, ours: Collection[str]) -> bool:
+    """Whether a command does nothing but what one of ours does, be it through a shell or with other arguments."""
+    if command in ours:
+        return True
+    try:
+        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
+    except ValueError:
+        return False
+    return names(command, ours) and not any(set(word) <= set("();<>|&") for word in words)
+
+
 def places(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
     """Where our hooks stand in groups: event, which group, which of its hooks."""
-    found = [path for path, command in _hooks_of(text, grouped=True) if command in ours]
+    found = [path for path, command in _hooks_of(text, grouped=True) if names(command, ours)]
     return [(str(path[1]), int(path[2]), int(path[4])) for path in found]
 
 
@@ -109,9 +144,21 @@ def _command(hook: Any) -> str:
 
 
 def _without_ours(text: str, ours: Collection[str], grouped: bool, spared: Collection[str] = ()) -> str:
-    found = [path for path, command in _hooks_of(text, grouped) if command in ours and path[1] not in spared]
+    found = [path for path, command in _hooks_of(text, grouped) if is_wrapped(command, ours) and path[1] not in spared]
     for path in reversed(found):
         text = _dropped(text, path, grouped)
+    return text
+
+
+def _renewed(text: str, path: Path, hook: Mapping[str, Any]) -> str:
+    """The text with what is missing in our hook there. One with a command that we no longer use is written anew."""
+    there = jsonc.parse(text).at(path)
+    held = there.plain() if there else {}
+    if not names(_command(held), [str(hook["command"])]):
+        return jsonc.put(text, path, dict(hook))
+    for name, value in hook.items():
+        if name not in held:
+            text = jsonc.put(text, (*path, name), value)
     return text
 
 

@@ -63,5 +63,10 @@ def server(settings: Settings) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-P", "-m", "cofio", "mcp"], "env": around}
 
 
+def is_server(told: Any) -> bool:
+    """Whether these settings of an MCP server start ours."""
+    return isinstance(told, Mapping) and list(told.get("args") or [])[-3:] == ["-m", "cofio", "mcp"]
+
+
 def _absolute(path: str) -> Path:
     return Path(path).expanduser().absolute()

@@ -5,7 +5,9 @@ A file that cannot be read stops the whole plan before anything is written.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,6 +17,8 @@ from cofio.install import files
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Entry, Record
 
+#: Whether a file at this path with this content is ours, of whichever home and version.
+IsOurs: TypeAlias = Callable[[Path, bytes], bool]
 #: Takes ours out of a text, given the text as it was before us and the commands by which our hooks are told.
 Take: TypeAlias = Callable[[str, str, Collection[str]], str]
 
@@ -40,6 +44,7 @@ class Copy:
     content: bytes
     mode: int = 0o644
     kind: str = OWN
+    is_ours: IsOurs | None = None  # tells one that another home, or an older version, has put there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ class Done:
     """What became of a file."""
 
     path: Path
-    state: Literal["written", "unchanged", "restored", "removed", "taken out", "kept"]
+    state: Literal["written", "unchanged", "restored", "removed", "taken out", "kept", "gone"]
     detail: str = ""
 
 
@@ -68,6 +73,13 @@ class Done:
 def prepared(plan: Plan, record: Record) -> list[tuple[Path, bytes | None, bytes]]:
     """Every file of the plan: what it holds now and what it would hold. Writes nothing."""
     return [(each.path, now, _wanted(each, now, record)) for each in _all(plan) for now in [files.read(each.path)]]
+
+
+def changed(plan: Plan, record: Record) -> list[Path]:
+    """The files that carrying the plan out would write. Writes nothing."""
+    modes = {each.path: each for each in plan.copies}
+    return [path for path, now, wanted in prepared(plan, record)
+            if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 
 
 def carry_out(plan: Plan, record: Record, takes: Mapping[str, Take]) -> list[Done]:
@@ -95,7 +107,7 @@ def _carried_out(step: Copy | Edit, client: str, record: Record, takes: Mapping[
     for _ in range(_ATTEMPTS):
         now = files.read(step.path)
         wanted = _wanted(step, now, record)
-        if now == wanted and (str(step.path) in record.entries or isinstance(step, Edit)):
+        if now == wanted and (str(step.path) in record.entries or isinstance(step, Edit)) and _is_as_open(step):
             return Done(step.path, "unchanged")
         original, existed = _before_us(step, record, now, takes)
         entry = _entry(step, client, record, original if existed else None, wanted)
@@ -106,18 +118,30 @@ def _carried_out(step: Copy | Edit, client: str, record: Record, takes: Mapping[
     raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it, and try again.")
 
 
+def _is_as_open(step: Copy | Edit) -> bool:
+    """Whether a file of ours can be run, where it is to be."""
+    return isinstance(step, Edit) or not step.mode & 0o100 or os.access(step.path, os.X_OK)
+
+
 def _before_us(
     step: Copy | Edit, record: Record, now: bytes | None, takes: Mapping[str, Take]
 ) -> tuple[bytes | None, bool]:
     """What the first install found there, less what others did since; and whether there was a file at all."""
     known = record.entries.get(str(step.path))
+    if isinstance(step, Copy) and now is not None and _is_of_ours(step, now):
+        return (record.original(known), known.existed) if known else (None, False)
     if known is None or now is None:
         return now, now is not None
     if files.digest(now) == known.after:
         return record.original(known), known.existed
     if isinstance(step, Copy):
         return now, True
-    return without(step.path, now, known, record, takes), True
+    rest = without(step.path, now, known, record, takes)
+    return (rest, True) if known.existed or not _is_empty(rest.decode()) else (None, False)
+
+
+def _is_of_ours(step: Copy, content: bytes) -> bool:
+    return content == step.content or bool(step.is_ours and step.is_ours(step.path, content))
 
 
 def _entry(step: Copy | Edit, client: str, record: Record, original: bytes | None, wanted: bytes) -> Entry:
@@ -151,13 +175,18 @@ def without(path: Path, now: bytes, entry: Entry, record: Record, takes: Mapping
         raise unreadable(path, error) from error
 
 
-def undo(client: str, record: Record, takes: Mapping[str, Take]) -> tuple[list[Done], list[CofioError]]:
-    """Take out all that was written for a client; what became of each file, and what could not be done."""
+def undo(
+    client: str, record: Record, takes: Mapping[str, Take], is_ours: IsOurs = lambda _path, _content: False
+) -> tuple[list[Done], list[CofioError]]:
+    """Take out all that was written for a client; what became of each file, and what could not be done.
+
+    `is_ours` tells files of our own that another home has written since.
+    """
     done: list[Done] = []
     problems: list[CofioError] = []
     for entry in reversed(record.of(client)):
         try:
-            done.append(_undone(entry, record, takes))
+            done.append(_undone(entry, record, takes, is_ours))
         except CofioError as error:
             problems.append(error)
         else:
@@ -166,17 +195,20 @@ def undo(client: str, record: Record, takes: Mapping[str, Take]) -> tuple[list[D
     return done, problems
 
 
-def _undone(entry: Entry, record: Record, takes: Mapping[str, Take]) -> Done:
+def _undone(entry: Entry, record: Record, takes: Mapping[str, Take], is_ours: IsOurs) -> Done:
     path = Path(entry.path)
     now = files.read(path)
     if now is None:
-        return Done(path, "kept", "it is gone already")
+        return Done(path, "gone")
     if files.digest(now) == entry.after and (restored := _restored(path, entry, record)):
         return restored
+    if entry.kind == OWN and is_ours(path, now):
+        files.remove(path)
+        return Done(path, "removed")
     if entry.kind == OWN:
         return Done(path, "kept", "somebody has changed it since")
     rest = without(path, now, entry, record, takes)
-    if not entry.existed and not rest.decode().strip("\ufeff{} \t\r\n"):
+    if not entry.existed and _is_empty(rest.decode()):
         files.remove(path)
         return Done(path, "removed")
     if rest == now:
@@ -209,7 +241,30 @@ def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) 
             rest = takes[edit.kind](text, "", edit.ours)
         except Malformed:
             continue  # whatever it is, ours is not in it
-        if rest != text:
+        if rest != text and _is_empty(rest):  # it held nothing but ours
+            files.remove(edit.path)
+            done.append(Done(edit.path, "removed"))
+        elif rest != text:
             files.write(edit.path, rest.encode())
             done.append(Done(edit.path, "taken out"))
     return done
+
+
+def removed(copies: Sequence[Copy], record: Record) -> list[Done]:
+    """Remove files of our own that no record speaks of, and the folder that they were in if nothing else is."""
+    done = []
+    for copy in copies:
+        now = files.read(copy.path)
+        if now is not None and str(copy.path) not in record.entries and _is_of_ours(copy, now):
+            files.remove(copy.path)
+            done.append(Done(copy.path, "removed"))
+    for folder in sorted({each.path.parent for each in done}, key=lambda each: len(str(each)), reverse=True):
+        with suppress(OSError):  # somebody keeps something in it
+            folder.rmdir()
+            folder.parent.rmdir()
+    return done
+
+
+def _is_empty(text: str) -> bool:
+    """Whether nothing is said in a file of settings."""
+    return not text.strip("\ufeff{} \t\r\n")

@@ -1,7 +1,9 @@
-"""The proof: the installed hook is run as the client runs it, in a project that nobody has, and its traces are erased.
+"""The proof: the installed hook is run as the client runs it, in a project that nobody has, and its words are erased.
 
 a memory with a word nobody knows ─▶ a prompt that asks for it ─▶ is the word in what the hook prints?
 a sentence with another such word ─▶ the end of the turn ─▶ does it arrive, and is it learned?
+
+Where no service answers, a session is begun and nothing is said: nothing can be left that is learned from later.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from cofio.conversation import Item
 from cofio.errors import CofioError
 from cofio.hooks import project, record, spool
 from cofio.install.checks import Check
-from cofio.model import Fact
+from cofio.model import Fact, moment
 from cofio.settings import Settings
 
 _PATIENCE = 20.0  # seconds for a hook, and for what it delivered to be learned
@@ -31,6 +34,24 @@ _STEP = 0.1
 _UNSET = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "COFIO_PROJECT")
 _STOPS = ("Stop", "afterAgentResponse")
 _BY = "doctor"
+_SESSION = "cofio-doctor-"  # how the session of a proof is called
+_OVER = timedelta(minutes=5)  # after which a proof has ended, or was ended
+_LOOKED_AT = 200  # items of the inbox that are looked at for what a proof said
+_RUNGS = {
+    "file": "from the store's file",
+    "briefing": "from the last briefing",
+    "nothing": "nothing was found",
+    "spooled": "kept for later",
+    "skipped": "passed over",
+}
+_WHY = {
+    "timeout": "the service took too long",
+    "deadline": "it took too long",
+    "refused": "no service is there",
+    "down": "no service is there",
+    "resting": "the service is left alone for now",
+    "garbage": "the service made no sense",
+}
 
 
 class Trial:
@@ -39,7 +60,8 @@ class Trial:
     def __init__(self, client: str, commands: Mapping[str, str], settings: Settings, folder: Path) -> None:
         self._client, self._commands, self._settings = client, commands, settings
         self._folder = folder
-        self.session = f"cofio-doctor-{secrets.token_hex(8)}"
+        self.session = f"{_SESSION}{secrets.token_hex(8)}"
+        self._name = f"{record.PROOF}{secrets.token_hex(4)}"
         self.project = project.of(str(folder))
         self.place, self.database, self.tool = (_word() for _ in range(3))
         self.prompt = (
@@ -51,6 +73,10 @@ class Trial:
         """The memory that only this project has."""
         text = f"The {self.place} service uses the {self.database} database"
         return Fact(text=text, source=f"{self._client}/doctor", project=self.project)
+
+    def begin(self) -> tuple[str, float]:
+        """The start of a session, at which nothing is said."""
+        return self._run({"source": "startup"}, "SessionStart", "sessionStart")
 
     def ask(self) -> tuple[str, float]:
         """What the hook puts before the agent when the user asks, and the milliseconds that it took."""
@@ -69,14 +95,25 @@ class Trial:
     def tells_of_answers(self) -> bool:
         return any(name in self._commands for name in _STOPS)
 
+    def rung(self) -> str:
+        """Who answered the last of its hooks, and why no other, by the log."""
+        runs = [run for run in record.recent(self._settings.home, 1_000) if self._name in run["why"]]
+        if not runs:
+            return "it left no line in hooks.log"
+        why = next((word for word in runs[-1]["why"].split() if word in _WHY or word.isdigit()), "")
+        because = _WHY.get(why) or (f"the service said {why}" if why else "")
+        rung = runs[-1]["rung"]
+        return "; ".join(filter(None, (_RUNGS.get(rung, rung), because)))
+
     def _run(self, told: Mapping[str, Any], *names: str) -> tuple[str, float]:
         event = next((name for name in names if name in self._commands), "")
         if not event:
             return "", 0.0
-        command = ["env", *(part for name in _UNSET for part in ("-u", name)), "sh", "-c", self._commands[event]]
+        around = (f"COFIO_HOOKS={self._name}", "COFIO_AUTOSTART=off")
+        unset = (part for name in _UNSET for part in ("-u", name))
         began = time.monotonic()
         done = subprocess.run(  # noqa: S603
-            command,
+            ["env", *unset, *around, "sh", "-c", self._commands[event]],  # noqa: S607
             input=json.dumps({**self._about(event), **told}).encode(),
             cwd=self._folder,
             capture_output=True,
@@ -106,38 +143,41 @@ def of_client(client: str, commands: Mapping[str, str], settings: Settings, serv
     with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
         trial = Trial(client, commands, settings, Path(folder))
         try:
-            yield from _tried(client, trial, settings, service)
+            yield from _tried(client, trial, service)
         except subprocess.TimeoutExpired:
             yield Check(f"{client}, proof", "wrong", f"The hook does not end within {_PATIENCE:g} s.", "See hooks.log.")
         except (CofioError, OSError) as error:
             yield Check(f"{client}, proof", "wrong", str(error), "`cofio status` may say more.")
-        finally:
-            trial.forget_spooled()
 
 
-def _tried(client: str, trial: Trial, settings: Settings, service: Client | None) -> Iterator[Check]:
+def _tried(client: str, trial: Trial, service: Client | None) -> Iterator[Check]:
     if service is None:
-        _, ms = trial.ask()
-        says = f"Without the service the hook ends after {ms:.0f} ms ({_rung(settings)})."
-        yield Check(f"{client}, proof", "warning", says, "`cofio up`, and ask again.")
+        _, ms = trial.begin()
+        if not ms:
+            return  # no hook for that: the check before has said so
+        says = f"Without the service the hook ends after {ms:.0f} ms ({trial.rung()})."
+        yield Check(f"{client}, proof", "warning", says, "Mend the service first, and ask again.")
         return
     added = service.add(trial.fact(), by=_BY).memory_id
     try:
         printed, ms = trial.ask()
-        yield _injected(client, trial, settings, printed, ms)
+        yield _injected(client, trial, printed, ms)
         trial.answer()
         trial.end()  # whatever is held is learned from now
         yield _captured(client, trial, service)
     finally:
-        _erase(trial, service, added)
+        trial.forget_spooled()  # first: the service may take it in at any moment
+        with suppress(CofioError):
+            service.purge(added, by=_BY, why="the doctor's own")
+        erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
 
 
-def _injected(client: str, trial: Trial, settings: Settings, printed: str, ms: float) -> Check:
-    name, how = f"{client}, recall", f"{_rung(settings)}, {ms:.0f} ms"
+def _injected(client: str, trial: Trial, printed: str, ms: float) -> Check:
+    name, how = f"{client}, recall", f"{trial.rung()}, {ms:.0f} ms"
     if trial.database in printed:
         return Check(name, "ok", f"a memory reached the prompt ({how})")
     if not printed:
-        remedy = "Hooks may be off (COFIO_HOOKS), or the launcher may not start: see hooks.log in the home."
+        remedy = "The launcher may not start, or the service may be slow: see hooks.log and service.log in the home."
         return Check(name, "wrong", f"The hook printed nothing ({how}).", remedy)
     return Check(name, "wrong", f"The memory is not in what the hook printed ({how}).", "See service.log in the home.")
 
@@ -163,7 +203,7 @@ def _settled(trial: Trial, service: Client) -> Item | None:
     found: Item | None = None
     began = time.monotonic()
     while time.monotonic() - began < (_PATIENCE if found else _ARRIVAL):
-        items = [each for each in service.items(limit=50) if each.exchange and each.exchange.session == trial.session]
+        items = [each for each in service.items(limit=50) if _session_of(each) == trial.session]
         found = items[0] if items else found
         if found and found.state != "pending":
             return found
@@ -171,17 +211,35 @@ def _settled(trial: Trial, service: Client) -> Item | None:
     return found
 
 
-def _erase(trial: Trial, service: Client, added: int) -> None:
+# ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sweep(service: Client) -> None:
+    """Erase what a proof left that could not end, such as one that was killed, or was heard too late."""
+    long_ago = moment(datetime.now(UTC) - _OVER)
+    erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
+
+
+def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
+    """Erase the words of these items of the inbox, and all that was learned in their projects, or in those given.
+
+    A purge takes a memory's words out of everything, out of what waits to be learned from too: so the prompt becomes a
+    memory, and that is purged. Not so the answer, which others may have given too. What is counted stays counted.
+    """
     with suppress(CofioError):
-        learned = service.list(project=trial.project, include_archived=True, limit=50).memories
-        for memory_id in {added, *(each.id for each in learned)}:
-            service.purge(memory_id, by=_BY, why="the doctor's own")
+        items = [each for each in service.items(limit=_LOOKED_AT) if is_meant(each)]
+        said = [each.exchange for each in items if each.exchange]
+        for one in said:
+            for text in (each.text for each in one.messages if each.role == "user" and each.text.strip()):
+                fact = Fact(text=text, source=f"{one.client}/doctor", project=one.project)
+                service.purge(service.add(fact, dedup=False, by=_BY).memory_id, by=_BY, why="the doctor's own")
+        for where in projects | {each.project for each in said}:
+            for learned in service.list(project=where, include_archived=True, limit=50).memories if where else ():
+                service.purge(learned.id, by=_BY, why="the doctor's own")
 
 
-def _rung(settings: Settings) -> str:
-    """Who answered the last hook, by the log."""
-    last = record.recent(settings.home, 1)
-    return f"{last[0]['rung']} {last[0]['why']}".strip() if last else "nothing in the log"
+def _session_of(item: Item) -> str:
+    return item.exchange.session if item.exchange else ""
 
 
 def _word() -> str:

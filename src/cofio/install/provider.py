@@ -91,19 +91,24 @@ def write(settings: Settings, choice: Choice) -> Path:
     if choice.provider == "ollama":
         values["ollama_url"] = settings.ollama_url
     for name, value in values.items():
-        if value != getattr(_in_file(settings), name):
-            setting.write(settings.home, name, value)
-    if choice.key and _in_file(settings).extract_key != choice.key:  # a key of its own for the model wins
+        keep(settings, name, value)
+    if choice.key and in_file(settings).extract_key != choice.key:  # a key of its own for the model wins
         setting.write(settings.home, "extract_key", choice.key)
     return settings.home / "config.toml"
 
 
+def keep(settings: Settings, name: str, value: str) -> None:
+    """Put a setting into config.toml unless it says so already."""
+    if value != getattr(in_file(settings), name):
+        setting.write(settings.home, name, value)
+
+
 def is_written(settings: Settings, choice: Choice) -> bool:
     """Whether config.toml says so already."""
-    now = _in_file(settings)
+    now = in_file(settings)
     return (now.extract_provider, now.extract_model, now.extract_key) == (choice.provider, choice.model, choice.key)
 
 
-def _in_file(settings: Settings) -> Settings:
+def in_file(settings: Settings) -> Settings:
     """What the file alone says."""
     return Settings.load({"home": settings.home}, {})

@@ -71,16 +71,23 @@ class Record:
 
     def add(self, entry: Entry, folders: list[Path]) -> None:
         """Write an entry down, before the file itself is touched."""
+        replaced = self.entries.get(entry.path)
         self.entries[entry.path] = entry
         self.folders += [str(each) for each in folders if str(each) not in self.folders]
         self._save()
+        if replaced:
+            self._leave_copy(replaced)
 
     def drop(self, entry: Entry) -> None:
         """Forget an entry and its copy."""
         del self.entries[entry.path]
+        self._leave_copy(entry)
+        self._save()
+
+    def _leave_copy(self, entry: Entry) -> None:
+        """Remove an entry's copy, unless another entry has the same."""
         if entry.backup and entry.backup not in {each.backup for each in self.entries.values()}:
             (self.home / BACKUPS / entry.backup).unlink(missing_ok=True)
-        self._save()
 
     def leave_folders(self) -> list[str]:
         """Remove the folders that we made and that are empty now; the others are kept, and forgotten with the last."""

@@ -23,7 +23,9 @@ def startup_file() -> Path:
 
 
 def plan(variables: Mapping[str, str]) -> Plan:
-    """A block with these variables in the startup file."""
+    """A block with these variables in the startup file; nothing where none is set."""
+    if not variables:
+        return Plan(client="shell", notes=("There is nothing to put into your shell's startup file.",))
     path = startup_file()
     fish = path.name.endswith(".fish")
     lines = [f"set -gx {name} {shlex.quote(value)}" if fish else f"export {name}={shlex.quote(value)}"

@@ -19,7 +19,14 @@ def folder_in(home: Path) -> Path:
 
 def copies(folder: Path, home: Path) -> tuple[Copy, ...]:
     """The shims, each with the path of our home in it."""
-    return tuple(Copy(path=folder / name, content=baked(name, home), mode=0o755) for name in launch.NAMES)
+    return tuple(
+        Copy(path=folder / name, content=baked(name, home), mode=0o755, is_ours=is_ours) for name in launch.NAMES
+    )
+
+
+def is_ours(path: Path, content: bytes) -> bool:
+    """Whether this is one of our shims, of whichever home and version."""
+    return path.name in launch.NAMES and b'"$home/hook"' in content
 
 
 def baked(name: str, home: Path) -> bytes:

@@ -112,6 +112,26 @@ def drop_table(text: str, path: tuple[str, ...]) -> str:
     return _sound(text)
 
 
+def put_table_back(text: str, path: tuple[str, ...], before: str) -> str:
+    """The text with this table written as it was; without it where there was none."""
+    there, old = _block(text, path), _block(before, path)
+    if old is None:
+        return drop_table(text, path)
+    if there is None:
+        return text
+    return _sound(text[: there[0]] + _ended(before[old[0] : old[1]], _newline(before)) + text[there[1] :])
+
+
+def _block(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
+    """Where a table begins and ends: its header and its pairs, each with the rest of its line."""
+    found = statements(text)
+    place = next((n for n, each in enumerate(found) if each.kind == "table" and each.key == path), None)
+    if place is None:
+        return None
+    following = next((n for n in range(place + 1, len(found)) if found[n].kind != "pair"), len(found))
+    return found[place].start, _line_end(text, found[following - 1].end)
+
+
 def _first_below(found: list[Statement], path: tuple[str, ...]) -> int | None:
     headers = ((number, each.key) for number, each in enumerate(found) if each.kind != "pair")
     return next((number for number, key in headers if key[: len(path)] == path), None)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cofio.conversation import MAX_SAID, OPEN, Exchange, Item, Message
+from cofio.wording import LEFT_OUT
 
 _LONG = 200  # characters: what is as long does not stand in another text by chance
 _MOST_INJECTED = 400  # lines
@@ -117,7 +118,8 @@ def _rest(new: _Saying, said: Sequence[_Saying]) -> _Saying:
     while new.plain:
         if any(_stands_in(new, each) for each in said):
             return _saying(Message(role, ""))
-        shorter = (_without(new.message.text, each.plain) for each in said if each.message.role == role)
+        parts = (part for each in said if each.message.role == role for part in _parts(each))
+        shorter = (_without(new.message.text, part) for part in parts)
         rest = next((each for each in shorter if each != new.message.text), None)
         if rest is None:
             break
@@ -147,11 +149,20 @@ def _line(line: str) -> str:
 def _stands_in(one: _Saying, other: _Saying) -> bool:
     """Whether the one is in the other: as whole lines, or anywhere when it is long.
 
-    Not anywhere when it is short: "use tabs" is not what "do not use tabs" says.
+    Not anywhere when it is short: "use tabs" is not what "do not use tabs" says. Of one that had to be cut, both ends
+    are: how much of a message stays depends on what it was delivered with.
     """
     if one.message.role != other.message.role:
         return False
-    return f"\n{one.plain}\n" in f"\n{other.plain}\n" or (len(one.plain) >= _LONG and one.plain in other.plain)
+    return all(_is_part(part, other.plain) for part in _parts(one))
+
+
+def _parts(said: _Saying) -> list[str]:
+    return said.plain.split(f"\n{LEFT_OUT}\n")
+
+
+def _is_part(part: str, plain: str) -> bool:
+    return f"\n{part}\n" in f"\n{plain}\n" or (len(part) >= _LONG and part in plain)
 
 
 def _without(text: str, part: str) -> str:

@@ -36,8 +36,9 @@ class StoreFile:
         self._readers: LifoQueue[sqlite3.Connection] = LifoQueue()
         self._closed = False
         with translated(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # memories are for their owner's eyes
+            for folder in reversed(path.parents):  # memories are for their owner's eyes
+                folder.mkdir(mode=0o700, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._writer = self._connect()
             try:
                 self._prepare()

@@ -1,0 +1,83 @@
+"""Delivering what waits in the spool to a service that is elsewhere, once it answers again.
+
+    a hook that was answered ─ starts, detached ─▶ `entry.py --home HOME --drain` ─ oldest first ─▶ POST /hooks/<client>
+
+A service of this home takes in its spool by itself; one on another machine cannot see it.
+"""
+
+from __future__ import annotations
+
+import posix
+import sys
+import time
+
+from cofio.hooks import apart, glance, rest, spool, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cofio.hooks.around import Around
+
+FLAG = "--drain"
+_PATIENCE = 30.0  # seconds for one delivery
+_LONGEST = 600.0  # seconds for all of them; what is left is the next one's
+_REFUSED = (400, 413)  # it would be refused every time
+
+
+def start(around: Around) -> bool:
+    """Have what waits delivered by a process of its own; whether one was started."""
+    if not around.delivers or not _waits(around.home):
+        return False
+    home = around.home.decode("utf-8", "surrogateescape")
+    command = [sys.executable, "-I", "-S", __file__.rpartition("/")[0] + "/entry.py", "--home", home, FLAG]
+    told = {b"COFIO_URL": around.url, b"COFIO_API_KEY": around.key}  # not where everybody sees them, as arguments are
+    known = {name: value.encode("utf-8", "surrogateescape") for name, value in told.items() if value}
+    return apart.start(command, {**around.variables, **known}, around.home + b"/hook.drain")
+
+
+def run(around: Around) -> int:
+    """Deliver what waits, oldest first, up to what the service does not take; how many. One does so at a time."""
+    if not around.delivers or rest.until(around.home) or not _is_alone(around.home):
+        return 0
+    delivered, until = 0, time.monotonic() + _LONGEST
+    for entry in spool.entries(around.home.decode("utf-8", "surrogateescape")):
+        status = _asked(around, entry) if entry.client in glance.CLIENTS else 400
+        if 200 <= status < 300:
+            spool.done(entry)
+            delivered += 1
+        elif status in _REFUSED:
+            spool.set_aside(entry)
+        else:
+            break
+        if time.monotonic() > until:
+            break
+    return delivered
+
+
+def _asked(around: Around, entry: spool.Entry) -> int:
+    """The status of the reply; 0 for none."""
+    headers = wire.headers(around.key, entry.project, at=entry.at)
+    until = time.monotonic() + _PATIENCE
+    try:
+        return wire.ask(wire.Request(around.url, f"/hooks/{entry.client}", entry.raw, headers, until))[0]
+    except wire.NoAnswer:
+        return 0
+
+
+def _waits(home: bytes) -> bool:
+    try:
+        with posix.scandir(home + b"/spool") as found:
+            return any(each.name.endswith(b".hook") for each in found)
+    except OSError:
+        return False
+
+
+def _is_alone(home: bytes) -> bool:
+    """Whether nobody else does this. The lock is held until the process ends."""
+    import fcntl
+
+    try:
+        file = posix.open(home + b"/hook.draining", posix.O_RDWR | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
