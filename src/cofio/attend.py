@@ -24,13 +24,12 @@ from typing import Any
 from cofio import transcripts
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
 from cofio.hooks import briefings, project, spool
-from cofio.hooks.clients import Event, event
+from cofio.hooks.clients import ANEW, Event, event
 from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, Briefing
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
 _SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
-_ANEW = ("clear", "compact")  # starts after which nothing of what was given is before the agent any more
 _log = logging.getLogger(__name__)
 
 
@@ -141,7 +140,7 @@ class Attendant:
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _started(self, happened: Event, where: str) -> Briefing:
-        if happened.began in _ANEW:
+        if happened.began in ANEW:
             self._forget_given(happened)
         given = self._sitting(happened).given
         briefing = self._keeper.recall("", project=where, given=given, by=happened.client)

@@ -117,6 +117,8 @@ def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name, words in (("spool", "deliveries wait"), ("bad", "deliveries could not be read")):
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
+    for why, count in hooks.get("failed", {}).items():
+        yield "hooks, failed", f"{count} in 24 h: {why}"
     if hooks.get("resting_until"):
         yield "hooks, resting", f"no hook asks the service until {output.when(hooks['resting_until'])}"
 
