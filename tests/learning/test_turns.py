@@ -122,22 +122,30 @@ def test_what_grows_while_the_model_reads_is_read_again_whole(learning: Learning
     keeper.attempt(keeper.item(captured.id))
     item = keeper.item(captured.id)
     assert (item.state, item.attempts, counted(keeper)) == ("pending", 0, {})
-    assert keeper.due() == []  # it has the time that it was given with what is new
+    assert [each.id for each in keeper.due()] == [captured.id]  # what was due is not held back by more of it
     keeper.attempt(item)
     assert counted(keeper) == {"The team adopts microservices": 1, "User prefers tabs over spaces": 1}
     assert keeper.ledger().captured == keeper.ledger().stored == 1
 
 
-def test_what_is_put_off_after_it_was_given_out_is_left_for_its_time(learning: Learning) -> None:
+def test_what_is_due_stays_due_when_more_of_it_is_told_and_is_read_whole(learning: Learning) -> None:
     keeper = learning()
-    keeper.amend(user("I prefer tabs over spaces."), **TURN)
+    keeper.amend(agent("Noted."), **TURN)
     [given_out] = keeper.due()
-    keeper.amend(agent("Let me see."), hold=HOLD, **TURN)
+    keeper.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN)
     keeper.attempt(given_out)
-    assert (keeper.item(given_out.id).state, counted(keeper)) == ("pending", {})
-    keeper.release("claude-code", "s1")
-    Worker(keeper).drain()
-    assert keeper.ledger().stored == 1
+    assert (keeper.item(given_out.id).state, counted(keeper)) == ("stored", {"User prefers tabs over spaces": 1})
+    assert keeper.ledger().captured == 1
+
+
+def test_what_another_has_put_off_after_it_was_given_out_is_left_for_its_time(learning: Learning) -> None:
+    first, second = learning(ScriptedLLM([Unavailable("down", "wait")])), learning()
+    first.amend(user(f"{SAID}."), **TURN)
+    [given_out] = second.due()
+    first.attempt(given_out)
+    second.attempt(given_out)
+    assert second.item(given_out.id).attempts == 1
+    assert second.item(given_out.id).state == "pending"
 
 
 def test_what_comes_while_the_model_is_down_is_learned_beside_what_patterns_read(learning: Learning) -> None:
