@@ -114,7 +114,9 @@ class Inbox(Protocol):
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         """Keep what is new in a further delivery of a turn, and have it learned from after `hold` seconds.
 
-        What is due sooner stays so: an answer is not held back by a prompt that comes late. While the turn's item waits and nothing is learned of it yet, what is new joins it; a longer telling of what is
+        What is due sooner stays so: an answer is not held back by a prompt that comes late.
+
+        While the turn's item waits and nothing is learned of it yet, what is new joins it; a longer telling of what is
         there takes its place. Later, what is new becomes an item of its own, named as the turn with "+1", "+2" and so
         on: then the receipt is new, as it is for a turn that never came. TooBusy when `most` or more are pending and it
         would take another item. Of what is forgotten nobody can tell what is new: nothing is kept of that.
