@@ -139,7 +139,8 @@ def serve(tmp_path: Path, ann: dict[str, str]) -> Iterator[Serve]:
         def start(api_key: str = "", **settings: Any) -> Caller:
             clock = FixedClock()
             keeper = stack.enter_context(Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock))
-            url = stack.enter_context(serving(keeper, home=home, api_key=api_key, **settings))
+            where = {"home": home, "store": str(tmp_path / "cofio.db")}
+            url = stack.enter_context(serving(keeper, api_key=api_key, **where, **settings))
             # On a machine that is busy with other tests an answer may take a while; deadlines have tests of their own.
             address.put(home, url, api_key, (8_000, 8_000), str(tmp_path / "cofio.db"))
             return Caller(url, {"X-API-Key": api_key} if api_key else {})
