@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -450,6 +451,15 @@ def test_a_memory_is_given_once_a_session(attendant: Attendant, keeper: Keeper) 
     assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
     assert attendant.attend(asked("We deploy with Fly.io?"), WEB) == ""
     assert "Fly.io" in attendant.attend(asked("We deploy with Fly.io?", session="s2"), WEB)
+
+
+def test_hooks_that_fire_twice_at_once_are_given_it_once(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io.", project=WEB)
+    for session in map(str, range(20)):
+        start = told("SessionStart", session=session, source="startup")
+        with ThreadPoolExecutor(4) as hooks:
+            told_twice = [hooks.submit(attendant.attend, start, WEB) for _ in range(4)]
+        assert sum("Fly.io" in each.result() for each in told_twice) == 1
 
 
 def test_after_a_compaction_it_is_given_again(attendant: Attendant, keeper: Keeper) -> None:

@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ class _Sitting:
 
     given: dict[int, str]
     open_turn: str = ""
+    recalling: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Attendant:
@@ -75,14 +76,13 @@ class Attendant:
         began = time.monotonic()
         where = (where or (project.of(happened.cwd) if local else ""))[:MAX_LABEL]
         if happened.kind == "start" and not at:
-            return self._given(happened, self._started(happened, where), began)
+            return self._recall(happened, where, began)
         if happened.kind == "prompt" and not at:
             kept = self._aside.submit(self.keep, happened, where)
             try:
-                briefing = self._recalled(happened, where)
+                return self._recall(happened, where, began)
             finally:
                 kept.result()
-            return self._given(happened, briefing, began)
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
             spool.put(self._home, happened.client, raw, at="", project=where, event=happened.name)
         else:
@@ -139,6 +139,16 @@ class Attendant:
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _recall(self, happened: Event, where: str, began: float) -> str:
+        """What is worth recalling, and new to the session; of hooks that fire twice, as where a plugin is installed
+        beside hooks in the settings, the second gets nothing.
+        """
+        recalled = self._started if happened.kind == "start" else self._recalled
+        with self._sitting(happened).recalling:
+            briefing = recalled(happened, where)
+            self._note_given(happened, briefing, began)
+        return briefing.text
+
     def _started(self, happened: Event, where: str) -> Briefing:
         if happened.began in ANEW:
             self._forget_given(happened)
@@ -154,12 +164,11 @@ class Attendant:
         given = self._sitting(happened).given
         return self._keeper.recall(happened.prompt, project=where, given=given, by=happened.client)
 
-    def _given(self, happened: Event, briefing: Briefing, began: float) -> str:
-        """The briefing's text. The session was given it, unless the hook has gone by now. No reply waits for a file."""
+    def _note_given(self, happened: Event, briefing: Briefing, began: float) -> None:
+        """The session was given it, unless the hook has gone by now. No reply waits for the file."""
         if briefing and happened.session and time.monotonic() - began < self._patience:
             self._sitting(happened).given.update(briefing.given)
             self._aside.submit(self._note, happened, dict(briefing.given))
-        return briefing.text
 
     def _note(self, happened: Event, given: dict[int, str]) -> None:
         try:
