@@ -31,13 +31,13 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
 
 @pytest.fixture
 def ask(keeper: Keeper) -> Ask:
-    """Calls a tool in this process: `ask("memory_search", query="…")`, at work in /work/web unless said otherwise."""
+    """Calls a tool in this process: `ask("memory_search", query="…")`, in /home/ann/web unless said otherwise."""
 
     @contextmanager
     def reach(*, new: bool) -> Iterator[Keeper]:
         yield keeper
 
-    def asked(name: str, *, at: str = "/work/web", client: str = "claude-code", **arguments: Any) -> Answer:
+    def asked(name: str, *, at: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> Answer:
         return answer(name, arguments, Caller(at, client), reach)
 
     return asked

@@ -85,7 +85,7 @@ def test_a_folder_belongs_to_the_same_project_in_every_client(
 
 
 def test_the_variable_names_the_project_instead(load: Load) -> None:
-    assert asked(load(env={"COFIO_PROJECT": "team-web"}), "projectOf", "/work/web") == "team-web"
+    assert asked(load(env={"COFIO_PROJECT": "team-web"}), "projectOf", "/home/ann/web") == "team-web"
 
 
 def test_a_path_that_is_not_absolute_is_no_project(load: Load) -> None:

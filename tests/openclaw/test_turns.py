@@ -27,13 +27,13 @@ def prompts(stand: Stand) -> list[str]:
 
 
 def test_a_turn_is_told_in_the_words_that_the_service_reads(plugin: Plugin, stand: Stand) -> None:
-    plugin.end(user(SAID), agent("Good choice."), workspaceDir="/work/web")
+    plugin.end(user(SAID), agent("Good choice."), workspaceDir="/home/ann/web")
     assert ends(stand) == [
         {
             "event": "agent_end",
             "session": CONTEXT["sessionId"],
             "turn": CONTEXT["runId"],
-            "cwd": "/work/web",
+            "cwd": "/home/ann/web",
             "prompt": SAID,
             "reply": "Good choice.",
         }
@@ -41,7 +41,7 @@ def test_a_turn_is_told_in_the_words_that_the_service_reads(plugin: Plugin, stan
     _, headers, _ = stand.asked[-1]
     assert headers["content-type"] == "application/json"
     assert headers["x-cofio-client"] == "openclaw"
-    assert headers["x-cofio-project"] == "%2Fwork%2Fweb"
+    assert headers["x-cofio-project"] == "%2Fhome%2Fann%2Fweb"
 
 
 def test_only_the_last_turn_is_told_and_of_it_only_the_texts(plugin: Plugin, stand: Stand) -> None:
