@@ -34,6 +34,8 @@ class Outside:
         class Desk(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 line = self.rfile.readline(2_000).decode("latin-1").strip()
+                if not line:
+                    return  # a client that ended before it said whom it wanted
                 asked.append(line.rsplit(" ", 1)[0])
                 self.wfile.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
