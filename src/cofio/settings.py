@@ -1,4 +1,4 @@
-"""Settings: the only module that reads the environment and the configuration file.
+"""Settings: the module that reads the environment and the configuration file, for all but the hook's own process.
 
 Flags win over variables, variables over `config.toml` in the home, and that over the defaults. Every setting says what
 it is for; the settings page of the docs is made from here.
