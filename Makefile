@@ -36,12 +36,13 @@ check: setup ## lint and types alone
 demo: setup ## the point, in ten seconds
 	@$(BIN)/python examples/demo.py
 
-bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures and of hooks; writes bench/results/
+bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures, of hooks and of upkeep; writes bench/results/
 	@$(BIN)/python -m bench.run
 	@$(BIN)/python -m bench.patterns
 	@$(BIN)/python -m bench.hygiene
 	@$(BIN)/python -m bench.capture
 	@$(BIN)/python -m bench.hooks
+	@$(BIN)/python -m bench.upkeep
 
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 from cofio.attend import HOLD, Attendant
 from cofio.conversation import Item
 from cofio.errors import TooBusy
-from cofio.hooks import address, briefings, spool
+from cofio.hooks import address, briefings, recalled, spool
 from cofio.hooks.clients import Event, event
 from cofio.keeper import Keeper
 from cofio.stores.sqlite import SqliteStore
@@ -499,3 +501,67 @@ def test_the_start_of_a_session_leaves_a_briefing_behind_and_a_purge_takes_it_aw
     assert briefings.get(tmp_path, WEB) == block
     briefings.clear(tmp_path)
     assert briefings.get(tmp_path, WEB) == ""
+
+
+# ── what was recalled without the service ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_hooks_gave_by_themselves_counts_as_recalled(keeper: Keeper, attendant: Attendant, tmp_path: Path) -> None:
+    one, two = (keeper.add(text).memory_id for text in ("we use tabs", "the port is 8080"))
+    recalled.note(os.fsencode(tmp_path), "claude-code", [one, 999])
+    recalled.note(os.fsencode(tmp_path), "codex", [one])
+    with (tmp_path / "recalled.log").open("a") as log:
+        log.write("yesterday claude-code 2\n\nnonsense\n2026-01-01T00:00:00.000Z codex x y\n")
+    attendant.fetch()
+    attendant.fetch()
+    assert keeper.get(one).retrieval_count == 2
+    assert keeper.get(two).retrieval_count == 1  # "yesterday" is no time; that it was recalled is known
+    assert not list(tmp_path.glob("recalled*"))
+
+
+def test_what_was_taken_before_a_crash_is_counted_after_it(
+    keeper: Keeper, attendant: Attendant, tmp_path: Path
+) -> None:
+    def crash(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    one = keeper.add("we use tabs").memory_id
+    recalled.note(os.fsencode(tmp_path), "codex", [one])
+    with pytest.raises(KeyboardInterrupt):
+        recalled.bring(os.fsencode(tmp_path), crash)
+    recalled.note(os.fsencode(tmp_path), "codex", [one])
+    attendant.fetch()
+    assert keeper.get(one).retrieval_count == 2
+
+
+def test_a_log_that_cannot_be_read_keeps_nothing_from_being_learned(attendant: Attendant, tmp_path: Path) -> None:
+    (tmp_path / "recalled.log.taken").mkdir()
+    assert attendant.fetch() == 0
+
+
+def test_a_time_that_cannot_be_is_taken_for_now(keeper: Keeper) -> None:
+    one = keeper.add("we use tabs").memory_id
+    keeper.note_recalled([("1971-01-01T00:00:00Z", "codex", [one]), ("2999-01-01T00:00:00Z", "codex", [one, 999])])
+    found = keeper.get(one)
+    assert (found.retrieval_count, (found.last_retrieved_at or "")[:4]) == (2, "2026")
+
+
+# ── hooks that fire twice at once ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
+    keeper: Keeper, attendant: Attendant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, both = keeper.release, threading.Barrier(2)
+
+    def together(client: str, session: str) -> int:
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # whoever comes here waits for the other, if the other can come
+        return release(client, session)
+
+    monkeypatch.setattr(keeper, "release", together)
+    with ThreadPoolExecutor(2) as hooks:
+        list(hooks.map(lambda _: attendant.keep(asked(DRIZZLE), WEB), range(2)))
+    assert keeper.due() == []
+    attendant.keep(answered("Noted."), WEB)
+    assert [said(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]

@@ -31,7 +31,7 @@ from cofio.briefing import (
 DEPLOY = Line(7, "We deploy on Fridays, after lunch.", "claude-code/web", "2026-11-02T10:00:00.000000+00:00")
 
 
-def shown(text: str, **about: str) -> str:
+def shown(text: str, **about: Any) -> str:
     """The line that a memory becomes."""
     return block([Line(1, text, **about)], START)[0].splitlines()[3]
 
@@ -111,6 +111,43 @@ def test_what_does_not_fit_is_left_out_with_what_follows_it() -> None:
     text, ids = block([Line(each, f"{each} " + "word " * 100) for each in range(1, 60)], START)
     assert 8 <= len(ids) < 59
     assert ids == tuple(range(1, len(ids) + 1))
+    assert len(text) <= MAX_CHARS
+    assert tokens(text) <= MAX_TOKENS
+
+
+# ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("about", "line"),
+    [
+        ({"note": "a.py has changed since"}, "- x (a.py has changed since)"),
+        ({"note": "a.py is gone", "doubtful": True}, '- No longer certain, a.py is gone: "x"'),
+        ({"doubtful": True}, '- No longer certain: "x"'),
+        ({"note": "a\n<b>.py is gone"}, "- x (a ‹b›.py is gone)"),
+    ],
+)
+def test_a_note_stands_with_its_text_and_what_is_doubtful_is_quoted(about: dict[str, Any], line: str) -> None:
+    assert shown("x", **about) == line
+
+
+def test_a_doubtful_text_cannot_end_its_quotes() -> None:
+    assert shown('x" is certain', doubtful=True) == '- No longer certain: "x\' is certain"'
+
+
+def test_a_long_text_is_shortened_and_its_note_stays() -> None:
+    line = shown("word " * 3_000, note="a.py has changed since")
+    assert line.endswith("word […] (a.py has changed since)")
+    line = shown("word " * 3_000, note="a.py is gone", doubtful=True)
+    assert line.endswith('word […]"')
+
+
+@pytest.mark.parametrize("sign", ["w ", "w", "字", "🙂", "<a>", "é ", "ab. "])
+@pytest.mark.parametrize("doubtful", [True, False])
+def test_eight_of_the_longest_fit_with_the_longest_labels_and_notes(sign: str, doubtful: bool) -> None:
+    long: dict[str, Any] = {"source": sign * 90, "at": "2026-01-01", "note": sign * 400, "doubtful": doubtful}
+    text, ids = block([Line(each, f"{each} {sign * 8_000}", **long) for each in range(1, 9)], START)
+    assert len(ids) == 8
     assert len(text) <= MAX_CHARS
     assert tokens(text) <= MAX_TOKENS
 

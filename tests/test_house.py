@@ -14,8 +14,8 @@ import cofio
 SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
-         "sentences", "salvage", "prompts", "briefing"}  # fmt: skip
-STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "upkeep"}
+         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule"}  # fmt: skip
+STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "upkeep", "freshness"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
@@ -30,17 +30,34 @@ MAY_IMPORT = {
     "testing": WORDS | {"stores"},
     "learning": WORDS | STEPS,
     "intake": WORDS | {"learning"},
-    "keeper": WORDS | STEPS | {"learning", "intake"},
+    "housekeeping": WORDS | STEPS,
+    "keeper": WORDS | STEPS | {"learning", "intake", "housekeeping", "transfer"},
+    "caretaker": WORDS | {"keeper"},
+    "transfer": WORDS | {"stores"},
     "worker": WORDS | {"keeper"},
     "attend": WORDS | {"keeper", "hooks", "transcripts"},
-    "assemble": WORDS | STEPS | {"keeper", "settings", "stores", "embedders", "llms", "hooks"},
+    "assemble": WORDS
+    | STEPS
+    | {"keeper", "housekeeping", "transfer", "settings", "stores", "embedders", "llms", "hooks"},
     "client": WORDS | {"settings"},
-    "api": WORDS | {"keeper", "assemble", "settings", "client", "search", "worker", "attend", "hooks"},
+    "api": WORDS | {"keeper", "assemble", "settings", "client", "search", "worker", "caretaker", "attend", "hooks"},
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
     "mcp": WORDS | {"hooks"},
     "install": WORDS | {"settings", "client", "daemon", "hooks", "llms"},
     "cli": WORDS
-    | {"keeper", "assemble", "settings", "client", "api", "daemon", "transcripts", "mcp", "hooks", "install"},
+    | {
+        "keeper",
+        "assemble",
+        "settings",
+        "client",
+        "api",
+        "daemon",
+        "transcripts",
+        "mcp",
+        "hooks",
+        "install",
+        "transfer",
+    },
     "__main__": {"cli", "hooks"},
     "__init__": WORDS | {"keeper", "assemble", "settings"},
 }

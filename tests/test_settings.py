@@ -59,6 +59,17 @@ def test_a_path_from_here_is_one_too(tmp_path: Path) -> None:
         ({"COFIO_PORT": "70000"}, "65535"),
         ({"COFIO_DEDUP_THRESHOLD": "2"}, "0 to 1"),
         ({"COFIO_MODEL_DOWNLOAD": "perhaps"}, "true or false"),
+        ({"CONSOLIDATION_SCHEDULE": "nightly"}, "consolidation_schedule: .*such as"),
+        ({"COFIO_PRUNE_SCHEDULE": "0 25 * * *"}, "prune_schedule: .*such as"),
+        ({"BACKUP_SCHEDULE": "0 3 30 2 *"}, "backup_schedule: .*such as"),
+        ({"PRUNE_DETAIL_DAYS": "0"}, "prune_detail_days is 0. Give at least 1"),
+        ({"PRUNE_DECISION_DAYS": "-1"}, "at least 1"),
+        ({"PRUNE_DAYS": "soon"}, "whole number"),
+        ({"BACKUP_DAYS": "0"}, "at least 1"),
+        ({"COFIO_RETRIEVAL_DAYS": "0"}, "at least 1"),
+        ({"CONSOLIDATION_SIMILARITY": "0.4"}, "0.5 to 1"),
+        ({"CONSOLIDATION_SIMILARITY": "nan"}, "0.5 to 1"),
+        ({"CONSOLIDATION_MIN_CLUSTER": "1"}, "at least 2"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_with_what_to_give(
@@ -76,6 +87,25 @@ def test_a_bad_file_is_named(tmp_path: Path, written: str, says: str) -> None:
     (tmp_path / "config.toml").write_text(written)
     with pytest.raises(Misconfigured, match=says):
         Settings.load({"home": tmp_path}, {})
+
+
+def test_upkeep_is_off_until_it_is_switched_on(tmp_path: Path) -> None:
+    usual = Settings.load({"home": tmp_path}, {})
+    assert usual.schedules == {}
+    assert (usual.prune_detail_days, usual.prune_decision_days, usual.prune_days) == (60, 120, 90)
+    on = Settings.load({"home": tmp_path}, {"MAINTENANCE_ENABLED": "true"})
+    assert on.schedules == {"consolidate": "0 3 * * *", "prune": "0 4 * * 0"}
+    some = Settings.load(
+        {"home": tmp_path}, {"COFIO_MAINTENANCE_ENABLED": "yes", "PRUNE_SCHEDULE": "off", "PRUNE_DECISION_DAYS": "7"}
+    )
+    assert some.schedules == {"consolidate": "0 3 * * *"}
+    assert some.prune_decision_days == 7
+    (tmp_path / "config.toml").write_text('maintenance_enabled = true\nconsolidation_schedule = ""\n')
+    assert Settings.load({"home": tmp_path}, {}).schedules == {"prune": "0 4 * * 0"}
+
+
+def test_backups_have_a_schedule_of_their_own(tmp_path: Path) -> None:
+    assert Settings.load({"home": tmp_path}, {"BACKUP_SCHEDULE": "0 2 * * *"}).schedules == {"backup": "0 2 * * *"}
 
 
 def test_a_setting_is_written_and_the_rest_of_the_file_is_left_alone(tmp_path: Path) -> None:

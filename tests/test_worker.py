@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cofio.errors import StoreError
 from cofio.keeper import Keeper
+from cofio.model import Retrieval, moment
 from cofio.worker import Worker
 
 
@@ -18,6 +20,10 @@ def until(done: object, seconds: float = 20.0) -> None:
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def ago(days: int) -> str:
+    return moment(datetime.now(UTC) - timedelta(days=days))
 
 
 def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(keeper: Keeper) -> None:
@@ -61,6 +67,16 @@ def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptur
         worker.stop()
     assert "The disk is full" in caplog.text
     assert "stumbled" in caplog.text
+
+
+def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -> None:
+    memory = keeper.add("I prefer tabs over spaces.").memory
+    keeper._store.note([Retrieval(memory.id, "tabs", "ann", at) for at in (ago(400), ago(1))])
+    worker = Worker(keeper, retrieval_days=180)
+    worker.start()
+    until(lambda: keeper._store.uses.tracking(ago(1_000)).days == 1)
+    worker.stop()
+    assert keeper.get(memory.id).retrieval_count == 2
 
 
 def test_the_words_of_old_captures_are_forgotten_in_time(keeper: Keeper) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import Any
 
 from cofio import embedders, llms
 from cofio.errors import Misconfigured
-from cofio.hooks import briefings
+from cofio.freshness import Freshness
+from cofio.hooks import address, briefings, recalled
+from cofio.housekeeping import Care
 from cofio.keeper import Keeper
 from cofio.model import moment
 from cofio.ports import LLM, Clock, Embedder, Store
 from cofio.settings import Settings
+from cofio.transfer import backup
 
 _log = logging.getLogger(__name__)
 
@@ -35,12 +41,42 @@ def keeper(
         novel_below=settings.novelty_threshold,
         recall_at=settings.recall_min_score,
         taken_back=lambda: briefings.clear(settings.home),
+        elsewhere=lambda note: _recalled(settings, note),
+        care=_care(settings),
+        freshness=Freshness(reads=_is_near(settings.host)),
     )
+
+
+def _care(settings: Settings) -> Care:
+    """How upkeep is done."""
+    decided = settings.prune_decision_days
+    days = {"detail": settings.prune_detail_days, "decision": decided, "learning": decided, "": settings.prune_days}
+    return Care(
+        similarity=settings.consolidation_similarity,
+        min_cluster=settings.consolidation_min_cluster,
+        prune_days=days,
+        backup=lambda: backup.routine(settings.store_path, settings.backups, settings.backup_days, now),
+    )
+
+
+def _recalled(settings: Settings, note: Callable[[Any], None]) -> None:
+    """Hand over what hooks gave without the service, where this home is the store's."""
+    named = settings.origins.get("store") == "flag"  # hooks know nothing of flags
+    if not named and not address.is_others(settings.home, str(settings.store_path)):
+        recalled.bring(os.fsencode(settings.home), note)
 
 
 def now() -> str:
     """The time now, as UTC ISO 8601 text."""
     return moment(datetime.now(UTC))
+
+
+def _is_near(host: str) -> bool:
+    """Whether only this machine can call: files are not read for others."""
+    try:
+        return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def _store(settings: Settings, clock: Clock) -> Store:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -23,7 +24,7 @@ from typing import Any
 
 from cofio import transcripts
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
-from cofio.hooks import briefings, project, spool
+from cofio.hooks import briefings, project, recalled, spool
 from cofio.hooks.clients import ANEW, Event, event
 from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, Briefing
@@ -40,6 +41,7 @@ class _Sitting:
     given: dict[int, str]
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
+    telling: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Attendant:
@@ -103,7 +105,17 @@ class Attendant:
     def fetch(self) -> int:
         """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
         with self._fetching:
-            return self._fetched() if self._is_mine() else 0
+            if not self._is_mine():
+                return 0
+            self._count()
+            return self._fetched()
+
+    def _count(self) -> None:
+        """Count what was recalled without us. Whatever is wrong with that, what was said is taken in all the same."""
+        try:
+            recalled.bring(os.fsencode(self._home), self._keeper.note_recalled)
+        except (OSError, CofioError) as error:
+            _log.warning("what was recalled without the service is not counted yet: %s", error)
 
     def _fetched(self) -> int:
         taken = 0
@@ -202,11 +214,12 @@ class Attendant:
         messages = list(self._messages(happened, sitting))
         if not messages:
             return
-        if asks and sitting.open_turn != turn:
-            self._keeper.release(happened.client, happened.session)  # whatever is held still was broken off
         about = self._about(happened, where, turn)
-        self._keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
-        sitting.open_turn = turn if asks else ""
+        with sitting.telling:  # hooks that fire twice at once tell of the same turn
+            if asks and sitting.open_turn != turn:
+                self._keeper.release(happened.client, happened.session)  # whatever is held still was broken off
+            self._keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
+            sitting.open_turn = turn if asks else ""
 
     def _messages(self, happened: Event, sitting: _Sitting) -> Iterator[dict[str, Any]]:
         if happened.kind == "stop" and sitting.given:  # so that the agent's echo of a memory is not taken for news

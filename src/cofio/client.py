@@ -11,13 +11,14 @@ import http.client
 import json
 import select
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from queue import Empty, LifoQueue
 from types import TracebackType
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from cofio.chores import Audit, Finding, Plan, Refusal, Run, View
 from cofio.conversation import Captured, Item, Learned, Ledger, State
 from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
 from cofio.model import (
@@ -27,8 +28,10 @@ from cofio.model import (
     Delete,
     Explanation,
     Fact,
+    Freshly,
     Hit,
     Memory,
+    Merge,
     Novelty,
     Occurrence,
     Page,
@@ -41,6 +44,7 @@ from cofio.model import (
 #: What was said: a text, or messages with their roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
+_THEIRS = ("anchors",)  # what the service finds out by itself
 _QUERIES_AT_ONCE = 100  # the most that /search/batch takes
 
 
@@ -92,6 +96,10 @@ class Client:
         """Bring an archived memory back."""
         return self._done(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[0]
 
+    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
+        return self._done(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[0]
+
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
         return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True))[0]
@@ -132,6 +140,11 @@ class Client:
     def get(self, memory_id: int) -> Memory:
         """The memory, archived or not."""
         return Memory.from_dict(self._wire.ask("GET", _path("memory", memory_id)))
+
+    def freshness(self, memory_id: int) -> Freshly:
+        """Whether what the memory speaks of is still as it was."""
+        told = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
+        return Freshly(told["freshness"], tuple(told["stale"]))
 
     def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
         """A page of the scope's memories, newest first."""
@@ -232,6 +245,33 @@ class Client:
         told = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
         return None if told["changeset"] is None else self.changeset(told["changeset"])
 
+    def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
+        """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
+        asked = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
+        return self._plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **asked))
+
+    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
+        """Archive what nobody recalled for long, in one changeset. A dry run tells what would be done."""
+        return self._plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
+
+    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
+        """The newest runs of chores, of one if given."""
+        told = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
+        return [Run(**each) for each in told["runs"]]
+
+    def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
+        """What was "never" recalled, oldest first; what "most"; what is "stale": recalled, but not for so many days."""
+        told = self._wire.ask(
+            "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_listable(_scope(within))
+        )
+        return [Memory.from_dict(each) for each in told["memories"]]
+
+    def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
+        """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""
+        told = self._wire.ask("GET", "/maintenance/audit", examples=examples)
+        found = tuple(Finding(**{**each, "examples": tuple(each["examples"])}) for each in told["findings"])
+        return Audit(memories=told["memories"], findings=found, note=told["note"])
+
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
@@ -245,6 +285,20 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _plan(self, told: Mapping[str, Any]) -> Plan:
+        return Plan(
+            chore=told["chore"],
+            decisions=tuple(_decision(each) for each in told["decisions"]),
+            refused=tuple(
+                Refusal(ids=tuple(each["ids"]), reason=each["reason"], proposed=tuple(each["proposed"]))
+                for each in told["refused"]
+            ),
+            examined=told["examined"],
+            note=told["note"],
+            dry_run=told["dry_run"],
+            changeset=None if told["changeset"] is None else self.changeset(told["changeset"]),
+        )
 
     def _done(self, told: Mapping[str, Any]) -> tuple[Change, ...]:
         return self.changeset(told["changeset"]).changes
@@ -414,7 +468,7 @@ def _given(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fact_body(fact: Fact, *, whole: bool = False) -> dict[str, Any]:
-    values = {each.name: getattr(fact, each.name) for each in fields(Fact)}
+    values = {each.name: getattr(fact, each.name) for each in fields(Fact) if each.name not in _THEIRS}
     empty: tuple[Any, ...] = ("",) if whole else ("", (), {})
     return {name: value for name, value in values.items() if value not in empty}
 
@@ -472,7 +526,15 @@ def _hit(told: Mapping[str, Any]) -> Hit:
         keyword=told["keyword_score"],
         match_type=told["match_type"],
         why=Explanation(**{**why, "words": tuple(why["words"])}) if why else None,
+        freshness=told.get("freshness", ""),
+        stale=tuple(told.get("stale", ())),
     )
+
+
+def _decision(told: Mapping[str, Any]) -> Delete | Merge:
+    if told["action"] == "merge":
+        return Merge(tuple(told["ids"]), Fact(text=told["text"]), told.get("reason", ""))
+    return Delete(told["id"], told.get("reason", ""), told.get("into"))
 
 
 def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:

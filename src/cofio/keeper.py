@@ -8,16 +8,20 @@ fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ 
 from __future__ import annotations
 
 import builtins
+import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
 from cofio import briefing, hygiene, recall, search
+from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
 from cofio.conversation import STATES, Captured, Item, Learned, Ledger, State
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
+from cofio.freshness import Freshness
+from cofio.housekeeping import Care, Housekeeper, days_before
 from cofio.intake import Intake
 from cofio.learning import Learner
 from cofio.model import (
@@ -33,8 +37,10 @@ from cofio.model import (
     Delete,
     Edit,
     Fact,
+    Freshly,
     Hit,
     Memory,
+    Merge,
     Noop,
     Novelty,
     Occurrence,
@@ -43,6 +49,7 @@ from cofio.model import (
     Query,
     Repeated,
     Restore,
+    Retrieval,
     Revert,
     Scope,
     Update,
@@ -55,11 +62,15 @@ from cofio.model import (
     known_fields,
     moment,
     share,
+    truth,
     whole,
 )
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
+from cofio.transfer import export
+from cofio.transfer.foreign.reading import Skipped
+from cofio.transfer.importing import Import, Imported
 from cofio.upkeep import duplicates
 from cofio.wording import passage
 
@@ -68,6 +79,9 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
+_USUAL = Care()
+_log = logging.getLogger(__name__)
+_LATE_DAYS = 90  # that what was recalled elsewhere may be told later
 _LOGGED = 1_000  # characters of a prompt that are looked through for secrets; fewer are noted
 
 
@@ -87,19 +101,30 @@ class Keeper:
         recall_at: float = recall.MIN_SCORE,
         inbox_limit: int = 10_000,
         taken_back: Callable[[], None] = lambda: None,
+        elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
+        freshness: Freshness | None = None,
+        care: Care = _USUAL,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._embedder = embedder
-        self._log = RetrievalLog(store, clock)
+        self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
-        self._learner = Learner(store, self._embed, lambda: embedder.floor, llm, self._deciding)
+        self._freshness = freshness or Freshness(reads=False)
+        self._learner = Learner(
+            store, self._embed, lambda: embedder.floor, llm, self._deciding, anchored=self._freshness.anchored
+        )
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._intake = Intake(store.inbox, self._learner, clock, inbox_limit)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
         self._recall_at = recall_at
         self._taken_back = taken_back  # told when a memory no longer says what it said: copies elsewhere must go
+        self._elsewhere = elsewhere  # hands over what was recalled without us
         self._signed = False
+        self._house = Housekeeper(
+            store, _Lent(self), clock, self._deciding, llm=llm, freshness=self._freshness, care=care
+        )
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,7 +138,7 @@ class Keeper:
         """Remember many facts in one changeset; one change a fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is a text.", "Give a list of facts; `add` takes one.")
-        checked = [as_fact(each, {}) for each in facts]
+        checked = [self._anchored(as_fact(each, {})) for each in facts]
         if not checked:
             return []
         _check_who(by, why)
@@ -147,11 +172,28 @@ class Keeper:
         """Bring an archived memory back."""
         return self.apply([Restore(memory_id, why)], by=by, why=why or "restore").changes[0]
 
+    def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
+        """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
+        memory = self.get(memory_id)
+        anchors = self._freshness.anchors(memory.text, memory.project)
+        if not anchors:
+            hint = "Where it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
+            raise InvalidInput(f"Memory {memory_id} names nothing that is in a project's tree here.", hint)
+        return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
+
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
         return self.apply([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
 
-    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, undoes: int | None = None) -> Changeset:
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+    ) -> Changeset:
         """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this."""
         if not decisions:
             raise InvalidInput("There is nothing to do.", "Give at least one decision.")
@@ -160,9 +202,10 @@ class Keeper:
                 "That is no list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge."
             )
         _check_who(by, why)
+        decisions = [self._decided(each) for each in decisions]
         vectors = self._vectors_for(decisions)
         with self._deciding:
-            done = self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes)
+            done = self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
         if not all(isinstance(each, Add | Noop) for each in decisions):
             self._taken_back()
         return done
@@ -285,7 +328,7 @@ class Keeper:
         answers = self._answers(asked)
         for query, hits in zip(asked, answers, strict=True):
             self._log.note(hits, query.text, by)
-        return answers
+        return [[self._labelled(hit) for hit in hits] for hits in answers]
 
     def recall(
         self,
@@ -304,10 +347,11 @@ class Keeper:
         usual, heading = (recall.AT_PROMPT, briefing.PROMPT) if prompt else (recall.AT_START, briefing.START)
         most = whole(usual if k is None else k, "k", least=1, most=recall.MOST)
         if prompt:
-            found = recall.best(self._answers(recall.queries(prompt, project, most + len(given), self._recall_at)))
+            among = most + recall.SPARE + len(given)
+            found = recall.best(self._answers(recall.queries(prompt, project, among, self._recall_at)))
         else:
-            found = recall.at_start(self._store, project, most)
-        told = recall.brief(found, heading, given, most)
+            found = recall.at_start(self._store, project, most, self._freshness.check)
+        told = recall.brief(found, heading, given, most, self._freshness.check)
         asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
         self._log.note([memory for memory in found if memory.id in told.given], asked, by)
         return told
@@ -328,6 +372,10 @@ class Keeper:
                 f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
             )
         return found[0]
+
+    def freshness(self, memory_id: int) -> Freshly:
+        """Whether what the memory speaks of is still as it was."""
+        return self._freshness.check(self.get(memory_id))
 
     def texts(self, ids: Sequence[int]) -> builtins.list[str]:
         """What these memories say, in order; those that are gone are passed over."""
@@ -386,18 +434,67 @@ class Keeper:
         return self._store.changeset(whole(changeset_id, "changeset"))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
-        """Take back a whole changeset, by a changeset of its own that can be undone in turn."""
-        done = self.changeset(changeset_id)
-        if done.undone_by:
-            hint = f"To bring it back, undo changeset {done.undone_by}."
-            raise Conflict(f"Changeset {changeset_id} is undone already.", hint)
-        if not done.changes:
-            raise Conflict(f"Changeset {changeset_id} changed nothing.", "There is nothing to undo.")
-        decisions = [Revert(change.id, f"undo of changeset {changeset_id}") for change in reversed(done.changes)]
-        undone = self.apply(decisions, by=by, why=why or f"undo {changeset_id}", undoes=changeset_id)
+        """Take back a whole changeset, by a changeset of its own that can be undone in turn.
+
+        One that begins a series, such as an import, takes the series with it, newest first; what comes back begins a
+        series too. If something is in the way, what was undone until then stays so, and undoing it again goes on.
+        """
+        parts = self._store.carrying.parts(whole(changeset_id, "changeset"))
+        if len(parts) < 2:
+            undone = self._undo_one(self.changeset(changeset_id), None, by, why)
+        else:
+            undone = self._undo_series(parts, by, why)
         with suppress(CofioError):  # the undo stands; what lacks a vector is embedded when the model is back
-            self.embed_missing()
+            self._embed_again([change.memory_id for change in undone.changes])
         return undone
+
+    def _undo_one(self, done: Changeset, part_of: int | None, by: str, why: str) -> Changeset:
+        self._refuse_undone(done)
+        if not done.changes:
+            raise Conflict(f"Changeset {done.id} changed nothing.", "There is nothing to undo.")
+        decisions = [Revert(change.id, f"undo of changeset {done.id}") for change in reversed(done.changes)]
+        return self.apply(decisions, by=by, why=why or f"undo {done.id}", undoes=done.id, part_of=part_of)
+
+    def _undo_series(self, parts: Sequence[int], by: str, why: str) -> Changeset:
+        """The first of the changesets that undid the parts. What an earlier try undid belongs to the same series."""
+        head: int | None = None
+        fresh = False
+        for number, each in enumerate(reversed(parts)):
+            part = self.changeset(each)
+            if part.undone_by and not (undid := self.changeset(part.undone_by)).undone_by:
+                head = head or undid.part_of or undid.id
+                continue
+            if not part.changes:
+                continue
+            try:
+                undone = self._undo_one(part, head, by, why or f"undo {parts[0]}")
+            except Conflict as error:
+                so_far = f"{number} of the {len(parts)} changesets are undone. {error.message}"
+                raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it goes on from here.") from error
+            head, fresh = head or undone.id, True
+        if not fresh:
+            self._refuse_undone(self.changeset(parts[0]))
+        return self.changeset(head or parts[0])
+
+    def _refuse_undone(self, done: Changeset) -> None:
+        """Conflict when it was undone, with what stands now and what to undo for the other."""
+        last, undone = done, False
+        while last.undone_by:
+            last, undone = self.changeset(last.undone_by), not undone
+        if last is done:
+            return
+        number = last.part_of or last.id
+        if undone:
+            raise Conflict(f"Changeset {done.id} is undone already.", f"To bring it back, undo changeset {number}.")
+        hint = f"To take it away again, undo changeset {number}."
+        raise Conflict(f"Changeset {done.id} was undone and is back.", hint)
+
+    def _embed_again(self, ids: Sequence[int]) -> None:
+        """Embed those of these that lost their vector; of very many, whoever brought them without can do it later."""
+        missing = self._store.unembedded(_BATCH, among=ids)
+        if missing and len(missing) < _BATCH:
+            vectors = self._embed([passage(memory.text, memory.speaker) for memory in missing])
+            self._store.put_vectors({each.id: vector for each, vector in zip(missing, vectors, strict=True)})
 
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -440,6 +537,100 @@ class Keeper:
         self._signed = True
         return self.embed_missing(progress)
 
+    def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
+        """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
+        _check_who(by, why)
+        truth(dry_run, "dry_run")
+        scope = Scope(source_prefix=source_prefix)
+        return self._house.consolidate(scope) if dry_run else self._house.do("consolidate", by=by, why=why, scope=scope)
+
+    def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
+        """Archive what nobody recalled for long, in one changeset. A dry run tells what would be done."""
+        _check_who(by, why)
+        truth(dry_run, "dry_run")
+        return self._house.prune() if dry_run else self._house.do("prune", by=by, why=why)
+
+    def chore(
+        self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] | None = None
+    ) -> Run | None:
+        """Do what is due at a slot of the schedule; the run with how it ended, None when another process does it."""
+        return self._house.scheduled(chore, moment(slot), by=by, halted=halted or (lambda: False))
+
+    def begin_schedule(self, chore: str, slot: str) -> None:
+        """Note that the schedule of a chore begins after this slot, where it never ran."""
+        run = self._store.runs.claim(chore, moment(slot), "schedule")
+        if run is not None:
+            self._store.runs.finish(run.id, "began", {"note": "the schedule begins"})
+
+    def last_run(self, chore: str) -> Run | None:
+        """The newest run of a slot of the schedule."""
+        return self._store.runs.last(chore)
+
+    def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
+        """The newest runs of chores, of one if given."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        if chore and chore not in CHORES:
+            raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+        return self._store.runs.newest(limit, chore)
+
+    def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
+        """What was "never" recalled, oldest first; what "most"; what is "stale": recalled, but not for so many days."""
+        if view not in VIEWS:
+            raise InvalidInput(f"There is no view {view!r}.", f"There are: {', '.join(VIEWS)}.")
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        before = days_before(self._clock(), whole(days, "days", least=0, most=36_500))
+        self._count_recalled()
+        return self._store.uses.view(view, as_scope(within), limit, before)
+
+    def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
+        """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""
+        return self._house.audit(whole(examples, "examples", least=0, most=100), progress)
+
+    def note_recalled(self, given: Sequence[tuple[str, str, Sequence[int]]]) -> None:
+        """Count what was given without us: when, to whom, which memories. A time that cannot be is taken for now."""
+        now = self._clock()
+        earliest = days_before(now, _LATE_DAYS)
+        noted = []
+        for at, by, ids in given:
+            when = _moment_or(at, now)
+            noted += [Retrieval(each, "", by[:MAX_LABEL], when if earliest < when < now else now) for each in ids]
+        self._store.note(noted)
+
+    def forget_retrievals(self, before: str) -> int:
+        """Forget the queries of retrievals before this time; what they counted for stays counted."""
+        return self._store.uses.forget(moment(before))
+
+    # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
+        """Every memory as a line of JSON, after a header; archived ones too, with vectors where asked for."""
+        self._log.flush_or_tell()
+        return export.lines(self._store, vectors=vectors)
+
+    def import_lines(
+        self, lines: Iterable[str | bytes], *, name: str, embed: bool = True, by: str = "library", **how: Any
+    ) -> Imported:
+        """Import an export, or lines of plain facts; `how` takes the fields of `transfer.importing.Import`."""
+        return self._import(name, embed, by, how).lines(lines)
+
+    def import_facts(
+        self, facts: Iterable[Fact | Skipped], *, name: str, embed: bool = True, by: str = "library", **how: Any
+    ) -> Imported:
+        """Import facts that say where they come from, as another tool's memories; `how` as for `import_lines`."""
+        return self._import(name, embed, by, how).facts(facts)
+
+    def _import(self, name: str, embed: bool, by: str, how: Mapping[str, Any]) -> Import:
+        _check_who(by, f"import {name}")
+        return Import(
+            store=self._store,
+            name=name,
+            by=by,
+            embed=self._embed if embed else None,
+            signature=self._embedder.signature,
+            redact=hygiene.redact,
+            **how,
+        )
+
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def warm(self) -> None:
@@ -467,6 +658,14 @@ class Keeper:
             yield from memories
             after = memories[-1].id
 
+    def _count_recalled(self) -> None:
+        """Count all that was recalled so far, by us and elsewhere, if the store takes it."""
+        try:
+            self._elsewhere(self.note_recalled)
+        except (OSError, CofioError) as error:
+            _log.warning("what was recalled elsewhere is not counted yet: %s", error)
+        self._log.flush_or_tell()
+
     def _refuse_without_model(self) -> None:
         if self.llm is None:
             hint = "Set EXTRACT_PROVIDER to anthropic, openai or ollama; `capture` learns without a model too."
@@ -476,6 +675,26 @@ class Keeper:
         vectors = self._embed([query.text for query in asked], "query") if asked else ()
         floor = self._embedder.floor
         return [search.hits(query, vector, self._store, floor) for query, vector in zip(asked, vectors, strict=True)]
+
+    def _labelled(self, hit: Hit) -> Hit:
+        told = self._freshness.check(hit.memory) if hit.memory.anchors else Freshly()
+        return replace(hit, freshness=told.state, stale=told.notes) if told.state else hit
+
+    def _anchored(self, fact: Fact) -> Fact:
+        """The fact with the anchors of its text, unless it has some."""
+        return fact if fact.anchors else self._freshness.anchored(fact)
+
+    def _decided(self, decision: Decision) -> Decision:
+        """The decision with the anchors of what it says now."""
+        if isinstance(decision, Add | Update | Merge):
+            return replace(decision, fact=self._anchored(decision.fact))
+        if not isinstance(decision, Edit) or "anchors" in decision.fields:
+            return decision
+        for memory in self._store.get([decision.id]) if decision.fields.keys() & {"text", "project"} else ():
+            anchors = self._freshness.anchored(fact_of(edited(memory, decision.fields))).anchors
+            if anchors != memory.anchors:
+                return replace(decision, fields={**decision.fields, "anchors": anchors})
+        return decision
 
     def _embed(self, texts: Sequence[str], kind: Literal["query", "document"] = "document") -> Matrix:
         vectors = self._embedder.embed(texts, kind)
@@ -487,12 +706,37 @@ class Keeper:
     def _vectors_for(self, decisions: Sequence[Decision]) -> dict[int, Vector]:
         texts: dict[int, str] = {}
         for place, decision in enumerate(decisions):
-            if isinstance(decision, Add | Update):
+            if isinstance(decision, Add | Update | Merge):
                 texts[place] = passage(decision.fact.text, decision.fact.speaker)
             elif isinstance(decision, Edit) and decision.fields.keys() & {"text", "speaker"}:
                 memory = edited(self.get(decision.id), decision.fields)
                 texts[place] = passage(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
+
+
+class _Lent:
+    """What the keeper lends to the housekeeper."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.apply = keeper.apply
+        self.flush = keeper._count_recalled
+        self.documents = keeper._embed
+        self._embedder = keeper._embedder
+        self._embed = keeper._embed
+
+    def question(self, text: str) -> Vector:
+        vector: Vector = self._embed([text], "query")[0]
+        return vector
+
+    def floor(self) -> float:
+        return self._embedder.floor
+
+
+def _moment_or(told: str, otherwise: str) -> str:
+    try:
+        return moment(told)
+    except InvalidInput:
+        return otherwise
 
 
 def _check_who(by: str, why: str) -> None:
@@ -513,7 +757,8 @@ def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
     given = {name: value for name, value in about.items() if value not in (None, "")}
     if "kind" in given:
         given = {"category": "", **given}  # a new kind brings its own category
-    return replace(fact_of(old), **{"text": text, "created_at": "", "context": "", **given})
+    fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
+    return replace(fact_of(old), **{**fresh, **given})
 
 
 def _one_a_fact(settled: known.Reconciled, changes: Sequence[Change]) -> list[Change]:

@@ -69,12 +69,14 @@ class Learner:
         floor: Callable[[], float],
         llm: LLM | None,
         deciding: threading.RLock,
+        anchored: Callable[[Fact], Fact] = lambda fact: fact,
     ) -> None:
         self._store = store
         self._embed = embed
         self._floor = floor  # the cosine of unrelated texts: nothing below it is similar
         self.llm = llm
         self._deciding = deciding
+        self._anchored = anchored  # a fact with what it speaks of in its project's tree
         self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
 
     def learn(
@@ -110,7 +112,7 @@ class Learner:
         return learned
 
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
-        facts = [_fact(each, exchange) for each in found]
+        facts = [self._anchored(_fact(each, exchange)) for each in found]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
         return _Batch(exchange, found, facts, vectors)
 
@@ -242,7 +244,11 @@ class Learner:
     def _applied(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
         """Everything in one transaction; the end of the item too."""
         batch.retire_each_once()
-        plan = [(place, each) for place, one in enumerate(batch.settled) for each in one.decisions]
+        plan = [
+            (place, self._reanchored(each, batch.facts[place]))
+            for place, one in enumerate(batch.settled)
+            for each in one.decisions
+        ]
         if not plan:
             actions = tuple(action for one in batch.settled for action in _actions(one, []))
             # Reasons are counted in the ledger: which memory it was is told by the action.
@@ -270,6 +276,12 @@ class Learner:
         }
         decisions = [each for _, each in plan]
         return outcome(self._store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
+
+    def _reanchored(self, decision: Decision, fact: Fact) -> Decision:
+        """The decision, where it puts the fact in other words, with what those speak of."""
+        if isinstance(decision, Add | Update) and decision.fact.text != fact.text:
+            return replace(decision, fact=self._anchored(decision.fact))
+        return decision
 
 
 class _Batch:

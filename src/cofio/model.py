@@ -137,7 +137,8 @@ def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 6
     return value
 
 
-def _truth(value: Any, name: str) -> None:
+def truth(value: Any, name: str) -> None:
+    """InvalidInput unless it is true or false, and nothing that passes for one."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
 
@@ -151,6 +152,36 @@ def share(value: Any, name: str, *, least: float = 0.0) -> float:
 
 def _fill(value: object, name: str, content: object) -> None:
     object.__setattr__(value, name, content)  # a frozen value completing itself while it is made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """What in a repository a memory speaks of, and what that was like when it was said."""
+
+    kind: str  # file, symbol, command
+    name: str  # as the memory names it: src/app.py, parse_config, make test
+    path: str  # where it stands, from the root of the project
+    hash: str  # of the file, of the definition, or of the recipe
+
+
+class Freshly(NamedTuple):
+    """Whether what a memory speaks of is still as it was."""
+
+    state: str = ""  # fresh, changed, vanished; "" when it speaks of nothing, or nobody can tell
+    notes: tuple[str, ...] = ()  # for people: what of it has changed or is gone
+
+
+def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
+    """Anchors from such, or from what JSON makes of them."""
+    names = tuple(Anchor.__dataclass_fields__)
+    if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
+        raise InvalidInput("anchors is no list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
+    try:
+        given = [{name: each[name] if isinstance(each, Mapping) else getattr(each, name) for name in names}
+                 for each in values]  # fmt: skip
+    except (KeyError, AttributeError) as error:
+        raise InvalidInput(f"An anchor lacks {error.args[0]}.", f"It has: {', '.join(names)}.") from error
+    return tuple(Anchor(**{name: checked_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -176,16 +207,19 @@ class Fact:
     speaker: str = ""  # who said it
     context: str = ""  # what was said just before: helps to find it, is never recalled as a fact
     created_at: str = ""  # "" is filled by the clock
+    anchors: tuple[Anchor, ...] = ()  # what it speaks of in the project's tree
+    origin: str = ""  # where it was imported from, with its name there: mem0/8f3a…; "" where it was learned here
 
     def __post_init__(self) -> None:
         _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
-        for name in ("source", "project", "session", "agent", "speaker"):
+        for name in ("source", "project", "session", "agent", "speaker", "origin"):
             _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
             _fill(self, name, _labels(getattr(self, name), name))
+        _fill(self, "anchors", _checked_anchors(self.anchors))
         _one_of(self.kind, KINDS, "kind")
         _fill(self, "category", self.category or category_of(self.kind))
         _one_of(self.category, CATEGORIES, "category")
@@ -227,6 +261,8 @@ class Memory:
     occurrences: int = 1
     retrieval_count: int = 0
     last_retrieved_at: str | None = None
+    anchors: tuple[Anchor, ...] = ()
+    origin: str = ""
 
     @property
     def timestamp(self) -> str:
@@ -240,7 +276,8 @@ class Memory:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, `timestamp` included."""
         plain = asdict(self)
-        plain.update(entities=list(self.entities), tags=list(self.tags), timestamp=self.timestamp)
+        plain.update(entities=list(self.entities), tags=list(self.tags), anchors=list(plain["anchors"]))
+        plain["timestamp"] = self.timestamp
         return plain
 
     @classmethod
@@ -248,12 +285,14 @@ class Memory:
         """The memory that `as_dict` wrote; keys of later versions are passed over."""
         known = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
         known.update(entities=tuple(known.get("entities", ())), tags=tuple(known.get("tags", ())))
+        known["anchors"] = tuple(Anchor(**each) for each in known.get("anchors", ()))
         return cls(**known)
 
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
 #: Metadata cannot overwrite the named fields of a memory, nor the alias.
-_RESERVED = frozenset(_MEMORY_FIELDS) - {"project"} | {"timestamp"}  # a project of their own, many had before
+#: Some had a project, an origin or anchors of their own before there were such fields.
+_RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors"} | {"timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,11 +345,37 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Archive a memory. With `into`, the memory that stands for it from now on also takes over its occurrences."""
+    """Archive a memory. With `into`, the memory that stands for it from now on also takes over its occurrences.
+
+    `as_of` names the newest changeset that was known when it was decided: a Conflict if anything was done to it since.
+    """
 
     id: int
     reason: str = ""
     into: int | None = None
+    as_of: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """One fact takes the place of several memories: written first, then they are archived and point to it.
+
+    It takes over what was counted for them (occurrences, retrievals) and a pin.
+    """
+
+    ids: tuple[int, ...]
+    fact: Fact
+    reason: str = ""
+    as_of: int | None = None  # as of Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """Keep a memory as it was elsewhere: with its id (0 for a new one), times, state, lineage, counts and sightings."""
+
+    memory: Memory
+    sightings: tuple[Occurrence, ...] = ()  # after the first, which is the memory itself
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,21 +411,25 @@ class Revert:
     reason: str = ""
 
 
-Decision = Add | Update | Edit | Delete | Restore | Noop | Purge | Revert
+Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge | Revert
 
 
 def plain(decision: Decision) -> dict[str, Any]:
     """A decision as JSON values, for a dry run: what would be done, to which memory, why."""
     given = {f.name: getattr(decision, f.name) for f in fields(decision)}
-    fact = given.pop("fact", None)
-    told = {name: value for name, value in given.items() if name in ("id", "into", "reason") and value is not None}
+    fact = given.pop("fact", None) or given.pop("memory", None)
+    told = {
+        name: list(value) if name == "ids" else value
+        for name, value in given.items()
+        if name in ("id", "ids", "into", "reason") and value is not None
+    }
     return {"action": type(decision).__name__.lower(), **told, **({"text": fact.text} if fact else {})}
 
 
 #: The fields that an Edit may change.
 EDITABLE = (
     "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent",
-    "visibility", "metadata", "speaker", "context", "pinned",
+    "visibility", "metadata", "speaker", "context", "pinned", "anchors",
 )  # fmt: skip
 
 
@@ -372,7 +441,7 @@ def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
         raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
     given = dict(changes)
     pinned = given.pop("pinned", memory.pinned)
-    _truth(pinned, "pinned")
+    truth(pinned, "pinned")
     if "kind" in given and "category" not in given:
         given["category"] = ""  # a new kind brings its own category
     checked = replace(fact_of(memory), **given)
@@ -446,10 +515,11 @@ class Changeset:
     why: str
     undoes: int | None = None
     undone_by: int | None = None
+    part_of: int | None = None  # the first of the series that it belongs to
     changes: tuple[Change, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by")}
+        plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
         plain["changes"] = [change.as_dict() for change in self.changes]
         return plain
 
@@ -493,9 +563,9 @@ class Scope:
         for name in ("since", "until"):
             if getattr(self, name) != "":
                 _fill(self, name, moment(getattr(self, name)))
-        _truth(self.include_archived, "include_archived")
+        truth(self.include_archived, "include_archived")
         if self.pinned is not None:
-            _truth(self.pinned, "pinned")
+            truth(self.pinned, "pinned")
 
     @property
     def narrows(self) -> bool:
@@ -537,7 +607,7 @@ class Query:
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
         for name in ("hybrid", "explain"):
-            _truth(getattr(self, name), name)
+            truth(getattr(self, name), name)
         _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", share(self.min_score, "min_score"))
 
@@ -596,6 +666,8 @@ class Hit:
     keyword: float
     match_type: MatchType
     why: Explanation | None = None
+    freshness: str = ""  # the state of what it speaks of: fresh, changed, vanished; "" when nobody can tell
+    stale: tuple[str, ...] = ()  # what of that has changed or is gone, for people
 
     @property
     def id(self) -> int:
@@ -612,6 +684,8 @@ class Hit:
             similarity=round(self.similarity, 6),
             keyword_score=round(self.keyword, 6),
             match_type=self.match_type,
+            freshness=self.freshness,
+            stale=list(self.stale),
         )
         if self.why:
             plain["why"] = asdict(self.why)

@@ -6,8 +6,10 @@ The store finds and keeps; it does not judge. Scores come back raw, thresholds a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from cofio.chores import Carried, Run, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
 
@@ -156,6 +158,89 @@ class Inbox(Protocol):
         """Forget the words, not the count, of items that were settled before this time; of how many."""
 
 
+class Runs(Protocol):
+    """When chores ran, and who runs one now: at most one process at a time, each slot of a schedule once."""
+
+    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+        """The run, when it is this caller's to do; None when the slot was taken or the chore is running.
+
+        A run that has not said for ten minutes that it is alive has died, and is in nobody's way.
+        """
+
+    def alive(self, run_id: int) -> bool:
+        """Say that the run goes on. False when it was given up for dead and may be another's by now."""
+
+    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+        """End the run. Conflict when it was ended already, or given up for dead."""
+
+    def last(self, chore: str) -> Run | None:
+        """The run of the newest slot up to now; what died leaves its slot to another."""
+
+    def newest(self, limit: int, chore: str = "") -> list[Run]:
+        """The newest runs, of one chore if given."""
+
+
+class Uses(Protocol):
+    """What is known of how memories are used."""
+
+    def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
+        """Live memories of the scope: those never recalled, oldest first; those recalled most often; or, "stale", those
+        that were recalled, but not since `before`, the longest unused first."""
+
+    def tracking(self, since: str) -> Tracking:
+        """Since when retrievals are noted, and on how many different days since then."""
+
+    def unused(self, category: str, before: str, limit: int) -> list[Memory]:
+        """Live, unpinned memories of the category that nobody ever recalled, said or changed since `before`.
+
+        Its arrival in this store counts as a change, however old it is. The oldest first.
+        """
+
+    def touched(self, ids: Sequence[int], after: int) -> set[int]:
+        """Those of these memories to which anything was done by a later changeset than this."""
+
+    def queries(self, ids: Sequence[int], limit: int) -> list[str]:
+        """The newest different queries in the log that found any of these."""
+
+    def forget(self, before: str) -> int:
+        """Forget the retrievals before this time, not the counts; how many."""
+
+
+class Carrying(Protocol):
+    """What goes from store to store."""
+
+    def still(self) -> AbstractContextManager[Carrying]:
+        """The same, of one moment: what is written meanwhile does not show. To read with only."""
+
+    def identity(self) -> str:
+        """The store's own name, which no other has."""
+
+    def adopt_identity(self, identity: str) -> bool:
+        """Take another store's name, because this one is its copy. False, and nothing done, if it ever held any."""
+
+    def reserve(self, count: int) -> int:
+        """Keep so many ids free above all that were ever given; the last id below them."""
+
+    def room(self, name: str, last: int) -> list[tuple[int, int]]:
+        """The ids that are kept here for another's memories up to its id `last`, the same each time.
+
+        Pairs of its id and an offset, by rising id: what it calls so or less, above the pair before, lies here at its
+        id plus the offset. With 0 for `last` no more is kept.
+        """
+
+    def origins(self, origins: Sequence[str]) -> dict[str, int]:
+        """Which of these memories were imported already, and under which id; archived ones too."""
+
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+        """All memories above an id, archived ones too, by id."""
+
+    def counts(self) -> tuple[int, int]:
+        """How many memories there are, archived ones too, and the highest id among them."""
+
+    def parts(self, changeset_id: int) -> list[int]:
+        """The changesets of the series that this one begins, itself first; only itself when there is no more."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -167,6 +252,18 @@ class Store(Protocol):
     def inbox(self) -> Inbox:
         """What was delivered and is to be learned from."""
 
+    @property
+    def runs(self) -> Runs:
+        """When chores ran."""
+
+    @property
+    def uses(self) -> Uses:
+        """How memories are used."""
+
+    @property
+    def carrying(self) -> Carrying:
+        """What goes from store to store."""
+
     def apply(
         self,
         decisions: Sequence[Decision],
@@ -175,9 +272,12 @@ class Store(Protocol):
         by: str,
         why: str,
         undoes: int | None = None,
+        part_of: int | None = None,
         settles: Settles | None = None,
     ) -> Changeset:
         """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
+
+        `part_of` names the first changeset of the series that this one belongs to.
 
         `settles` says, given what was done, how an item of the inbox ends by it: written in that same transaction;
         Conflict when somebody else has settled it.
@@ -219,6 +319,12 @@ class Store(Protocol):
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         """Each pair of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
 
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        """Of each of these memories, the k nearest among them with a cosine of at least the threshold, best first.
+
+        Those that have none are passed over. Memory and processor are used sparingly: searches go on meanwhile.
+        """
+
     def history(self, memory_id: int) -> list[Change]:
         """Every change of this memory and of those it came from or went into, oldest first."""
 
@@ -240,8 +346,8 @@ class Store(Protocol):
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         """Log these and move the memories' retrieval counts."""
 
-    def unembedded(self, limit: int) -> list[Memory]:
-        """Memories that have no vector yet, oldest first."""
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        """Memories that have no vector yet, oldest first; among these ids, if given."""
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Give memories their vectors, where they had none."""

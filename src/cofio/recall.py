@@ -6,17 +6,20 @@
 At a prompt, what answers it well enough; of a long prompt, what the person says in it. At the start of a session there
 is nothing to compare with (any text has a cosine of 0.4 and more with any other), so the order in which memories stand
 decides. What a session was given already is left out: the text before the agent only grows, and prompt caches hold.
+
+A memory that speaks of something that has changed since says so. One whose subject has vanished is no fact any more: at
+a prompt it comes last and says why, at the start of a session it is left out.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cofio.briefing import Line, block, digest, is_trivial, standing, tokens
-from cofio.model import MAX_HITS, Briefing, Hit, Memory, Query, Scope
+from cofio.briefing import START, Line, block, digest, is_trivial, standing, tokens
+from cofio.model import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
 from cofio.ports import Store
 from cofio.wording import passage
 
@@ -24,11 +27,21 @@ AT_START = 8  # memories at most
 AT_PROMPT = 5
 MIN_SCORE = 0.24  # of a hit, from 0 to 1; `evals/recall.py` chose it
 MOST = 50  # memories that may be asked for
+SPARE = 3  # answers more than are wanted: they go before those whose subject has vanished
 LOOKED_THROUGH = 500  # of each group, the newest, at the start of a session
+
+#: How what a memory speaks of stands now.
+Fresh = Callable[[Memory], Freshly]
+_GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is taken as it is: 20 ms of embedding
 _PART = 75  # tokens of either end of a longer one
 _NEAR = 4_000  # characters from either end that are looked at
+
+
+def nobody_can_tell(_memory: Memory) -> Freshly:
+    """The answer where nobody looks."""
+    return Freshly()
 
 
 def questions(prompt: str) -> list[str]:
@@ -66,28 +79,50 @@ def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
     return [hit.memory for hit in sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))]
 
 
-def at_start(store: Store, project: str, most: int) -> list[Memory]:
-    """The first of what stands in the project, in order, the same words once.
+def at_start(store: Store, project: str, most: int, fresh: Fresh = nobody_can_tell) -> list[Memory]:
+    """The first of what stands in the project, in order, the same words once, without what has vanished.
 
     What was given is among them: a session that is resumed has it, and is not given what stands further down instead.
     One group after the other, until there are enough: the newest of each are looked through, and no more are read.
     """
-    found: list[Memory] = []
+    found: dict[str, Memory] = {}
     for group in _GROUPS:
         memories = store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
-        fresh = [memory for memory in memories if not memory.pinned or group is _PINNED]
-        found += sorted(fresh, key=lambda memory: _place(memory, project))
-        if len(_new(found)) >= most:
+        here = [memory for memory in memories if not memory.pinned or group is _PINNED]
+        for memory in sorted(here, key=lambda memory: _place(memory, project)):
+            if len(found) == most:
+                break
+            words = digest(memory.text)
+            if words not in found and fresh(memory).state != _GONE:
+                found[words] = memory
+        if len(found) == most:
             break
-    return _new(found)[:most]
+    return list(found.values())
 
 
-def brief(memories: Sequence[Memory], heading: str, given: Mapping[int, str], most: int) -> Briefing:
-    """What is put before the agent: the first of these that say something new to the session, in order."""
-    chosen = _new(memories, given)[:most]
-    text, ids = block([_line(memory) for memory in chosen], heading)
-    shown = {memory.id: digest(memory.text) for memory in chosen}
+def brief(
+    memories: Sequence[Memory], heading: str, given: Mapping[int, str], most: int, fresh: Fresh = nobody_can_tell
+) -> Briefing:
+    """What is put before the agent: the first of these that say something new to the session, in order.
+
+    Those whose subject has vanished come after all others; at the start of a session they are left out.
+    """
+    chosen = _looked_at(_new(memories, given), most, fresh, doubtful=heading != START)
+    text, ids = block([_line(memory, told) for memory, told in chosen], heading)
+    shown = {memory.id: digest(memory.text) for memory, _ in chosen}
     return Briefing(text, {each: shown[each] for each in ids}, tokens(text))
+
+
+def _looked_at(memories: Sequence[Memory], most: int, fresh: Fresh, *, doubtful: bool) -> list[tuple[Memory, Freshly]]:
+    """The first of these, each with how what it speaks of stands; no more are looked at than are needed."""
+    firm: list[tuple[Memory, Freshly]] = []
+    gone: list[tuple[Memory, Freshly]] = []
+    for memory in memories:
+        if len(firm) == most:
+            break
+        told = fresh(memory)
+        (gone if told.state == _GONE else firm).append((memory, told))
+    return (firm + gone)[:most] if doubtful else firm
 
 
 def _new(memories: Iterable[Memory], given: Mapping[int, str] = MappingProxyType({})) -> list[Memory]:
@@ -100,9 +135,10 @@ def _new(memories: Iterable[Memory], given: Mapping[int, str] = MappingProxyType
     return list(fresh.values())
 
 
-def _line(memory: Memory) -> Line:
-    text = passage(memory.text, memory.speaker)
-    return Line(memory.id, text, memory.source, memory.created_at, memory.kind, memory.pinned)
+def _line(memory: Memory, told: Freshly) -> Line:
+    text, note = passage(memory.text, memory.speaker), "; ".join(told.notes)
+    about = (memory.source, memory.created_at, memory.kind, memory.pinned)
+    return Line(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
 
 
 def _place(memory: Memory, project: str) -> tuple[bool, int, bool, float]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cofio.errors import CofioError
 from cofio.model import Hit, Memory, Retrieval
@@ -19,9 +20,10 @@ _MOST_WAITING = 50_000  # beyond that nothing is noted: a log may not eat the me
 class RetrievalLog:
     """A buffer that a background thread empties into the store; reading counts empties it first."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
         self._clock = clock
+        self._redact = redact  # what is asked may hold a secret; that is seen to here, where nobody waits
         self._waiting: list[Retrieval] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -46,7 +48,9 @@ class RetrievalLog:
             with self._lock:
                 batch = self._waiting[:]
             if batch:
-                self._store.note(batch)  # what cannot be written waits for the next time
+                clean = {each: self._redact(each) for each in {retrieval.query for retrieval in batch}}
+                # What cannot be written waits for the next time.
+                self._store.note([replace(each, query=clean[each.query]) for each in batch])
                 with self._lock:
                     del self._waiting[: len(batch)]
 

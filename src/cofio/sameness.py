@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from cofio.literals import unlike
 from cofio.wording import words
 
 #: From this cosine on, another choice of ordinary words may say the same.
@@ -25,11 +26,11 @@ LONG = 1_200
 def apart(new: str, old: str, cosine: float) -> str:
     """Why a new text does not just repeat an old one; "" when it does."""
     if gist(new) == gist(old):
-        return ""
+        return unlike(new, old)
     if max(len(new), len(old)) > LONG:
         return "texts of this length must be the same word for word"
     in_other_words = "it says so in other words" if cosine < SURE else ""
-    return conflict(new, old) or in_other_words or _more(new, old)
+    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
 
 
 def gist(text: str) -> list[str]:
@@ -187,12 +188,13 @@ _NEGATIONS = frozenset(
     removed removes unlike except instead unless hardly barely former formerly previously
     kein keine keinen keiner nicht nie niemals ohne ne pas jamais aucun aucune sans nunca jamás sin ningún ninguna non
     mai senza nessun não nenhum sem niet geen nooit zonder inte ingen aldrig utan ikke ej bez
+    не нет никогда нельзя без ні ніколи
     """.split()
 )
 
 #: Pairs that are close in every vector space and mean the opposite.
 OPPOSITES = tuple(
-    pair.split("/")
+    tuple(map(called, pair.split("/")))  # as gists have them
     for pair in """
     always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
     above/below before/after left/right increase/decrease increased/decreased minimum/maximum min/max first/last

@@ -16,8 +16,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from cofio import schedule
 from cofio.errors import Misconfigured
 
+#: The least that some settings may be.
+_LEAST = {
+    "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
+    "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
+}  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 
 
@@ -99,6 +105,47 @@ class Settings:
     )
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
+    maintenance_enabled: bool = _setting(
+        False, "MAINTENANCE_ENABLED", "Whether the service merges what repeats and prunes what is dead, by itself.",
+        "COFIO_MAINTENANCE_ENABLED",
+    )  # fmt: skip
+    consolidation_schedule: str = _setting(
+        "0 3 * * *", "CONSOLIDATION_SCHEDULE", "When it merges: minute, hour, day, month, weekday in UTC; or off.",
+        "COFIO_CONSOLIDATION_SCHEDULE",
+    )  # fmt: skip
+    consolidation_similarity: float = _setting(
+        0.75, "CONSOLIDATION_SIMILARITY", "The cosine from which memories may be merged into one.",
+        "COFIO_CONSOLIDATION_SIMILARITY",
+    )  # fmt: skip
+    consolidation_min_cluster: int = _setting(
+        3, "CONSOLIDATION_MIN_CLUSTER", "How many memories must belong together to be merged by a model.",
+        "COFIO_CONSOLIDATION_MIN_CLUSTER",
+    )  # fmt: skip
+    prune_schedule: str = _setting(
+        "0 4 * * 0", "PRUNE_SCHEDULE", "When it prunes: minute, hour, day, month, weekday in UTC; or off.",
+        "COFIO_PRUNE_SCHEDULE",
+    )  # fmt: skip
+    prune_detail_days: int = _setting(
+        60, "PRUNE_DETAIL_DAYS", "For how many days a detail that nobody recalls is kept.", "COFIO_PRUNE_DETAIL_DAYS"
+    )
+    prune_decision_days: int = _setting(
+        120, "PRUNE_DECISION_DAYS", "For how many days a decision or a learning that nobody recalls is kept.",
+        "COFIO_PRUNE_DECISION_DAYS",
+    )  # fmt: skip
+    prune_days: int = _setting(
+        90, "PRUNE_DAYS", "For how many days a memory without a category that nobody recalls is kept.",
+        "COFIO_PRUNE_DAYS",
+    )  # fmt: skip
+    backup_schedule: str = _setting(
+        "", "BACKUP_SCHEDULE", "When the service backs the store up: cron text in UTC; never when empty or off.",
+        "COFIO_BACKUP_SCHEDULE",
+    )  # fmt: skip
+    backup_days: int = _setting(
+        30, "BACKUP_DAYS", "For how many days the backups that the service made are kept.", "COFIO_BACKUP_DAYS"
+    )
+    retrieval_days: int = _setting(
+        180, "COFIO_RETRIEVAL_DAYS", "For how many days it is kept what was asked; the counts stay for ever."
+    )
     claude_home: str = _setting(
         "", "COFIO_CLAUDE_HOME", "Where Claude Code keeps its settings; by default ~/.claude.", "CLAUDE_CONFIG_DIR"
     )
@@ -144,14 +191,34 @@ class Settings:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
         if not 0 <= self.port <= 65535:
             raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
-        for name, least in (("inbox_limit", 1), ("inbox_days", 0), ("hook_recall_ms", 50), ("hook_capture_ms", 50)):
+        for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", f"Give at least {least}.")
+        self._check_upkeep()
         if self.max_body < 1_024:
             raise Misconfigured(f"max_body is {self.max_body}.", "Give at least 1024 bytes.")
         if self.log_level.lower() not in ("debug", "info", "warning", "error"):
             raise Misconfigured(f"log_level is {self.log_level!r}.", "Give debug, info, warning or error.")
         return self
+
+    def _check_upkeep(self) -> None:
+        if not 0.5 <= self.consolidation_similarity <= 1.0:
+            said = f"consolidation_similarity is {self.consolidation_similarity}."
+            raise Misconfigured(said, "Give a number from 0.5 to 1: what is less alike has nothing in common.")
+        for name in ("consolidation_schedule", "prune_schedule", "backup_schedule"):
+            if self.origins.get(name) == "default":
+                continue  # most commands come without, and need no library to read it
+            try:
+                schedule.check(getattr(self, name))
+            except Misconfigured as error:
+                raise Misconfigured(f"{name}: {error.message}", error.hint) from error
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """When the service does which chore by itself; a chore that is switched off is not among them."""
+        upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
+        wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
+        return {chore: cron for chore, cron in wanted.items() if schedule.is_on(cron)}
 
     @property
     def store_path(self) -> Path:
@@ -165,6 +232,12 @@ class Settings:
             raise Misconfigured("A store in memory forgets everything.", "Give sqlite:///PATH.")
         path = re.sub("^/+", "/", rest)
         return _path(path[1:] if path.startswith("/~") else path)
+
+    @property
+    def backups(self) -> Path:
+        """Where the store's backups are: in the home for the store of the home, beside it for any other."""
+        path = self.store_path
+        return self.home / "backups" if path.parent == self.home else path.with_name(f"{path.name}.backups")
 
     @property
     def service_url(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from cofio.chores import Tracking, View
 from cofio.conversation import Usage
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
@@ -35,8 +36,10 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
-from cofio.stores.applying import Applying, Entry, as_change
+from cofio.stores.applying import Applying, Beside, Entry, as_change
+from cofio.stores.carrying import FakeCarrying
 from cofio.stores.fake import Captures, FakeInbox
+from cofio.stores.fake_runs import FakeRuns
 from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
@@ -136,6 +139,9 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._closed = False
         self.inbox = FakeInbox(self._changing, clock)
+        self.runs = FakeRuns(clock)
+        self.uses = FakeUses(self)
+        self.carrying = FakeCarrying(self._holding)
 
     def apply(
         self,
@@ -145,6 +151,7 @@ class MemoryStore:
         by: str,
         why: str,
         undoes: int | None = None,
+        part_of: int | None = None,
         settles: Settles | None = None,
     ) -> Changeset:
         with self._lock:
@@ -156,7 +163,7 @@ class MemoryStore:
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             changes = Applying(draft, changeset=number, at=at, by=by, why=why).all(decisions, blobs)
-            draft.changesets.append(Changeset(id=number, at=at, by=by, why=why, undoes=undoes))
+            draft.changesets.append(Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of))
             done = replace(draft.changesets[-1], changes=tuple(changes))
             if settles:
                 draft.captures.settle(settles(done), at, number)
@@ -170,10 +177,17 @@ class MemoryStore:
             self._refuse_if_closed()
             yield self._tables.captures
 
+    @contextmanager
+    def _holding(self) -> Iterator[_Tables]:
+        """All that is kept, for whoever has the turn."""
+        with self._lock:
+            self._refuse_if_closed()
+            yield self._tables
+
     def get(self, ids: Sequence[int]) -> list[Memory]:
         self._refuse_if_closed()
         found = (self._tables.memories.get(each) for each in ids)
-        return [self._counted(memory) for memory in found if memory]
+        return [memory for memory in found if memory]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         return {memory.id: (memory.speaker, memory.created_at) for memory in self.get(ids)}
@@ -184,7 +198,7 @@ class MemoryStore:
     def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
         inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
         below = [memory for memory in inside if after is None or memory.id < after]
-        return [self._counted(memory) for memory in below[:limit]], len(inside)
+        return below[:limit], len(inside)
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         return self.page(scope, limit=limit)[0]
@@ -231,6 +245,15 @@ class MemoryStore:
                 if cosine >= threshold:
                     yield low, high, cosine
 
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        live = {memory.id for memory in self.get(ids) if not memory.archived} & self._tables.vectors.keys()
+        vectors = {each: np.frombuffer(self._tables.vectors[each], dtype="<f4") for each in sorted(live)}
+        for each, vector in vectors.items():
+            others = [Candidate(other, float(vector @ vectors[other])) for other in vectors if other != each]
+            near = sorted((one for one in others if one.score >= threshold), key=lambda one: (-one.score, one.id))
+            if near[:k]:
+                yield each, near[:k]
+
     def history(self, memory_id: int) -> list[Change]:
         lineage = {memory_id}
         grown = True
@@ -257,7 +280,7 @@ class MemoryStore:
             - merged
         ):
             merged |= grown
-        later = [seen for each, seen in self._tables.sightings.values() if each in merged]
+        later = [seen for _, each, seen in self._tables.sightings if each in merged]
         first = [Occurrence(m.agent, m.session, m.created_at) for m in memories.values() if m.id in merged]
         return sorted([*first, *later], key=lambda seen: seen.at)
 
@@ -266,7 +289,7 @@ class MemoryStore:
         for memory in self._inside(scope):
             agents = [
                 memory.agent,
-                *(seen.agent for each, seen in self._tables.sightings.values() if each == memory.id),
+                *(seen.agent for _, each, seen in self._tables.sightings if each == memory.id),
             ]
             for agent in filter(None, agents):
                 said.setdefault((agent, fingerprint(memory.text)), []).append(memory.id)
@@ -284,10 +307,18 @@ class MemoryStore:
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
-            self._tables.retrievals += [each for each in retrievals if each.memory_id in self._tables.memories]
+            for each in retrievals:
+                if memory := self._tables.memories.get(each.memory_id):
+                    self._tables.retrievals.append(each)
+                    last = max(memory.last_retrieved_at or "", each.at)
+                    times = memory.retrieval_count + 1
+                    self._tables.count(replace(memory, retrieval_count=times, last_retrieved_at=last))
+            first = min((each.at for each in self._tables.retrievals), default="")
+            self._tables.tracked_since = min(first, self._tables.tracked_since or first) or None
 
-    def unembedded(self, limit: int) -> list[Memory]:
-        missing = sorted(self._tables.memories.keys() - self._tables.vectors.keys())
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        wanted = self._tables.memories.keys() if among is None else self._tables.memories.keys() & set(among)
+        missing = sorted(wanted - self._tables.vectors.keys())
         return [self._tables.memories[each] for each in missing[:limit]]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
@@ -365,10 +396,6 @@ class MemoryStore:
         self._refuse_if_closed()
         return [memory for memory in self._tables.memories.values() if _in_scope(memory, scope)]
 
-    def _counted(self, memory: Memory) -> Memory:
-        times = [each.at for each in self._tables.retrievals if each.memory_id == memory.id]
-        return replace(memory, retrieval_count=len(times), last_retrieved_at=max(times, default=None))
-
     def _changes(self, entries: Iterable[Entry]) -> list[Change]:
         changes = []
         for entry in entries:
@@ -383,6 +410,61 @@ class MemoryStore:
         return replace(done, undone_by=undone_by[0] if undone_by else None)
 
 
+class FakeUses:
+    """The Uses of a MemoryStore."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
+        live = [memory for memory in self._store._inside(scope) if not memory.archived]
+        used = [memory for memory in live if memory.retrieval_count]
+        if view == "never":
+            return sorted((m for m in live if not m.retrieval_count), key=lambda m: (m.created_at, m.id))[:limit]
+        if view == "most":
+            used.sort(key=lambda m: (m.last_retrieved_at or "", -m.id), reverse=True)
+            return sorted(used, key=lambda m: -m.retrieval_count)[:limit]
+        old = [memory for memory in used if (memory.last_retrieved_at or "") < moment(before)]
+        return sorted(old, key=lambda m: (m.last_retrieved_at or "", m.id))[:limit]
+
+    def tracking(self, since: str) -> Tracking:
+        tables = self._store._tables
+        days = {each.at[:10] for each in tables.retrievals if each.at >= moment(since)}
+        return Tracking(tables.tracked_since, len(days))
+
+    def unused(self, category: str, before: str, limit: int) -> list[Memory]:
+        limit_at, tables = moment(before), self._store._tables
+        touched = {e.memory_id for e in tables.entries if tables.changesets[e.changeset - 1].at >= limit_at}
+        as_another = {m.superseded_by for m in tables.memories.values() if m.retrieval_count}
+        found = [
+            memory
+            for memory in self._store._inside(Scope(pinned=False))
+            if memory.category == category
+            and memory.created_at < limit_at
+            and not memory.retrieval_count
+            and memory.id not in touched | as_another
+        ]
+        return sorted(found, key=lambda memory: (memory.created_at, memory.id))[:limit]
+
+    def queries(self, ids: Sequence[int], limit: int) -> list[str]:
+        latest: dict[str, str] = {}
+        tables = self._store._tables
+        meant = {*ids, *(m.id for m in tables.memories.values() if m.superseded_by in ids)}
+        for each in tables.retrievals:
+            if each.query and each.memory_id in meant:
+                latest[each.query] = max(each.at, latest.get(each.query, ""))
+        return sorted(sorted(latest), key=lambda query: latest[query], reverse=True)[:limit]
+
+    def touched(self, ids: Sequence[int], after: int) -> set[int]:
+        return {e.memory_id for e in self._store._tables.entries if e.changeset > after} & set(ids)
+
+    def forget(self, before: str) -> int:
+        tables = self._store._tables
+        kept = [each for each in tables.retrievals if each.at >= moment(before)]
+        gone, tables.retrievals = len(tables.retrievals) - len(kept), kept
+        return gone
+
+
 class _Tables:
     """Rows for `Applying`, in dictionaries."""
 
@@ -391,11 +473,14 @@ class _Tables:
         self.vectors: dict[int, bytes] = {}
         self.entries: list[Entry] = []
         self.changesets: list[Changeset] = []
-        self.sightings: dict[int, tuple[int, Occurrence]] = {}
+        self.sightings: list[tuple[int, int, Occurrence]] = []  # the change that noted it, the memory, what was seen
         self.retrievals: list[Retrieval] = []
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()
+        self.tracked_since: str | None = None
         self.signature = ""
+        self.identity = ""
+        self.rooms: dict[str, list[tuple[int, int]]] = {}
         self.last_id = 0
 
     def load(self, memory_id: int) -> Memory | None:
@@ -408,16 +493,30 @@ class _Tables:
         return number
 
     def save(self, memory: Memory) -> None:
+        now = self.memories[memory.id]
+        self.memories[memory.id] = replace(
+            memory, retrieval_count=now.retrieval_count, last_retrieved_at=now.last_retrieved_at
+        )
+
+    def touched(self, memory_id: int) -> int:
+        return max((each.changeset for each in self.entries if each.memory_id == memory_id), default=0)
+
+    def count(self, memory: Memory) -> None:
         self.memories[memory.id] = memory
 
     def remove(self, memory_id: int) -> None:
         del self.memories[memory_id]
         self.vectors.pop(memory_id, None)
-        self.sightings = {change: seen for change, seen in self.sightings.items() if seen[0] != memory_id}
+        self.sightings = [each for each in self.sightings if each[1] != memory_id]
         self.given = {whom: told for whom, told in self.given.items() if whom[2] != memory_id}
 
     def vector(self, memory_id: int) -> bytes | None:
         return self.vectors.get(memory_id)
+
+    def beside(self, memory_id: int) -> Beside:
+        memory = self.memories[memory_id]
+        seen = sorted((seen for _, each, seen in self.sightings if each == memory_id), key=lambda seen: seen.at)
+        return Beside(memory.retrieval_count, memory.last_retrieved_at, tuple(seen))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -445,10 +544,11 @@ class _Tables:
         return next((each for each in self.entries[entry.id :] if each.memory_id == entry.memory_id), None)
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
-        self.sightings[change_id] = (memory_id, occurrence)
+        self.sightings.append((change_id, memory_id, occurrence))
 
     def unsee(self, change_id: int) -> bool:
-        return self.sightings.pop(change_id, None) is not None
+        before, self.sightings = self.sightings, [each for each in self.sightings if each[0] != change_id]
+        return len(self.sightings) < len(before)
 
     def erase(self, memory: Memory) -> None:
         memory_id = memory.id
@@ -465,7 +565,7 @@ class _Tables:
 
         def scrubbed(entry: Entry) -> Entry:
             if entry.memory_id == memory_id:
-                return replace(entry, before=None, vector=None, occurrence=None, reason="", erased=True)
+                return replace(entry, before=None, vector=None, occurrence=None, beside=None, reason="", erased=True)
             return replace(entry, before=cleared(entry.before) if entry.before else None)
 
         self.entries = [scrubbed(entry) for entry in self.entries]

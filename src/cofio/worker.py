@@ -26,10 +26,18 @@ _log = logging.getLogger(__name__)
 class Worker:
     """Learns from what is captured."""
 
-    def __init__(self, keeper: Keeper, *, days_kept: int = 30, fetch: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        keeper: Keeper,
+        *,
+        days_kept: int = 30,
+        retrieval_days: int = 180,
+        fetch: Callable[[], int] | None = None,
+    ) -> None:
         self._keeper = keeper
         self._fetch = fetch  # brings in what was left for us outside the inbox
         self._days_kept = days_kept
+        self._retrieval_days = retrieval_days
         self._tidied = 0.0
         self._heard = 0.0  # when something came in last
         self._wake = threading.Event()
@@ -94,8 +102,10 @@ class Worker:
             _log.warning("what waits outside is not taken in: %s", error)
 
     def _tidy(self) -> None:
-        """Forget the words of what was settled long ago, now and then."""
+        """Forget the words of what was settled, and what was asked, long ago, now and then."""
         if self._tidied and time.monotonic() < self._tidied + _TIDY:
             return
         self._tidied = time.monotonic()
-        self._keeper.forget_captures(moment(datetime.now(UTC) - timedelta(days=self._days_kept)))
+        now = datetime.now(UTC)
+        self._keeper.forget_captures(moment(now - timedelta(days=self._days_kept)))
+        self._keeper.forget_retrievals(moment(now - timedelta(days=self._retrieval_days)))

@@ -359,3 +359,38 @@ def without_a_model_extraction_is_refused(memories: Memories) -> Any:
         refused(NotConfigured, lambda: memories.extract("User: use drizzle")),
         refused(NotConfigured, lambda: memories.submit("User: use drizzle")),
     ]
+
+
+# ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def consolidation_is_shown_done_and_undone(memories: Memories) -> Any:
+    for _ in range(3):
+        memories.add("We deploy with Fly.io", source="acme/web", dedup=False)
+    shown = memories.consolidate(source_prefix="acme")
+    done = memories.consolidate(dry_run=False, by="ann", why="tidy")
+    assert done.changeset is not None
+    undone = memories.undo(done.changeset.id)
+    return [shown, done, done.changeset, undone, memories.runs(), memories.runs(chore="prune")]
+
+
+@scenario
+def pruning_tells_why_it_does_nothing(memories: Memories) -> Any:
+    memories.add("We deploy with Fly.io")
+    return [memories.prune(), memories.prune(dry_run=False, by="ann")]
+
+
+@scenario
+def use_is_seen_by_view(memories: Memories) -> Any:
+    memories.add_all(["Ada likes tea", "the port is 8080"])
+    memories.search("tea", k=1)
+    refused(InvalidInput, lambda: memories.usage("most", limit=0))
+    return [memories.usage(), memories.usage("never", source_prefix="x"), memories.usage("stale", days=1)]
+
+
+@scenario
+def the_audit_profiles_the_store(memories: Memories) -> Any:
+    for _ in range(2):
+        memories.add("We deploy with Fly.io", dedup=False)
+    return memories.audit(examples=2)

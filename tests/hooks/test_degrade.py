@@ -18,7 +18,8 @@ from cofio import recall
 from cofio.briefing import PROMPT as PROMPT_HEADING
 from cofio.briefing import START as START_HEADING
 from cofio.briefing import TAG
-from cofio.hooks import around, briefings, degrade
+from cofio.freshness.tree import SIGNS
+from cofio.hooks import around, briefings, degrade, recalled
 from cofio.keeper import Keeper
 from cofio.model import Fact
 from cofio.stores.sqlite import SqliteStore
@@ -73,6 +74,29 @@ def test_a_prompt_gets_what_holds_its_words_from_the_file(hook: Hook, keeper: Ke
     assert PROMPT_HEADING in block
     assert lines(block) == ["The web shop is deployed with Fly.io"]
     assert (hook.rung, hook.why, hook.spooled) == ("file", "down spooled", [{**PROMPT, "cwd": WEB}])
+
+
+def test_what_the_file_gives_is_noted_for_the_service_to_count(hook: Hook, keeper: Keeper) -> None:
+    given = keeper.add(Fact(text="The web shop is deployed with Fly.io", project=WEB)).memory_id
+    context(hook, PROMPT)
+    context(hook, {**PROMPT, "prompt": "what is the meaning of life?"})
+    told: list[Any] = []
+    recalled.bring(os.fsencode(hook.home), told.extend)
+    recalled.bring(os.fsencode(hook.home), told.extend)
+    [(at, client, ids)] = told
+    assert (client, ids) == ("claude-code", [given])
+    assert at.endswith("Z")
+
+
+def test_the_log_of_what_was_given_does_not_fill_the_disk(tmp_path: Path) -> None:
+    log = tmp_path / "recalled.log"
+    log.write_bytes(b"x" * recalled.MOST_BYTES)
+    recalled.note(os.fsencode(tmp_path), "codex", [1])
+    assert log.stat().st_size == recalled.MOST_BYTES
+
+
+def test_the_file_rung_knows_a_tree_by_the_same_signs_as_freshness() -> None:
+    assert degrade.SIGNS == SIGNS
 
 
 def test_the_same_goes_for_a_service_that_crashed_and_left_its_file_open(hook: Hook, keeper: Keeper) -> None:
@@ -225,6 +249,61 @@ def test_a_store_of_an_older_cofio_is_passed_over(hook: Hook, keeper: Keeper) ->
     briefings.put(hook.home, WEB, f"<{TAG}>x</{TAG}>")
     assert context(hook, START) == f"<{TAG}>x</{TAG}>"
     assert context(hook, PROMPT) == ""
+
+
+# ── files that are gone ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def tree(tmp_path: Path, hook: Hook, keeper: Keeper) -> Path:
+    """A project of two memories, of which one speaks of a file that is there, and one of a file that is gone."""
+    tree = tmp_path / "shop"
+    tree.mkdir()
+    (tree / ".git").mkdir()
+    (tree / "there.py").touch()
+    for name in ("there.py", "gone.py"):
+        anchor = {"kind": "file", "name": name, "path": name, "hash": "0" * 16}
+        text = f"The web shop is deployed by {name}"
+        fact = Fact(text=text, kind="decision", project=str(tree), anchors=[anchor])  # type: ignore[arg-type]
+        keeper.add(fact, dedup=False)
+    keeper.close()
+    return tree
+
+
+@pytest.mark.parametrize("event", [PROMPT, START], ids=lambda each: str(each["hook_event_name"]))
+def test_what_speaks_of_a_file_that_is_gone_is_left_out(hook: Hook, tree: Path, event: dict[str, Any]) -> None:
+    told = [line for line in lines(context(hook, {**event, "cwd": str(tree)})) if "deployed" in line]
+    assert told == ["The web shop is deployed by there.py"]
+    assert hook.rung == "file"
+
+
+def test_where_the_whole_tree_is_elsewhere_nobody_can_tell(hook: Hook, tree: Path) -> None:
+    (tree / "there.py").unlink()
+    (tree / ".git").rmdir()  # an empty folder is left, where a tree is mounted on other days
+    told = lines(context(hook, {**PROMPT, "cwd": str(tree)}))
+    assert len([line for line in told if "deployed" in line]) == 2
+
+
+@pytest.mark.parametrize("anchors", ["{}", "[1]", '[{"path": 3}]', "junk", '[{"path": "../../etc/none"}]', "[[]]"])
+def test_strange_anchors_leave_nothing_out(hook: Hook, tree: Path, anchors: str) -> None:
+    import sqlite3
+
+    with sqlite3.connect(hook.home / "cofio.db") as connection:
+        connection.execute("UPDATE memories SET anchors = ?", (anchors,))
+    connection.close()
+    told = lines(context(hook, {**PROMPT, "cwd": str(tree)}))
+    assert len([line for line in told if "deployed" in line]) == 2
+
+
+def test_a_store_without_anchors_is_read_as_ever(hook: Hook, tree: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(hook.home / "cofio.db") as connection:
+        connection.execute("ALTER TABLE memories DROP COLUMN anchors")
+    connection.close()
+    for event in (PROMPT, START):
+        told = lines(context(hook, {**event, "cwd": str(tree)}))
+        assert len([line for line in told if "deployed" in line]) == 2
 
 
 # ── where the store is ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -455,6 +455,30 @@ class StoreContract:
         assert cosine == pytest.approx(1.0, abs=1e-5)
         assert list(store.pairs(0.9, Scope(tags=("none",)))) == []
 
+    def test_neighbours_are_the_nearest_among_those_asked_about(self, store: Store) -> None:
+        said = (
+            "we deploy with make",
+            "deploy with make",
+            "deploy with make now",
+            "the cat sleeps",
+            "with make we deploy",
+        )
+        one, two, three, cat, other = (add(store, text) for text in said)
+        asked = [one.id, two.id, three.id, cat.id]
+        found = dict(store.neighbours(asked, 0.5, 2))
+        assert found.keys() == {one.id, two.id, three.id}  # nothing is near to the cat
+        assert {each.id for each in found[two.id]} == {one.id, three.id}
+        for near in found.values():
+            assert [each.score for each in near] == sorted((each.score for each in near), reverse=True)
+            assert near[-1].score >= 0.5
+        assert [len(near) for _, near in store.neighbours(asked, 0.5, 1)] == [1, 1, 1]
+        ((nearest, cosine), *_) = dict(store.neighbours([one.id, other.id], 0.9, 5))[one.id]
+        assert nearest == other.id
+        assert cosine == pytest.approx(1.0, abs=1e-5)  # the same words
+        apply(store, Delete(three.id))
+        assert [each.id for each in dict(store.neighbours(asked, 0.5, 5))[two.id]] == [one.id]
+        assert list(store.neighbours([], 0.5, 5)) == list(store.neighbours([one.id, 99], 0.5, 5)) == []
+
     def test_every_field_of_a_scope_narrows_every_way_of_finding(self, store: Store) -> None:
         about: dict[str, Any] = {
             "source": "cc/app/api", "kind": "policy", "method": "llm", "tags": ("a", "b"), "session": "s1",

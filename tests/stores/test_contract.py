@@ -11,12 +11,14 @@ from cofio.ports import Store
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
 from tests.stores.amend_contract import AmendContract
+from tests.stores.carrying_contract import CarryingContract
 from tests.stores.contract import StoreContract
 from tests.stores.inbox_contract import InboxContract
 from tests.stores.project_contract import ProjectContract
+from tests.stores.upkeep_contract import UpkeepContract
 
 
-class TestMemoryStore(StoreContract, ProjectContract, InboxContract, AmendContract):
+class TestMemoryStore(StoreContract, ProjectContract, UpkeepContract, CarryingContract, InboxContract, AmendContract):
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = MemoryStore(FixedClock())
@@ -24,7 +26,7 @@ class TestMemoryStore(StoreContract, ProjectContract, InboxContract, AmendContra
         store.close()
 
 
-class TestSqliteStore(StoreContract, ProjectContract, InboxContract, AmendContract):
+class TestSqliteStore(StoreContract, ProjectContract, UpkeepContract, CarryingContract, InboxContract, AmendContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Store]:
         store = SqliteStore(tmp_path / "cofio.db", FixedClock())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.typing import NDArray
 
+from cofio.stores import blas
 from cofio.stores.vectors import Vectors
 
 Floats = NDArray[np.float32]
@@ -411,6 +412,63 @@ def test_pairs_are_complete_across_blocks() -> None:
     assert found >= {(each, each + 2100) for each in range(1, 2101)}
     cosines = np.triu(matrix @ matrix.T, 1)
     assert len(found) == int((cosines >= 0.9999).sum())
+
+
+@pytest.mark.parametrize(
+    ("count", "k", "threshold"), [(1_300, 4, 0.6), (600, 1_000, -1.0), (520, 1, 0.9), (1, 3, -1.0)]
+)
+def test_neighbours_are_those_of_comparing_each_with_each(count: int, k: int, threshold: float) -> None:
+    matrix = clustered(count, 24, seed=5)
+    rng = np.random.default_rng(6)
+    ids = rng.permutation(np.arange(1, 3 * count))[:count]
+    live = rng.random(count) < 0.9
+    vectors = Vectors(24)
+    vectors.load(ids, matrix.copy(), live)
+    asked = rng.permutation(ids)[: count - count // 10]
+    found = dict(vectors.neighbours(asked, threshold, k))
+    assert list(found) == sorted(found)
+    among = {int(each): row for each, row, there in zip(ids, matrix, live, strict=True) if there and each in asked}
+    everybody, rows = np.array(list(among)), np.array(list(among.values())).reshape(len(among), 24)
+    for each, row in among.items():
+        cosines = rows @ row
+        expected = np.sort(cosines[(everybody != each) & (cosines >= threshold)])[::-1][:k]
+        assert np.allclose([cosine for _, cosine in found.get(each, [])], expected, atol=CLOSE)
+        assert all(abs(float(among[other] @ row) - cosine) < CLOSE for other, cosine in found.get(each, []))
+        assert each not in dict(found.get(each, []))
+
+
+def test_of_equally_near_neighbours_the_lower_id_comes_first() -> None:
+    matrix = np.repeat(isotropic(2, 16), 700, axis=0)
+    found = dict(loaded(matrix).neighbours(range(1, 1_401), 0.99, 3))
+    assert [each for each, _ in found[1]] == [2, 3, 4]
+    assert [each for each, _ in found[700]] == [1, 2, 3]
+    assert [each for each, _ in found[701]] == [702, 703, 704]
+
+
+def test_neighbours_are_those_of_the_moment_in_which_the_first_was_asked_for() -> None:
+    vectors = loaded(np.repeat(isotropic(1, 16), 1_100, axis=0))
+    found = vectors.neighbours(range(1, 1_101), 0.99, 2)
+    first = next(found)
+    for each in range(1, 1_101):
+        vectors.drop(each)
+    assert len([first, *found]) == 1_100
+    assert list(vectors.neighbours(range(1, 1_101), 0.99, 2)) == []
+    assert list(loaded(isotropic(3, 16)).neighbours([1, 2, 3], -1.0, 0)) == []
+
+
+def test_looking_for_neighbours_leaves_the_threads_of_blas_as_they_were() -> None:
+    get, put = blas._threads()
+    before = get()
+    put(2)
+    try:
+        list(loaded(isotropic(600, 16)).neighbours(range(1, 601), 0.5, 3))
+        left = get()
+        with blas.one_thread():
+            assert get() == 1
+        assert get() == left
+        assert left == 2 or before == 1  # with another BLAS there is nothing to set
+    finally:
+        put(before)
 
 
 # Every vector that an id ever has is one of these, so a reader can tell a torn or mispaired row from a true one.

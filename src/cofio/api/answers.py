@@ -123,6 +123,15 @@ def restore(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
     return _changed(desk.keeper.restore(call.id, by=call.by, why=given.reason()))
 
 
+def confirm(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
+    return _changed(desk.keeper.confirm(call.id, by=call.by, why=given.reason()))
+
+
+def freshness(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    told = desk.keeper.freshness(call.id)
+    return {"id": call.id, "freshness": told.state, "stale": list(told.notes)}
+
+
 def supersede(desk: Desk, given: schemas.Supersede, call: Call) -> Plain:
     written, archived = desk.keeper.supersede(
         given.old_id, given.new_text, by=call.by, why=given.reason(), **given.about()

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from cofio import assemble
 from cofio.api import docs, guard, openapi, reading
 from cofio.api.desk import Call, Desk, Lately
 from cofio.api.metrics import Metrics
@@ -27,6 +28,7 @@ from cofio.api.replies import Reply, written
 from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import Watch
 from cofio.attend import Attendant
+from cofio.caretaker import Caretaker
 from cofio.errors import InvalidInput, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
@@ -44,13 +46,16 @@ def make(keeper: Keeper, settings: Settings) -> Starlette:
     """The service as an ASGI app. Whoever opened the keeper closes it."""
     document = openapi.document(ROUTES)
     desk = _desk(keeper, settings, document)
+    caretaker = Caretaker(keeper, settings.schedules, assemble.now)
     lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), CapacityLimiter(max(2, os.cpu_count() or 2)))
     ways = _Ways(desk, guard.Guard(settings), settings.max_body, lanes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         desk.worker.start()
+        caretaker.start()
         yield
+        await to_thread.run_sync(caretaker.stop)
         await to_thread.run_sync(desk.worker.stop)
         await to_thread.run_sync(desk.close)
 
@@ -74,7 +79,7 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
     )
     return Desk(
         keeper,
-        Worker(keeper, days_kept=settings.inbox_days, fetch=attendant.fetch),
+        Worker(keeper, days_kept=settings.inbox_days, retrieval_days=settings.retrieval_days, fetch=attendant.fetch),
         attendant,
         Lately(keeper.count),
         Lately(keeper.ledger),
@@ -128,6 +133,8 @@ class Place:
         if route is None:
             return self._no_such_method(request.method)
         call = _call(request, auth, self.path)
+        if route.bodiless and _has_body(request):
+            raise InvalidInput(f"{route.path} takes no body.", "Give what you want in the query string.")
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
@@ -156,6 +163,10 @@ def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
     for route in sorted(routes, key=lambda each: "{" in each.path):
         methods.setdefault(route.path, {})[route.method] = route
     return [Place(path, each, ways) for path, each in methods.items()]
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 def _given(route: Route, request: Request, body: bytes) -> object:

@@ -46,6 +46,13 @@ class Shape(Struct, kw_only=True, forbid_unknown_fields=True):
     """What the shapes share: nothing beyond what they name."""
 
 
+class Anchor(Shape):
+    kind: Literal["file", "symbol", "command"]
+    name: str
+    path: str
+    hash: str
+
+
 class Memory(Shape):
     id: int
     text: str
@@ -74,6 +81,8 @@ class Memory(Shape):
     occurrences: int
     retrieval_count: int
     last_retrieved_at: str | None
+    anchors: list[Anchor]
+    origin: str
 
 
 class Explanation(Shape):
@@ -91,6 +100,8 @@ class Hit(Memory, kw_only=True):
     similarity: float
     keyword_score: float
     match_type: MatchType
+    freshness: Literal["", "fresh", "changed", "vanished"]
+    stale: list[str]
     why: Explanation | UnsetType = UNSET
 
 
@@ -114,6 +125,7 @@ class Changeset(Shape):
     why: str
     undoes: int | None
     undone_by: int | None
+    part_of: int | None
     changes: list[Change]
 
 
@@ -180,6 +192,12 @@ class Changed(Shape):
     memory: Memory
 
 
+class Freshness(Shape):
+    id: int
+    freshness: Literal["", "fresh", "changed", "vanished"]
+    stale: list[str]
+
+
 class Gone(Shape):
     id: int
     action: Literal["delete", "purge"]
@@ -234,6 +252,66 @@ class Plan(Shape):
     count: int
     decisions: list[Planned]
     changeset: int | None
+
+
+class Decided(Shape):
+    action: Literal["delete", "merge"]
+    id: int | UnsetType = UNSET
+    ids: list[int] | UnsetType = UNSET
+    into: int | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    reason: str = ""
+
+
+class Refused(Shape):
+    ids: list[int]
+    reason: str
+    proposed: list[str]
+
+
+class Chore(Shape):
+    chore: Literal["consolidate", "prune"]
+    dry_run: bool
+    count: int
+    examined: int
+    note: str
+    decisions: list[Decided]
+    refused: list[Refused]
+    changeset: int | None
+
+
+class Run(Shape):
+    id: int
+    chore: str
+    slot: str
+    by: str
+    started_at: str
+    finished_at: str | None
+    outcome: Literal["running", "done", "failed", "died", "began"]
+    changeset: int | None
+    told: dict[str, Any]
+
+
+class Runs(Shape):
+    runs: list[Run]
+
+
+class Used(Shape):
+    view: Literal["never", "most", "stale"]
+    memories: list[Memory]
+
+
+class Finding(Shape):
+    name: str
+    says: str
+    count: int
+    examples: list[dict[str, Any]]
+
+
+class Audit(Shape):
+    memories: int
+    note: str
+    findings: list[Finding]
 
 
 class Page(Shape):

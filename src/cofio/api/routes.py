@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from cofio.api import answers, captures, hooks, metrics, replies, schemas
+from cofio.api import answers, captures, hooks, metrics, replies, schemas, upkeep
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 
@@ -33,6 +33,7 @@ class Route:
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
     page: bool = False  # whether people visit it with a browser
     raw: bool = False  # whether it takes the body as it comes
+    bodiless: bool = False  # whether it takes a query string, though it is a POST
 
     def shape(self, status: int) -> type[Struct] | str:
         """What a reply with this status looks like."""
@@ -40,7 +41,7 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        return self.raw or (self.takes is not None and self.method in ("POST", "PATCH"))
+        return self.raw or (self.takes is not None and self.method in ("POST", "PATCH") and not self.bodiless)
 
 
 _FACT = {"text": "We deploy on Fridays, after lunch.", "source": "claude/web", "kind": "policy"}
@@ -101,6 +102,10 @@ ROUTES: tuple[Route, ...] = (
     Route("DELETE", "/memory/{id}", answers.delete, schemas.Delete, replies.Gone, "Archive a memory, or erase it."),
     Route("POST", "/memory/{id}/restore", answers.restore, schemas.Reason, replies.Changed,
           "Bring an archived memory back."),
+    Route("POST", "/memory/{id}/confirm", answers.confirm, schemas.Reason, replies.Changed,
+          "Say that a memory still holds: the files, definitions and commands that it names are looked at anew."),
+    Route("GET", "/memory/{id}/freshness", answers.freshness, None, replies.Freshness,
+          "Whether what a memory names in its project's tree is still as it was."),
     Route("GET", "/memory/{id}/sightings", answers.sightings, None, replies.Sightings,
           "Who said it, where and when: the first time and every time since."),
     Route("GET", "/memory/{id}/history", answers.history, None, replies.History,
@@ -112,4 +117,13 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/changes/{id}", answers.changeset, None, replies.Changeset, "One changeset with all it changed."),
     Route("POST", "/changes/{id}/undo", answers.undo, schemas.Reason, replies.Changeset,
           "Take back a whole changeset, by one that can be undone in turn.", {"why": "that was wrong"}),
+    Route("POST", "/maintenance/consolidate", upkeep.consolidate, schemas.Consolidate, replies.Chore,
+          "Merge what repeats; tells what it would do, and what it refuses, unless dry_run is false.", bodiless=True),
+    Route("POST", "/maintenance/prune", upkeep.prune, schemas.Prune, replies.Chore,
+          "Archive what nobody recalled for long; tells what it would do unless dry_run is false.", bodiless=True),
+    Route("GET", "/maintenance/runs", upkeep.runs, schemas.Runs, replies.Runs, "When chores ran, and how they ended."),
+    Route("GET", "/maintenance/usage", upkeep.usage, schemas.Usage, replies.Used,
+          "What was never recalled, what most, and what is stale: recalled, but not for long."),
+    Route("GET", "/maintenance/audit", upkeep.audit, schemas.Audit, replies.Audit,
+          "The profile of the store: duplicates, echoes, secrets, what is stale or contradicted.", hungry=True),
 )  # fmt: skip

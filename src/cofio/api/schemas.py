@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -143,6 +143,7 @@ class About(Given):
     context: Annotated[str, _text("What was said just before; helps to find it.")] | UnsetType = UNSET
     created_at: Annotated[Time, _text("ISO 8601, or seconds or milliseconds since 1970.")] | UnsetType = UNSET
     timestamp: Annotated[Time, _text("The same as created_at.")] | UnsetType = UNSET
+    origin: Annotated[str, _text("Where it was imported from, and its name there.")] | UnsetType = UNSET
 
     def about(self) -> dict[str, Any]:
         """The fields of a Fact that were sent."""
@@ -229,6 +230,32 @@ class Deduplicate(Given):
     source_prefix: str = ""
     dry_run: DryRun = True
     why: Why = ""
+
+
+class Consolidate(Given):
+    source_prefix: Annotated[str, _text("Of this source and what lies below it.")] = ""
+    dry_run: DryRun = True
+    why: Why = ""
+
+
+class Prune(Given):
+    dry_run: DryRun = True
+    why: Why = ""
+
+
+class Runs(Given):
+    chore: Annotated[Literal["", "consolidate", "prune", "backup"], _text("Of this chore alone.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
+
+
+class Usage(Within):
+    view: Annotated[Literal["never", "most", "stale"], _text("Recalled never, most, or not for long.")] = "most"
+    days: Annotated[int, Meta(ge=0, le=36_500, description="How long not, for stale.")] = 90
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+
+
+class Audit(Given):
+    examples: Annotated[int, Meta(ge=0, le=100, description="How many of each finding are shown.")] = 5
 
 
 class Listing(Within):

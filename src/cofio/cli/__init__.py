@@ -12,7 +12,21 @@ from typing import Any, NoReturn
 
 import click
 
-from cofio.cli import hook, install, journal, learning, mcp, memories, output, service, upkeep
+from cofio.cli import (
+    audit,
+    chores,
+    freshness,
+    hook,
+    install,
+    journal,
+    learning,
+    mcp,
+    memories,
+    output,
+    service,
+    transfer,
+    upkeep,
+)
 from cofio.cli.session import Session, examples, where
 from cofio.errors import CofioError
 from cofio.version import __version__
@@ -34,13 +48,29 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
             memories.supersede,
             memories.forget,
             memories.restore,
+            freshness.confirm,
         ),
     ),
     ("Conversations", (learning.extract, learning.ledger)),
     ("History", (journal.history, journal.undo)),
+    ("Moving", (transfer.export, transfer.import_, transfer.backup)),
     ("Service", (service.serve, service.up, service.down, service.status, mcp.mcp, hook.hook)),
     ("Clients", (install.install, install.uninstall, install.doctor)),
-    ("Upkeep", (upkeep.stats, upkeep.dedup, upkeep.reembed, upkeep.config, upkeep.completion)),
+    (
+        "Upkeep",
+        (
+            upkeep.stats,
+            chores.usage,
+            audit.audit,
+            upkeep.dedup,
+            chores.consolidate,
+            chores.prune,
+            chores.runs,
+            upkeep.reembed,
+            upkeep.config,
+            upkeep.completion,
+        ),
+    ),
 )
 
 

@@ -14,6 +14,7 @@ from cofio.model import Change, Changeset, Memory
 
 _LOOK_BACK = (50, 1_000)  # changesets, when the newest that can be undone is looked for
 _CHANGES_SHOWN = 10
+_SERIES = 1_000  # changesets among which the parts of a series are counted
 
 _SUMMARY = 60  # characters of the first memory that a changeset touched
 
@@ -134,7 +135,7 @@ def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> Non
     with session.memories() as memories:
         found = memories.changeset(_newest(memories) if changeset_id is None else changeset_id)
         if not yes and not found.undone_by:
-            _tell_what_goes(found)
+            _tell_what_goes(found, sum(each.part_of == found.id for each in memories.changes(limit=_SERIES)))
         if not found.undone_by and not agreed(f"Undo changeset {found.id}?", yes=yes):
             output.say("Nothing was changed.")
             if session.as_json:
@@ -152,13 +153,15 @@ def _newest(memories: Memories) -> int:
     for limit in _LOOK_BACK:
         for done in memories.changes(limit=limit):
             if done.undone_by is None and done.undoes is None:
-                return done.id
+                return done.part_of or done.id  # the whole series
     raise Conflict("There is nothing to undo.", "See `cofio history`.")
 
 
-def _tell_what_goes(found: Changeset) -> None:
+def _tell_what_goes(found: Changeset, more: int) -> None:
     output.say(f"Changeset {found.id}, {output.ago(found.at)} by {found.by}: {found.why}")
     for change in found.changes[:_CHANGES_SHOWN]:
         output.say(f"  {change.action} {change.memory_id}: {_told(change)}")
     if len(found.changes) > _CHANGES_SHOWN:
         output.say(f"  and {len(found.changes) - _CHANGES_SHOWN:,} more")
+    if more:
+        output.say(f"It begins a series of {more + 1:,} changesets; all of them are undone.")

@@ -15,7 +15,7 @@ from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
 from cofio.cli.session import BY, PROJECT, Memories, Session, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
-from cofio.model import Change, Fact, Hit, Memory
+from cofio.model import Change, Fact, Freshly, Hit, Memory
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the largest body that the service takes
@@ -202,11 +202,16 @@ def _tell_hits(hits: Sequence[Hit]) -> None:
     columns = (ID, Column("score", "green", "right"), TEXT, SOURCE, WHEN)
     rows = []
     for hit in hits:
-        text, why = hit.text, [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
+        text, why = _noted(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
             text, why = "\n".join([text, *(f"  {line}" for line in why if line)]), []
         rows.append([hit.id, f"{hit.score:.3f}", text, hit.memory.source, output.when(hit.memory.created_at), *why])
     output.table(columns, rows)
+
+
+def _noted(hit: Hit) -> str:
+    """What it says, and what of the things that it speaks of has changed."""
+    return f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
 
 
 @command(
@@ -242,13 +247,17 @@ def show(session: Session, memory_id: int) -> None:
     with session.memories() as memories:
         memory = memories.get(memory_id)
         seen = memories.sightings(memory_id)
+        freshly = memories.freshness(memory_id) if memory.anchors else Freshly()
     if session.as_json:
-        output.document({**memory.as_dict(), "sightings": [asdict(each) for each in seen]})
+        state = {"freshness": freshly.state, "stale": list(freshly.notes)}
+        output.document({**memory.as_dict(), **state, "sightings": [asdict(each) for each in seen]})
         return
     told: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
     for name in ("created_at", "updated_at", "archived_at", "last_retrieved_at"):
         if told[name] and output.on_terminal():
             told[name] = f"{told[name]} ({output.ago(told[name])})"
+    told["anchors"] = [f"{each.name} ({each.kind} in {each.path})" for each in memory.anchors]
+    told["freshness"] = ": ".join(part for part in (freshly.state, "; ".join(freshly.notes)) if part)
     for each in seen[1:]:
         told.setdefault("said again", []).append(" ".join(part for part in (each.at, each.agent, each.session) if part))
     output.facts_about(told.items())
@@ -353,6 +362,18 @@ def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool
         act = memories.purge if purge else memories.delete
         done = [(act(memory.id, by=BY, why=why), memory.text) for memory in found]
     _tell_done(session, done)
+    for memory, others in ((each, _merged_with(each, memory_ids)) for each in found if purge):
+        if others:
+            named = " ".join(str(each) for each in others)
+            output.say(
+                f"What {memory.id} was merged with may say it too: look at {named}; `cofio forget --purge` erases it."
+            )
+
+
+def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
+    """The memories that may hold the same words: what it was merged into, and what was merged into it."""
+    into = [memory.superseded_by] if memory.superseded_by else []
+    return [each for each in (*into, *memory.metadata.get("consolidated_from", ())) if each not in gone]
 
 
 @command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
@@ -372,13 +393,31 @@ def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
     output.say(f"Memory {new.id} stands in place of {memory_id} (changeset {written.changeset}).")
 
 
-@command("restore", "cofio restore 12", "cofio list --archived           # shows what can be restored")
-@click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
+@command(
+    "restore",
+    "cofio restore 12",
+    "cofio list --archived           # shows what can be restored",
+    "cofio restore latest            # a whole backup, after a question",
+    "cofio restore /mnt/backups/cofio-20260220T064428Z.db",
+)
+@click.argument("what", metavar="ID...|BACKUP", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before a backup takes the store's place.")
 @click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
-def restore(session: Session, memory_ids: tuple[int, ...], why: str) -> None:
-    """Bring archived memories back."""
+def restore(session: Session, what: tuple[str, ...], yes: bool, why: str) -> None:
+    """Bring archived memories back, or a whole backup.
+
+    BACKUP is a file that `cofio backup` made, a folder of them (the newest of it), or "latest". It takes the place of
+    the store, which is kept as a backup first.
+    """
+    if not all(each.isdecimal() for each in what):
+        if len(what) > 1:
+            raise click.UsageError("Give the ids of memories, or one backup.")
+        from cofio.cli.transfer import restore_backup
+
+        restore_backup(session, what[0], yes=yes)
+        return
     with session.memories() as memories:
-        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]
+        found = [memories.get(int(each)) for each in dict.fromkeys(what)]
         done = [(memories.restore(memory.id, by=BY, why=why), memory.text) for memory in found]
     _tell_done(session, done)
 

@@ -5,11 +5,13 @@
 The file rung knows words, not meanings, and it keeps no books on what it has given. So it only gives what fits well: a
 memory must hold at least half of what the prompt's telling words weigh together (the rarer the heavier; a word that no
 memory holds, half as much as the rarest), and two of them where more than two are known. What the service had given to
-the session is not given again; what this rung gave may be.
+the session is not given again; what this rung gave may be. What speaks of a file that is gone is left out: a look at
+the tree is all there is time for.
 """
 
 from __future__ import annotations
 
+import posix
 import sqlite3
 import sys
 import time
@@ -19,7 +21,7 @@ from math import log
 
 from cofio import briefing
 from cofio.errors import InvalidInput
-from cofio.hooks import apart, clients
+from cofio.hooks import apart, clients, recalled
 from cofio.hooks.around import Around, configured
 from cofio.hooks.wire import quoted
 from cofio.wording import passage, telling
@@ -38,6 +40,11 @@ _UNKNOWN = 0.5  # weight of a word that no memory holds, as a share of one that 
 _LEAST = 0.5  # weight below which even all of the words tell nothing
 _STANDING = 400  # memories at most that are put in order at a start
 _STEPS = 1_000  # of SQLite's virtual machine between two looks at the clock
+#: What tells a working tree from any other folder, as freshness has it.
+SIGNS = (
+    ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
+    "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
+)  # fmt: skip
 _SEEN = """
 m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
 """
@@ -46,14 +53,16 @@ _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
 _SIZE = "SELECT count(*) FROM memories"
 _FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
+_HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
 _MATCHING = f"""
-SELECT {_LINE} FROM words w CROSS JOIN memories m ON m.id = w.rowid
+SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
 WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
 _KEPT = f"""
-SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count, {_GIVEN} FROM memories m WHERE {_SEEN}
+SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count, {{anchors}}, {_GIVEN} FROM memories m
+WHERE {_SEEN}
 ORDER BY m.pinned DESC, m.category = 'decision' DESC, m.category = 'learning' DESC, m.id DESC LIMIT :depth
 """
 
@@ -65,8 +74,9 @@ def recall(run: Run) -> tuple[bytes, str]:
     except InvalidInput:
         return b"", "nothing"
     until = run.began + run.seconds
-    text = _from_file(happened, run, until)
+    text, ids = _from_file(happened, run, until)
     if text:
+        recalled.note(run.around.home, run.client, ids)
         return clients.reply(happened, text), "file"
     if text is None and happened.kind == "start":
         from cofio.hooks import briefings  # pathlib, tempfile and what they need
@@ -77,22 +87,22 @@ def recall(run: Run) -> tuple[bytes, str]:
     return b"", "nothing"
 
 
-def _from_file(happened: clients.Event, run: Run, until: float) -> str | None:
-    """The block that the store's file gives; "" when it has nothing for this, None when it cannot be read."""
+def _from_file(happened: clients.Event, run: Run, until: float) -> tuple[str | None, tuple[int, ...]]:
+    """The block that the store's file gives and the ids in it; "" for nothing, None when it cannot be read."""
     if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
-        return ""  # a client that speaks in the user's place begins with a tag
+        return "", ()  # a client that speaks in the user's place begins with a tag
     path = store_path(run.around)
     if not path:
-        return None
+        return None, ()
     try:
         with closing(sqlite3.connect(f"file:{quoted(path)}?mode=ro", uri=True, timeout=_PATIENCE)) as file:
             file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             file.execute("PRAGMA query_only = 1")
             if happened.kind == "start":
-                return briefing.block(_standing(file, happened, run.project), briefing.START)[0]
-            return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)[0]
+                return briefing.block(_standing(file, happened, run.project), briefing.START)
+            return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)
     except (sqlite3.Error, UnicodeError):
-        return None
+        return None, ()
 
 
 def store_path(around: Around) -> str:
@@ -130,11 +140,12 @@ def _fitting(file: sqlite3.Connection, happened: clients.Event, where: str) -> l
     needed = " OR ".join(_needed(known, least))
     if not needed:
         return []
-    rows = file.execute(_MATCHING, {"words": needed, "depth": _DEPTH, **_by(happened, where)}).fetchall()
+    rows = file.execute(_asking(file, _MATCHING), {"words": needed, "depth": _DEPTH, **_by(happened, where)}).fetchall()
     held = _held(file, list(known), [row[0] for row in rows])
     weighed = [(sum(known[word] for word in held[row[0]]), row) for row in rows if len(held[row[0]]) >= enough]
     best = sorted((each for each in weighed if each[0] >= least), key=lambda each: -each[0])
-    return [_line(row) for _, row in best[:AT_PROMPT]]
+    there = (row for _, row in best if not _is_gone(str(row[7]), str(row[8])))
+    return [_line(row) for row, _ in zip(there, range(AT_PROMPT), strict=False)]
 
 
 def _needed(known: Mapping[str, float], least: float) -> list[str]:
@@ -172,11 +183,15 @@ def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) ->
 
 def _standing(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
     """The first of what stands in this project, in the order that recall has too, without what the session has."""
-    rows = file.execute(_KEPT, {"depth": _STANDING, **_by(happened, where)}).fetchall()
+    rows = file.execute(_asking(file, _KEPT), {"depth": _STANDING, **_by(happened, where)}).fetchall()
     first: dict[str, Sequence[object]] = {}
     for row in sorted(rows, key=lambda row: _place(row, where)):
-        first.setdefault(_line(row).text.casefold(), row)
-    return [_line(row) for row in list(first.values())[:AT_START] if not row[-1]]
+        if len(first) == AT_START:
+            break
+        words = _line(row).text.casefold()
+        if words not in first and not _is_gone(str(row[8]), str(row[11])):
+            first[words] = row
+    return [_line(row) for row in first.values() if not row[-1]]
 
 
 def _place(row: Sequence[object], where: str) -> tuple[bool, int, bool, float]:
@@ -196,6 +211,37 @@ def _line(row: Sequence[object]) -> briefing.Line:
     return briefing.Line(
         int(str(each)), passage(str(text), str(speaker)), str(source), str(at), str(kind), bool(pinned)
     )
+
+
+def _asking(file: sqlite3.Connection, query: str) -> str:
+    """The query, where the store has no anchors yet without them."""
+    return query.format(anchors="m.anchors" if file.execute(_HAS_ANCHORS).fetchone()[0] else "'[]'")
+
+
+def _is_gone(project: str, anchors: str) -> bool:
+    """Whether a file of the project's tree that the memory speaks of is not there, though the tree is.
+
+    Of a definition nobody can tell here: it may have moved.
+    """
+    if anchors == "[]" or not project.startswith("/") or not any(_is_there(f"{project}/{each}") for each in SIGNS):
+        return False
+    import json  # most memories speak of no file
+
+    try:
+        paths = [each["path"] for each in json.loads(anchors) if each["kind"] == "file"]
+        return any(".." not in path.split("/") and not _is_there(f"{project}/{path}") for path in paths)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def _is_there(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:  # nobody can tell
+        return True
+    return True
 
 
 def _by(happened: clients.Event, where: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from cofio.conversation import Captured
 from cofio.errors import InvalidInput
 from cofio.hooks.project import name as name_of
-from cofio.mcp.answers import Answer, about_changes, about_learning, about_memories, as_memory, count, done
+from cofio.mcp.answers import Answer, about_changes, about_learning, about_memories, as_hit, as_memory, count, done
 from cofio.model import MAX_LABEL, Change, Hit, checked_text, whole
 
 BY = "mcp"  # who did it, in the journal
@@ -54,7 +54,7 @@ def search(memories: Memories, caller: Caller, *, query: Any, project: Any = Non
     within = {} if where == EVERYWHERE else {"seen_from": where}
     hits = memories.search(query, by=BY, k=_number(limit, "limit", least=1, most=MOST_HITS), **within)
     says = f"{count(len(hits), 'note')} from earlier work, best first." if hits else "No memory answers that."
-    return about_memories(says, [{**as_memory(hit.memory), "score": round(hit.score, 3)} for hit in hits])
+    return about_memories(says, [as_hit(hit) for hit in hits])
 
 
 def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:

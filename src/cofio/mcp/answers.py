@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cofio.briefing import NOTICE, TAG, neutral
+from cofio.briefing import NOTICE, TAG, neutral, noted
 from cofio.conversation import OPEN, Captured
-from cofio.model import Change, Memory
+from cofio.model import Change, Hit, Memory
 
 LONGEST = 1_000  # characters of one text: twenty of them are far below what a client takes
 _LABEL = 200  # characters of a reason, a source, a project
@@ -58,6 +58,15 @@ def as_memory(memory: Memory) -> dict[str, Any]:
         "date": memory.created_at[:10],
         "archived": memory.archived,
     }
+
+
+def as_hit(hit: Hit) -> dict[str, Any]:
+    """A memory that answers, with its score. Where what it speaks of has changed, its text says so."""
+    told = {**as_memory(hit.memory), "score": round(hit.score, 3)}
+    if not hit.stale:
+        return told
+    text = noted(short(hit.text, LONGEST - 2 * _LABEL), hit.stale, doubtful=hit.freshness == "vanished")
+    return {**told, "text": text, "freshness": hit.freshness}
 
 
 def about_changes(memory_id: int, changes: Sequence[Change]) -> Answer:

@@ -85,6 +85,7 @@ def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 _MEMORIES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
     score={"type": "number"},
+    freshness={**_TEXT, "description": "changed or vanished: what it speaks of is not as it was."},
 )
 _CHANGES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("date", "action", "text", "by", "why"), _TEXT), "changeset": _WHOLE}

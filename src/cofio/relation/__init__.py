@@ -17,6 +17,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from cofio.literals import unlike
 from cofio.relation import tables
 from cofio.relation.frames import statement
 from cofio.relation.judging import Relation, judged
@@ -51,16 +52,17 @@ class _Text(NamedTuple):
 def between(new: str, old: str, cosine: float) -> Relation:
     """What the new text is to the old one, and why. For an update, the reason tells what changed."""
     if max(len(new), len(old)) > LONG:
-        same = gist(new) == gist(old)
+        same = gist(new) == gist(old) and not unlike(new, old)
         return Relation("same" if same else "different", "texts of this length are compared word for word")
     one, other = _read(new), _read(old)
     if one.gist == other.gist:
-        return Relation("same", "it is said in the same words")
+        written = unlike(new, old)
+        return Relation("different", written) if written else Relation("same", "it is said in the same words")
     if cosine < FLOOR:
         return Relation("different", "they speak of different things")
     single = len(one.clauses) == len(other.clauses) == 1
     compared = _compared(one.clauses[0], other.clauses[0], cosine) if single else _of_several(one, other, cosine)
-    if compared is None or (compared.kind == "same" and not (one.whole and other.whole)):
+    if compared is None or (compared.kind == "same" and not (one.whole and other.whole and not unlike(new, old))):
         return _DIFFERENT
     return compared
 
@@ -96,7 +98,7 @@ def _matters(clause: _Clause) -> bool:
     return first.low not in tables.INDEFINITE or not doing
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=32_768)
 def _read(text: str) -> _Text:
     stated, whole = clauses(text)
     if len(stated) > MOST:

@@ -12,14 +12,17 @@ from typing import Any, Protocol
 
 from cofio.errors import Conflict, InvalidInput, NotFound
 from cofio.model import (
+    MAX_LABELS,
     Action,
     Add,
+    Adopt,
     Change,
     Decision,
     Delete,
     Edit,
     Fact,
     Memory,
+    Merge,
     Noop,
     Occurrence,
     Purge,
@@ -31,6 +34,15 @@ from cofio.model import (
 from cofio.stores.rows import state
 
 _FACT_FIELDS = tuple(f.name for f in fields(Fact))
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of a memory beside its content: how often it was recalled, and its sightings after the first."""
+
+    retrieval_count: int = 0
+    last_retrieved_at: str | None = None
+    sightings: tuple[Occurrence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,7 @@ class Entry:
     vector: bytes | None = None  # the one that the change replaced or removed
     occurrence: Occurrence | None = None
     erased: bool = False
+    beside: Beside | None = None  # what went with a memory that the change removed
 
 
 class Rows(Protocol):
@@ -56,9 +69,16 @@ class Rows(Protocol):
         """The id: a new one when the memory's is 0."""
 
     def save(self, memory: Memory) -> None: ...
+    def touched(self, memory_id: int) -> int:
+        """The newest changeset that did anything to it; 0 for none."""
+
+    def count(self, memory: Memory) -> None:
+        """Set its retrieval counts, which `save` leaves alone."""
+
     def remove(self, memory_id: int) -> None: ...
     def vector(self, memory_id: int) -> bytes | None: ...
     def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
+    def beside(self, memory_id: int) -> Beside: ...
     def twin(self, fact: Fact) -> int | None:
         """The live memory that says exactly this in the same place."""
 
@@ -88,14 +108,8 @@ class Applying:
         return [change for place, each in enumerate(decisions) for change in self.do(each, vectors.get(place))]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
-        """What the decision changed: one memory, or two where one takes the other's place."""
+        """What the decision changed: one memory, or more where one takes the others' place."""
         match decision:
-            case Add():
-                return self._add(decision, vector)
-            case Update():
-                return self._update(decision, vector)
-            case Edit():
-                return [self._edit(decision, vector)]
             case Delete():
                 return self._delete(decision)
             case Restore():
@@ -106,6 +120,22 @@ class Applying:
                 return [self._purge(decision)]
             case Revert():
                 return self._revert(decision)
+            case _:
+                return self._bring(decision, vector)
+
+    def _bring(self, decision: Add | Update | Edit | Merge | Adopt, vector: bytes | None) -> list[Change]:
+        """What a decision changed that brings words with it."""
+        match decision:
+            case Add():
+                return self._add(decision, vector)
+            case Update():
+                return self._update(decision, vector)
+            case Edit():
+                return [self._edit(decision, vector)]
+            case Merge():
+                return self._merge(decision, vector)
+            case Adopt():
+                return [self._adopt(decision, vector)]
 
     def _add(self, decision: Add, vector: bytes | None) -> list[Change]:
         fact = decision.fact
@@ -139,17 +169,47 @@ class Applying:
         return self._save("edit", before, after, decision.reason, vector=replaced)
 
     def _delete(self, decision: Delete) -> list[Change]:
-        before = self._live(decision.id)
+        before = self._live(decision.id, decision.as_of)
         if decision.into is None:
             gone = replace(before, archived_at=self._at, updated_at=self._at)
             return [self._save("delete", before, gone, decision.reason)]
         if decision.into == decision.id:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
-        heir = self._live(decision.into)
+        heir = self._live(decision.into, decision.as_of)
         gone = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
-        richer = replace(heir, occurrences=heir.occurrences + before.occurrences)
+        tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # by which it was looked for
+        richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, gone, decision.reason)
         return [changed, self._save("noop", heir, richer, f"stands for memory {before.id} too")]
+
+    def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
+        if len(set(decision.ids)) < 2:
+            raise InvalidInput("A merge takes two memories or more.", "Use Update to put a fact in one's place.")
+        members = [self._live(each, decision.as_of) for each in dict.fromkeys(decision.ids)]
+        written = self._keep(decision.fact, vector, decision.reason)
+        heir = replace(
+            written.memory,
+            pinned=any(member.pinned for member in members),
+            occurrences=sum(member.occurrences for member in members),
+            retrieval_count=sum(member.retrieval_count for member in members),
+            last_retrieved_at=max((each.last_retrieved_at for each in members if each.last_retrieved_at), default=None),
+        )
+        self._rows.save(heir)
+        self._rows.count(heir)
+        gone = [replace(each, archived_at=self._at, updated_at=self._at, superseded_by=heir.id) for each in members]
+        archived = [self._save("delete", *both, decision.reason) for both in zip(members, gone, strict=True)]
+        return [replace(written, after=heir), *archived]
+
+    def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
+        memory = decision.memory
+        if memory.id and self._rows.load(memory.id):
+            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0: a new one is given.")
+        memory = replace(memory, id=self._rows.insert(memory))
+        self._rows.set_vector(memory.id, vector)
+        change = self._record("add", memory.id, None, memory, decision.reason)
+        for each in decision.sightings:
+            self._rows.see(memory.id, change.id, each)
+        return change
 
     def _restore(self, decision: Restore) -> list[Change]:
         before = self._existing(decision.id)
@@ -188,6 +248,7 @@ class Applying:
             return []  # purged since: there is nothing to bring back, and nothing to take away
         current = self._rows.load(entry.memory_id)
         self._refuse_if_changed_since(entry, current)
+        beside = self._rows.beside(entry.memory_id) if current and entry.before is None else None
         replaced = self._put_back(entry, current)
         change = self._record(
             "revert",
@@ -197,10 +258,19 @@ class Applying:
             decision.reason,
             vector=replaced,
             occurrence=entry.occurrence,
+            beside=beside,
         )
+        if entry.before and entry.beside and current is None:
+            self._bring_back(entry.before, entry.beside, change.id)
         if entry.occurrence and not self._rows.unsee(entry.id) and entry.before:
             self._rows.see(entry.memory_id, change.id, entry.occurrence)
         return [change]
+
+    def _bring_back(self, memory: Memory, beside: Beside, change_id: int) -> None:
+        counts = {"retrieval_count": beside.retrieval_count, "last_retrieved_at": beside.last_retrieved_at}
+        self._rows.count(replace(memory, **counts))  # type: ignore[arg-type]
+        for each in beside.sightings:
+            self._rows.see(memory.id, change_id, each)
 
     def _put_back(self, entry: Entry, current: Memory | None) -> bytes | None:
         """The vector that had to make way for the old one."""
@@ -251,6 +321,7 @@ class Applying:
         *,
         vector: bytes | None = None,
         occurrence: Occurrence | None = None,
+        beside: Beside | None = None,
     ) -> Change:
         entry = Entry(
             changeset=self._changeset,
@@ -260,6 +331,7 @@ class Applying:
             before=before,
             vector=vector,
             occurrence=occurrence,
+            beside=beside,
         )
         return as_change(replace(entry, id=self._rows.record(entry)), after, self._at, self._by, self._why)
 
@@ -271,8 +343,10 @@ class Applying:
             )
         return memory
 
-    def _live(self, memory_id: int) -> Memory:
+    def _live(self, memory_id: int, as_of: int | None = None) -> Memory:
         memory = self._existing(memory_id)
+        if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
+            raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
         if memory.archived:
             hint = (
                 f"Memory {memory.superseded_by} took its place." if memory.superseded_by else "It can be brought back."

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 
 from cofio.errors import InvalidInput
-from cofio.model import Memory, Occurrence
+from cofio.model import Anchor, Memory, Occurrence
 from cofio.ports import Vector
 from cofio.wording import fingerprint
 
@@ -19,7 +19,9 @@ COLUMNS = tuple(f.name for f in fields(Memory))
 COUNTED = ("retrieval_count", "last_retrieved_at")
 _JSON = ("entities", "tags", "metadata")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
-_ENTITIES, _TAGS, _METADATA, _PINNED = (_AT[name] for name in ("entities", "tags", "metadata", "pinned"))
+_ENTITIES, _TAGS, _METADATA, _PINNED, _ANCHORS = (
+    _AT[name] for name in ("entities", "tags", "metadata", "pinned", "anchors")
+)
 
 
 def to_memory(row: Sequence[Any]) -> Memory:
@@ -29,6 +31,7 @@ def to_memory(row: Sequence[Any]) -> Memory:
     values[_TAGS] = tuple(json.loads(row[_TAGS])) if row[_TAGS] != "[]" else ()
     values[_METADATA] = json.loads(row[_METADATA]) if row[_METADATA] != "{}" else {}
     values[_PINNED] = bool(row[_PINNED])
+    values[_ANCHORS] = tuple(Anchor(**each) for each in json.loads(row[_ANCHORS])) if row[_ANCHORS] != "[]" else ()
     return Memory(**dict(zip(COLUMNS, values, strict=True)))
 
 
@@ -37,6 +40,7 @@ def to_row(memory: Memory) -> dict[str, Any]:
     row = {name: getattr(memory, name) for name in COLUMNS}
     for name in _JSON:
         row[name] = as_json(row[name])
+    row["anchors"] = as_json([asdict(each) for each in memory.anchors])
     row["pinned"] = int(memory.pinned)
     row["fingerprint"] = fingerprint(memory.text)
     return row

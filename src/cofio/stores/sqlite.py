@@ -6,6 +6,7 @@ nearest, matching ─▶ has anybody written since? then catch up ─▶ ranked 
 
 from __future__ import annotations
 
+import json
 import logging
 import sqlite3
 import threading
@@ -33,12 +34,14 @@ from cofio.model import (
     moment,
 )
 from cofio.ports import Clock, Matrix, Settles, Vector
-from cofio.stores.applying import Applying, Entry, as_change
+from cofio.stores.applying import Applying, Beside, Entry, as_change
+from cofio.stores.carrying import SqliteCarrying
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
+    as_json,
     check_vectors,
     fits,
     from_json,
@@ -48,8 +51,10 @@ from cofio.stores.rows import (
     to_memory,
     to_row,
 )
+from cofio.stores.runs import SqliteRuns
 from cofio.stores.scopes import condition
 from cofio.stores.sources import queries
+from cofio.stores.uses import SqliteUses
 from cofio.stores.vectors import Vectors
 from cofio.wording import fingerprint
 
@@ -70,6 +75,9 @@ class SqliteStore:
         self._file = StoreFile(path)
         self._clock = clock
         self.inbox = SqliteInbox(self._file, clock)
+        self.runs = SqliteRuns(self._file, clock)
+        self.uses = SqliteUses(self._file)
+        self.carrying = SqliteCarrying(self._file)
         self._index = _Index(self._file)
         self._postings = Postings()
         self._scopes = _Scopes()
@@ -86,6 +94,7 @@ class SqliteStore:
         by: str,
         why: str,
         undoes: int | None = None,
+        part_of: int | None = None,
         settles: Settles | None = None,
     ) -> Changeset:
         at = self._clock()
@@ -96,10 +105,10 @@ class SqliteStore:
         with self._file.writing() as connection:
             if vectors:
                 self._refuse_another_embedder(_read_signature(connection))
-            number = self._open_changeset(connection, at, by, why, undoes)
+            number = self._open_changeset(connection, (at, by, why, undoes, part_of))
             applying = Applying(_Tables(connection), changeset=number, at=at, by=by, why=why)
             changes = applying.all(decisions, blobs)
-            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, changes=tuple(changes))
+            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of, changes=tuple(changes))
             if settles:
                 settle(connection, settles(done), at=at, changeset=number)
             if any(change.action == "purge" for change in changes):
@@ -108,13 +117,13 @@ class SqliteStore:
         self._follow_up()
         return done
 
-    def _open_changeset(self, connection: sqlite3.Connection, at: str, by: str, why: str, undoes: int | None) -> int:
+    def _open_changeset(self, connection: sqlite3.Connection, about: tuple[Any, ...]) -> int:
         try:
-            return int(connection.execute(_SQL["open_changeset"], (at, by, why, undoes)).lastrowid or 0)
+            return int(connection.execute(_SQL["open_changeset"], about).lastrowid or 0)
         except sqlite3.IntegrityError as error:
             if "UNIQUE" not in str(error):
                 raise
-            raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.") from error
+            raise Conflict(f"Changeset {about[3]} is undone already.", "Undo that undo to bring it back.") from error
 
     def _follow_up(self) -> None:
         """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
@@ -239,6 +248,11 @@ class SqliteStore:
         within = self._ids_of(scope, held) if scope.narrows else None
         return held.vectors.pairs(threshold, within=within) if held.vectors else iter(())
 
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        index = self._held().vectors
+        for each, near in index.neighbours(ids, threshold, k) if index else ():
+            yield each, list(starmap(Candidate, near))
+
     def _ids_of(self, scope: Scope, held: _Held) -> Ids:
         """Every id of the scope; read once while nothing changes."""
         known = self._scopes.of(held.changeset)
@@ -300,15 +314,19 @@ class SqliteStore:
     # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
+        if not retrievals:
+            return
         counts = Counter(each.memory_id for each in retrievals)
         latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
         with self._file.writing(BRIEFLY) as connection:  # a log waits for nobody
             connection.executemany(_SQL["note"], (asdict(each) for each in retrievals))
+            connection.execute(_SQL["begin_tracking"])
             connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
 
-    def unembedded(self, limit: int) -> list[Memory]:
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (_listed(among), limit))
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["unembedded"].format(columns=_COLUMNS), (limit,)).fetchall()
+            rows = connection.execute(_SQL[name].format(columns=_COLUMNS), values).fetchall()
         return [to_memory(row) for row in rows]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
@@ -490,12 +508,23 @@ class _Tables:
     def save(self, memory: Memory) -> None:
         self._run(_SQL["save_memory"], to_row(memory))
 
+    def touched(self, memory_id: int) -> int:
+        return int(self._run(_SQL["last_touched"], (memory_id,)).fetchone()[0] or 0)
+
+    def count(self, memory: Memory) -> None:
+        self._run(_SQL["set_counts"], (memory.retrieval_count, memory.last_retrieved_at, memory.id))
+
     def remove(self, memory_id: int) -> None:
         self._run(_SQL["remove_memory"], (memory_id,))
 
     def vector(self, memory_id: int) -> bytes | None:
         row = self._run(_SQL["get_vector"], (memory_id,)).fetchone()
         return row[0] if row else None
+
+    def beside(self, memory_id: int) -> Beside:
+        count, last = self._run(_SQL["counts_of"], (memory_id,)).fetchone()
+        seen = self._run(_SQL["sightings_beside"], (memory_id,))
+        return Beside(count, last, tuple(Occurrence(*row) for row in seen))
 
     def set_vector(self, memory_id: int, vector: bytes | None) -> None:
         if vector is None:
@@ -511,8 +540,10 @@ class _Tables:
     def record(self, entry: Entry) -> int:
         before = to_json(entry.before) if entry.before else None
         seen = occurrence_json(entry.occurrence) if entry.occurrence else None
+        beside = beside_json(entry.beside) if entry.beside else None
         head = (entry.changeset, entry.memory_id, entry.action, entry.reason)
-        return int(self._run(_SQL["record"], (*head, before, entry.vector, seen, int(entry.erased))).lastrowid or 0)
+        values = (*head, before, entry.vector, seen, int(entry.erased), beside)
+        return int(self._run(_SQL["record"], values).lastrowid or 0)
 
     def recorded(self, change_id: int) -> Entry | None:
         row = self._run(_SQL["recorded"], (change_id,)).fetchone() if fits(change_id) else None
@@ -544,7 +575,7 @@ def _listed(ids: Sequence[int]) -> str:
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    number, changeset, memory_id, action, reason, before, vector, occurrence, erased = row
+    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
     return Entry(
         id=number,
         changeset=changeset,
@@ -555,12 +586,23 @@ def _entry(row: Sequence[Any]) -> Entry:
         vector=vector,
         occurrence=occurrence_from(occurrence) if occurrence else None,
         erased=bool(erased),
+        beside=beside_from(beside) if beside else None,
     )
 
 
+def beside_json(beside: Beside) -> str:
+    seen = [[each.agent, each.session, each.at] for each in beside.sightings]
+    return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
+
+
+def beside_from(written: str) -> Beside:
+    count, last, seen = json.loads(written)
+    return Beside(count, last, tuple(Occurrence(*each) for each in seen))
+
+
 def _changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
-    number, at, by, why, undoes, undone_by = row
-    return Changeset(id=number, at=at, by=by, why=why, undoes=undoes, undone_by=undone_by, changes=tuple(changes))
+    names = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
+    return Changeset(**dict(zip(names, row, strict=True)), changes=tuple(changes))
 
 
 def _loaded(connection: sqlite3.Connection) -> Vectors | None:

@@ -1,6 +1,6 @@
 """The embedded store's vector index: every vector in memory, searched by NumPy, found again exactly as it was put.
 
-    put, drop, mark, load ─▶ arrays with spare room ─ publish ─▶ Snapshot ◀─ nearest, cosines, pairs, get
+    put, drop, mark, load ─▶ arrays with spare room ─ publish ─▶ Snapshot ◀─ nearest, neighbours, cosines, pairs, get
 
 A small index is scanned as it is. A large one is scanned twice: first the *heads*, the vectors' coordinates in the few
 directions in which these vectors differ most (PCA), then the best candidates of that pass in full. What comes back is
@@ -18,11 +18,15 @@ Snapshot from start to end, and nothing that a snapshot shows is ever written ag
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+from cofio.stores.blas import one_thread
+from cofio.stores.strips import Strip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +54,9 @@ TRIALS, NEIGHBOURS, TRIAL_SIZE = 64, 10, 1 << 24
 PCA_ROWS, PCA_ROUNDS = 8_192, 2
 #: Rows that are copied together, and the side of a block of pairs: 16 MiB of cosines.
 CHUNK, BLOCK = 4_096, 2_048
+#: Rows whose neighbours are looked for together, and among how many at a time: 2 ms of work on one core. After each
+#: such product comes a pause, as this part of the time that it took.
+STRIP, PAUSE = 512, 0.5
 #: Up to one row in so many, picking rows out is cheaper than scanning all; up to so many ids, looking them up is.
 PICKED, LOOKED_UP = 16, 1_024
 #: Float32 sums of the same numbers differ by less, depending on how BLAS groups them.
@@ -134,6 +141,29 @@ class Vectors:
                 low, high = low[once], high[once]
                 values = np.clip(cosines[low, high], -1, 1)
                 yield from zip(ids[low + top].tolist(), ids[high + side].tolist(), values.tolist(), strict=True)
+
+    def neighbours(
+        self, ids: Sequence[int] | Ids, threshold: float, k: int
+    ) -> Iterator[tuple[int, list[tuple[int, float]]]]:
+        """Of each live one of these, the k nearest among them with a cosine of at least the threshold, best first.
+
+        Of equals the lower id comes first; those that have none are passed over. All is as it was when the first was
+        asked for. It takes its time, so that searches do not wait: small products, with a pause after each.
+        """
+        snapshot = self._snapshot
+        rows = snapshot.find(np.unique(np.asarray(ids, np.int64)))
+        rows = rows[snapshot.states[rows] == LIVE]
+        rows = rows[np.argsort(snapshot.ids[rows])]
+        least = np.float32(threshold) - ROUNDING
+        strips = [Strip(rows[at : at + STRIP], least, k) for at in range(0, len(rows) if k > 0 else 0, STRIP)]
+        with one_thread():
+            for place, strip in enumerate(strips):
+                vectors = snapshot.matrix[strip.rows]
+                for other in strips[place:]:
+                    began = time.thread_time()
+                    strip.meet(other, vectors @ snapshot.matrix[other.rows].T)
+                    time.sleep(PAUSE * (time.thread_time() - began))
+                yield from strip.told(snapshot.ids)
 
     def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
         """Hold these vectors and no others.

@@ -1,1 +1,1 @@
-"""Upkeep: what repeats is merged, and later what is dead is set aside. Everything here only decides."""
+"""Upkeep: what repeats is merged, what is dead is set aside, what is wrong is found. Everything here only decides."""

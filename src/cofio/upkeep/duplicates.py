@@ -30,7 +30,7 @@ def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
 def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
-    for best in sorted((memories[each] for each in same), key=_worth, reverse=True):
+    for best in sorted((memories[each] for each in same), key=worth, reverse=True):
         if best.id in settled:
             continue
         settled.add(best.id)
@@ -45,7 +45,8 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -
     return decisions
 
 
-def _worth(memory: Memory) -> tuple[bool, int, float, int, int]:
+def worth(memory: Memory) -> tuple[bool, int, float, int, int]:
+    """What makes one memory better than another that says the same."""
     # What is pinned, seen and recalled most, surest and fullest stays; of equals the oldest, whose id others may hold.
     seen = memory.occurrences + memory.retrieval_count
     return memory.pinned, seen, memory.confidence, len(memory.text), -memory.id

@@ -55,8 +55,15 @@ UPDATE memories SET
     method = :method, entities = :entities, tags = :tags, session = :session, agent = :agent, visibility = :visibility,
     metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
     pinned = :pinned, archived_at = :archived_at, supersedes = :supersedes, superseded_by = :superseded_by,
-    previous_text = :previous_text, occurrences = :occurrences, fingerprint = :fingerprint
+    previous_text = :previous_text, occurrences = :occurrences, anchors = :anchors, origin = :origin,
+    fingerprint = :fingerprint
 WHERE id = :id;
+
+-- name: counts_of
+SELECT retrieval_count, last_retrieved_at FROM memories WHERE id = ?;
+
+-- name: set_counts
+UPDATE memories SET retrieval_count = ?, last_retrieved_at = ? WHERE id = ?;
 
 -- name: remove_memory
 DELETE FROM memories WHERE id = ?;
@@ -103,6 +110,10 @@ LEFT JOIN vectors v ON v.memory_id = c.memory_id;
 -- name: unembedded
 SELECT {columns} FROM memories WHERE id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT ?;
 
+-- name: unembedded_among
+SELECT {columns} FROM memories
+WHERE id IN (SELECT value FROM json_each(?)) AND id NOT IN (SELECT memory_id FROM vectors) ORDER BY id LIMIT ?;
+
 -- name: frequency
 SELECT count(*) FROM words WHERE words MATCH ?;
 
@@ -123,27 +134,28 @@ SELECT id FROM memories WHERE archived_at IS NOT NULL;
 SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?));
 
 -- name: open_changeset
-INSERT INTO changesets (at, by, why, undoes) VALUES (?, ?, ?, ?);
+INSERT INTO changesets (at, by, why, undoes, part_of) VALUES (?, ?, ?, ?, ?);
 
 -- name: get_changeset
-SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id) FROM changesets s WHERE s.id = ?;
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s WHERE s.id = ?;
 
 -- name: newest_changesets
-SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id) FROM changesets s
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
 ORDER BY s.id DESC LIMIT ?;
 
 -- name: record
-INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased) VALUES (?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased FROM changes WHERE id = ?;
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes WHERE id = ?;
 
 -- name: next_recorded
-SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased FROM changes
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
 WHERE memory_id = ? AND id > ? ORDER BY id LIMIT 1;
 
 -- name: changes_of_changeset
-SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, s.at, s.by, s.why
+SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, NULL, s.at, s.by, s.why
 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.changeset_id = ? ORDER BY c.id;
 
 -- name: changes_of_lineage
@@ -154,7 +166,7 @@ WITH RECURSIVE lineage (id) AS (
     UNION SELECT m.id FROM lineage l JOIN memories m ON m.supersedes = l.id
     UNION SELECT m.id FROM lineage l JOIN memories m ON m.superseded_by = l.id
 )
-SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, s.at, s.by, s.why
+SELECT c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, NULL, s.at, s.by, s.why
 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id IN (SELECT id FROM lineage) ORDER BY c.id;
 
 -- name: see
@@ -162,6 +174,9 @@ INSERT INTO occurrences (memory_id, change_id, agent, session, at) VALUES (?, ?,
 
 -- name: unsee
 DELETE FROM occurrences WHERE change_id = ?;
+
+-- name: sightings_beside
+SELECT agent, session, at FROM occurrences WHERE memory_id = ? ORDER BY at, id;
 
 -- name: sightings
 WITH RECURSIVE merged (id) AS ( -- what was merged into it, but not what it took the place of: that is another fact
@@ -185,7 +200,8 @@ GROUP BY agent, fingerprint HAVING count(*) >= :least
 ORDER BY 3 DESC, 2, 1 LIMIT :limit;
 
 -- name: erase_changes
-UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, reason = '', erased = 1 WHERE memory_id = ?;
+UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, beside = NULL, reason = '', erased = 1
+WHERE memory_id = ?;
 
 -- name: erase_retrievals
 DELETE FROM retrievals WHERE memory_id = ?;
@@ -211,6 +227,45 @@ SELECT :memory_id, :query, :caller, :at WHERE EXISTS (SELECT 1 FROM memories WHE
 -- name: count_retrievals
 UPDATE memories SET retrieval_count = retrieval_count + ?, last_retrieved_at = max(coalesce(last_retrieved_at, ''), ?)
 WHERE id = ?;
+
+-- name: begin_tracking
+INSERT INTO meta (name, value) SELECT 'tracked_since', at FROM (SELECT at FROM retrievals ORDER BY at LIMIT 1) WHERE true
+ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE excluded.value < value;
+
+-- name: view_of_use
+SELECT {columns} FROM memories WHERE {where} AND archived_at IS NULL AND {used} ORDER BY {order} LIMIT :limit;
+
+-- name: tracking
+SELECT
+    (SELECT value FROM meta WHERE name = 'tracked_since'),
+    (SELECT count(DISTINCT substr(at, 1, 10)) FROM retrievals WHERE at >= :since);
+
+-- name: unused
+SELECT {columns} FROM memories m
+WHERE category = :category AND created_at < :before AND archived_at IS NULL AND retrieval_count = 0 AND pinned = 0
+    AND NOT EXISTS ( -- whatever was done to it since, its arrival included, is a sign of life
+        SELECT 1 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id = m.id AND s.at >= :before
+    )
+    AND NOT EXISTS (SELECT 1 FROM memories d WHERE d.superseded_by = m.id AND d.retrieval_count > 0) -- recalled as another
+ORDER BY created_at, id LIMIT :limit;
+
+-- name: queries_that_found
+SELECT query FROM retrievals
+WHERE query <> '' AND memory_id IN (
+    SELECT value FROM json_each(:ids)
+    UNION SELECT id FROM memories WHERE superseded_by IN (SELECT value FROM json_each(:ids)) -- what they stand for
+)
+GROUP BY query ORDER BY max(at) DESC, query LIMIT :limit;
+
+-- name: touched
+SELECT DISTINCT memory_id FROM changes
+WHERE changeset_id > :after AND memory_id IN (SELECT value FROM json_each(:ids));
+
+-- name: last_touched
+SELECT max(changeset_id) FROM changes WHERE memory_id = ?;
+
+-- name: forget_retrievals
+DELETE FROM retrievals WHERE at < :before;
 
 -- name: given
 SELECT memory_id, digest FROM given WHERE client = :client AND session = :session;
@@ -354,3 +409,83 @@ WHERE id = :id;
 
 -- name: as_read
 SELECT payload, result FROM inbox WHERE id = ? AND state = 'pending';
+
+-- name: bury_runs
+UPDATE runs SET outcome = 'died', finished_at = :at WHERE chore = :chore AND outcome = 'running' AND alive_at < :dead;
+
+-- name: claim_run
+INSERT INTO runs (chore, slot, by, started_at, alive_at)
+SELECT :chore, :slot, :by, :at, :at
+WHERE :slot = '' OR (
+    NOT EXISTS ( -- nobody goes back behind a slot, but one in the future is the work of a wrong clock
+        SELECT 1 FROM runs WHERE chore = :chore AND slot <> '' AND slot >= :slot AND slot <= :at AND outcome <> 'died'
+    )
+    AND (SELECT count(*) FROM runs WHERE chore = :chore AND slot = :slot AND outcome = 'died') < :deaths
+)
+ON CONFLICT DO NOTHING -- the chore is running
+;
+
+-- name: run_is_alive
+UPDATE runs SET alive_at = :at WHERE id = :id AND outcome = 'running';
+
+-- name: finish_run
+UPDATE runs SET outcome = :outcome, told = :told, changeset_id = :changeset, finished_at = :at
+WHERE id = :id AND outcome = 'running';
+
+-- name: get_run
+SELECT {columns} FROM runs WHERE id = ?;
+
+-- name: last_run
+SELECT {columns} FROM runs
+WHERE chore = :chore AND slot <> '' AND slot <= :at AND outcome <> 'died' AND (outcome <> 'running' OR alive_at >= :dead)
+ORDER BY slot DESC LIMIT 1;
+
+-- name: newest_runs
+SELECT {columns}, outcome = 'running' AND alive_at < :dead FROM runs
+WHERE :chore IN ('', chore) ORDER BY id DESC LIMIT :limit;
+
+-- name: get_meta
+SELECT value FROM meta WHERE name = ?;
+
+-- name: make_identity
+INSERT INTO meta (name, value) VALUES ('identity', ?) ON CONFLICT (name) DO NOTHING;
+
+-- name: last_given
+SELECT max(
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'memories'), 0), coalesce((SELECT max(id) FROM memories), 0)
+);
+
+-- name: move_last_given
+UPDATE sqlite_sequence SET seq = ? WHERE name = 'memories';
+
+-- name: set_last_given
+INSERT INTO sqlite_sequence (name, seq) VALUES ('memories', ?);
+
+-- name: origins
+SELECT origin, min(id) FROM memories
+WHERE origin <> '' AND origin IN (SELECT value FROM json_each(?)) GROUP BY origin;
+
+-- name: carried_counts
+SELECT count(*), coalesce(max(id), 0) FROM memories;
+
+-- name: carried_memories
+SELECT {columns} FROM memories WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: carried_sightings
+SELECT memory_id, agent, session, at FROM occurrences
+WHERE memory_id IN (SELECT value FROM json_each(?)) ORDER BY memory_id, at, agent, session;
+
+-- name: carried_vectors
+SELECT memory_id, vector FROM vectors WHERE memory_id IN (SELECT value FROM json_each(?));
+
+-- name: parts
+SELECT id FROM changesets WHERE id = :id UNION SELECT id FROM changesets WHERE part_of = :id ORDER BY id;
+
+-- name: sequences
+SELECT name, seq FROM sqlite_sequence;
+
+-- name: raise_sequence
+UPDATE sqlite_sequence SET seq = max(seq, :seq) WHERE name = :name;
+
+-- name: set_sequence
+INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq);

@@ -34,7 +34,9 @@ CREATE TABLE memories (
     retrieval_count INTEGER NOT NULL DEFAULT 0,
     last_retrieved_at TEXT,
     fingerprint INTEGER NOT NULL, -- of the text but for case and white space
-    project TEXT NOT NULL DEFAULT '' -- '' where it belongs to none
+    project TEXT NOT NULL DEFAULT '', -- '' where it belongs to none
+    anchors TEXT NOT NULL DEFAULT '[]', -- JSON array of kind, name, path, hash
+    origin TEXT NOT NULL DEFAULT '' -- where it was imported from; '' where it was learned here
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
@@ -47,6 +49,9 @@ CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_speaker ON memories (speaker) WHERE speaker <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
+CREATE INDEX memories_by_origin ON memories (origin) WHERE origin <> '';
+CREATE INDEX memories_unused ON memories (category, created_at) WHERE archived_at IS NULL AND retrieval_count = 0 AND pinned = 0;
+CREATE INDEX memories_by_use ON memories (retrieval_count, last_retrieved_at) WHERE archived_at IS NULL AND retrieval_count > 0;
 CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
 CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
 
@@ -97,8 +102,11 @@ CREATE TABLE changesets (
     at TEXT NOT NULL,
     by TEXT NOT NULL,
     why TEXT NOT NULL,
-    undoes INTEGER UNIQUE REFERENCES changesets (id)
+    undoes INTEGER UNIQUE REFERENCES changesets (id),
+    part_of INTEGER REFERENCES changesets (id) -- the first of the series that it belongs to
 ) STRICT;
+
+CREATE INDEX changesets_by_series ON changesets (part_of) WHERE part_of IS NOT NULL;
 
 CREATE TABLE changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -109,7 +117,8 @@ CREATE TABLE changes (
     before TEXT, -- the memory as JSON; null when it did not exist
     vector BLOB, -- what was before, where the change replaced or removed it
     occurrence TEXT, -- JSON; the sighting that this change noted
-    erased INTEGER NOT NULL DEFAULT 0 -- the memory was purged: nothing to go back to
+    erased INTEGER NOT NULL DEFAULT 0, -- the memory was purged: nothing to go back to
+    beside TEXT -- JSON: the counts and sightings that went with a memory that was removed
 ) STRICT;
 
 CREATE INDEX changes_by_changeset ON changes (changeset_id);
@@ -137,6 +146,7 @@ CREATE TABLE retrievals (
 ) STRICT;
 
 CREATE INDEX retrievals_by_memory ON retrievals (memory_id, at);
+CREATE INDEX retrievals_by_time ON retrievals (at);
 
 -- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
 CREATE TABLE given (
@@ -177,3 +187,20 @@ WHERE turn <> '' AND (client <> '' OR session <> '');
 CREATE INDEX inbox_by_state ON inbox (state, id, due_at); -- counts, lists, and finds what is due, without reading rows
 CREATE INDEX inbox_by_reason ON inbox (state, reason) WHERE state = 'rejected';
 CREATE INDEX inbox_unforgotten ON inbox (finished_at) WHERE finished_at IS NOT NULL AND payload <> '';
+
+-- Each time that a chore ran, or was left to another process. One line a slot of the schedule: whoever writes it runs it.
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    chore TEXT NOT NULL,
+    slot TEXT NOT NULL, -- the time that it was due; '' where somebody asked for it
+    by TEXT NOT NULL,
+    started_at TEXT NOT NULL,
+    alive_at TEXT NOT NULL, -- moves while it runs: a run that stands still has died
+    finished_at TEXT,
+    outcome TEXT NOT NULL DEFAULT 'running', -- running, done, failed, died, began
+    told TEXT NOT NULL DEFAULT '{}', -- JSON object: what it did, or why not
+    changeset_id INTEGER REFERENCES changesets (id)
+) STRICT;
+
+CREATE UNIQUE INDEX runs_by_slot ON runs (chore, slot) WHERE slot <> '' AND outcome <> 'died'; -- what died is done again
+CREATE UNIQUE INDEX runs_going ON runs (chore) WHERE outcome = 'running'; -- one at a time

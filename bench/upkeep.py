@@ -1,0 +1,234 @@
+"""What consolidation costs, and what a search feels of it.
+
+    python -m bench.upkeep [--size 50000] [--strict] [--json PATH] [--folder FOLDER]
+
+    material ─▶ a store in which all memories are of one project ─▶ searches while idle
+                                                                  └ searches while a dry run goes on
+
+All of one project is the worst case: then each is compared with each. No model is asked: what a language model takes is
+its own. One thread searches all the time, with a short rest after each answer. Memories' vectors are mixtures of truly
+embedded ones (bench/vectors.py says how), because embedding fifty thousand texts takes longer than all the rest; the
+prompts are truly embedded in each search, so that a search costs what it costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from bench import measure
+from bench.vectors import ANCHORS, Material, Table
+from cofio import embedders
+from cofio.chores import Plan
+from cofio.errors import CofioError
+from cofio.keeper import Keeper
+from cofio.model import Fact
+from cofio.ports import Embedder, Matrix
+from cofio.settings import Settings
+
+_RESULTS = Path(__file__).parent / "results"
+_PROMPTS, _WARMING = 200, 40
+_BATCH = 1_000
+_TWICE = 50  # one fact in so many is said twice
+_IDLE = 12.0  # seconds of searching before the dry run
+_REST = 0.01  # seconds between an answer and the next search
+_NOTES = (
+    "Memories' vectors are mixtures of truly embedded facts; prompts are truly embedded in every search.",
+    "All memories are of one project, so that each is compared with each; one in fifty is said twice.",
+    "No language model is asked. BLAS has as many threads as it wants, as in the service.",
+)
+BARS = (
+    ("a dry run takes less than 60 s", "dry_run_s", 60.0),
+    ("the process stays below 1 GB", "peak_mb", 1024.0),
+    ("the p95 of searches meanwhile is at most twice the idle one", "p95_ratio", 2.0),
+)
+
+
+class _Mixed:
+    """Documents are looked up, questions are embedded by the real model."""
+
+    def __init__(self, table: Table, real: Embedder) -> None:
+        self.signature, self.floor, self.dimension = table.signature, table.floor, table.dimension
+        self._table, self._real = table, real
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        return self._real.embed(texts, kind) if kind == "query" else self._table.embed(texts, kind)
+
+
+def written(folder: Path, size: int) -> dict[str, float]:
+    """A store of so many memories."""
+    material = Material(folder)
+    told = size - size // _TWICE
+    texts = [text for _, text in material.said(0, told)]
+    texts += texts[: size - told]
+    with _keeper(folder, material.embedder(0, told)) as keeper:
+        took = measure.once(lambda: _add(keeper, texts))
+    return {"write_s": took}
+
+
+def consolidated(folder: Path, size: int) -> dict[str, float]:
+    """Searches alone, then searches beside a dry run, in one process that does nothing else."""
+    material = Material(folder)
+    asked, warming, _ = material.prompts()
+    table = material.embedder()
+    with _keeper(folder, _Mixed(table, _real(table.signature))) as keeper:
+        for text in warming:
+            keeper.search(text, k=5)
+        before = measure.resident()["resident_mb"]
+        until = time.perf_counter() + min(_IDLE, size / 1_000)
+        idle = _searched(keeper, asked, lambda: time.perf_counter() > until)
+        plan, took, busy = _beside(keeper, asked)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 1 << 20)
+    figures = {**measure.p50_p95("idle", idle), **measure.p50_p95("busy", busy)}
+    return {
+        **figures,
+        "dry_run_s": took,
+        "examined": plan.examined,
+        "decisions": len(plan.decisions),
+        "searches": len(busy),
+        "resident_mb": before,
+        "peak_mb": peak,
+        "growth_mb": peak - before,
+        "p50_ratio": figures["busy_p50_ms"] / figures["idle_p50_ms"],
+        "p95_ratio": figures["busy_p95_ms"] / figures["idle_p95_ms"],
+    }
+
+
+def _beside(keeper: Keeper, asked: Sequence[str]) -> tuple[Plan, float, list[float]]:
+    """The plan of a dry run, how long it took, and how long each search took meanwhile."""
+    plans: list[Plan] = []
+    took: list[float] = []
+    chore = threading.Thread(target=lambda: took.append(measure.once(lambda: plans.append(keeper.consolidate()))))
+    chore.start()
+    busy = _searched(keeper, asked, lambda: not chore.is_alive())
+    chore.join()
+    return plans[0], took[0], busy
+
+
+def _searched(keeper: Keeper, asked: Sequence[str], over: Callable[[], bool]) -> list[float]:
+    took: list[float] = []
+    for text in itertools.cycle(asked):
+        took.append(measure.once(lambda: keeper.search(text, k=5)))  # noqa: B023 (called at once)
+        time.sleep(_REST)
+        if over():
+            return took
+    return took
+
+
+def _add(keeper: Keeper, texts: Sequence[str]) -> None:
+    for start in range(0, len(texts), _BATCH):
+        facts = [Fact(text=text, source="bench/app", project="/srv/app") for text in texts[start : start + _BATCH]]
+        keeper.add_all(facts, dedup=False)
+
+
+def _keeper(folder: Path, embedder: Any) -> Keeper:
+    import cofio
+
+    return cofio.open(f"sqlite://{folder / 'upkeep.db'}", embedder=embedder, home=folder)
+
+
+def _real(signature: str) -> Embedder:
+    """The embedder of that signature, keeping no question that it has seen before."""
+    if signature.startswith("hash:"):
+        from cofio.testing import HashEmbedder
+
+        return HashEmbedder(int(signature.rsplit(":", 1)[1]))
+    from cofio.embedders.local import LocalEmbedder
+
+    settings = Settings.load()
+    return LocalEmbedder(settings.home, download=settings.model_download, recent=0)
+
+
+# ── a run ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measured(size: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: Path | None = None) -> dict[str, Any]:
+    """The figures, as plain values."""
+    with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=folder) as name:
+        place = Path(name)
+        _tell(f"embedding {anchors:,} facts and {_PROMPTS + _WARMING} prompts with {embedder.signature}")
+        Material.make(place, embedder, count=size, asked=_PROMPTS, warming=_WARMING, anchors=anchors)
+        _tell(f"writing {size:,} memories")
+        figures = _stage("written", place, size)
+        _tell("searching, alone and beside a dry run")
+        figures |= _stage("consolidated", place, size)
+    return {"machine": measure.machine(), "size": size, "figures": figures, "notes": list(_NOTES)}
+
+
+def _stage(name: str, folder: Path, size: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.upkeep", "--stage", name, "--folder", str(folder), "--size", str(size)]
+    root = Path(__file__).parents[1]
+    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
+
+
+def missed(results: Mapping[str, Any]) -> list[str]:
+    """The bars that were not met."""
+    return [says for says, name, most in BARS if results["figures"][name] > most]
+
+
+def show(results: Mapping[str, Any]) -> None:
+    """The figures, with what they were measured on and what was asked for."""
+    about, figures = results["machine"], results["figures"]
+    print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, NumPy {about['numpy']}")
+    print(f"load average at the end: {about['load']:.2f}")
+    if about["load"] > about["cores"]:
+        print("The machine is busy: figures are noisy; trust the ratios.")
+    print(f"\n{results['size']:,} memories, {figures['decisions']:.0f} decisions")
+    print(f"dry run        {figures['dry_run_s']:8.1f} s")
+    print(f"peak resident  {figures['peak_mb']:8.0f} MB, {figures['growth_mb']:.0f} more than before it")
+    print(f"{'':15}{'p50 ms':>8}{'p95 ms':>9}")
+    for label, name in (("search, idle", "idle"), ("search, beside", "busy")):
+        print(f"{label:15}{figures[f'{name}_p50_ms']:8.1f}{figures[f'{name}_p95_ms']:9.1f}")
+    print(f"{'ratio':15}{figures['p50_ratio']:8.2f}{figures['p95_ratio']:9.2f}")
+    for note in results["notes"]:
+        print(f"- {note}")
+    for says, name, most in BARS:
+        print(f"bar: {'not met' if figures[name] > most else 'met'}: {says} ({figures[name]:.3g})")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The figures; 1 when a bar is missed and that matters, 2 when there is no model to begin with."""
+    parser = argparse.ArgumentParser(
+        prog="bench.upkeep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--size", type=int, default=50_000, help="how many memories")
+    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--json", type=Path, default=_RESULTS / "upkeep.json")
+    parser.add_argument("--folder", type=Path, help="where the store is written while it runs")
+    parser.add_argument("--stage", choices=("written", "consolidated"), help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.stage:
+        stage = written if options.stage == "written" else consolidated
+        print(json.dumps(stage(options.folder, options.size)))
+        return 0
+    settings = Settings.load()
+    embedder = embedders.make("local", home=settings.home, download=settings.model_download)
+    try:
+        results = measured(options.size, embedder, folder=options.folder)
+    except CofioError as error:
+        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        return 2
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    show(results)
+    return 1 if options.strict and missed(results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The answers of upkeep: chores with their dry runs, when they ran, how memories are used, the profile of the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+
+Plain = dict[str, Any]
+
+
+def consolidate(desk: Desk, given: schemas.Consolidate, call: Call) -> Plain:
+    plan = desk.keeper.consolidate(
+        dry_run=given.dry_run, source_prefix=given.source_prefix, by=call.by, why=given.reason()
+    )
+    return plan.as_dict()
+
+
+def prune(desk: Desk, given: schemas.Prune, call: Call) -> Plain:
+    return desk.keeper.prune(dry_run=given.dry_run, by=call.by, why=given.reason()).as_dict()
+
+
+def runs(desk: Desk, given: schemas.Runs, call: Call) -> Plain:  # noqa: ARG001
+    return {"runs": [each.as_dict() for each in desk.keeper.runs(limit=given.limit, chore=given.chore)]}
+
+
+def usage(desk: Desk, given: schemas.Usage, call: Call) -> Plain:  # noqa: ARG001
+    found = desk.keeper.usage(given.view, limit=given.limit, days=given.days, **given.within())
+    return {"view": given.view, "memories": [each.as_dict() for each in found]}
+
+
+def audit(desk: Desk, given: schemas.Audit, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.audit(examples=given.examples).as_dict()

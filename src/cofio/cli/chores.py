@@ -1,0 +1,186 @@
+"""Commands of upkeep: consolidate, prune, usage, runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cofio.chores import CHORES, VIEWS, Plan, Run, View
+from cofio.cli import output
+from cofio.cli.output import ID, SOURCE, TEXT, Column
+from cofio.cli.session import BY, Memories, Session, command, within
+from cofio.errors import NotFound
+from cofio.model import Decision, Delete, Merge
+
+_WHY = Column("why", "dim", wraps=True)
+
+# ── consolidate, prune ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "consolidate",
+    "cofio consolidate                # shows what would be merged, and what is refused",
+    "cofio consolidate --source-prefix acme/web",
+    "cofio consolidate --apply",
+)
+@click.option("--source-prefix", default="", metavar="SOURCE", help="Of this source and what lies below it.")
+@click.option("--apply", is_flag=True, help="Merge them; without it nothing is changed.")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> None:
+    """Merge memories that repeat each other.
+
+    Without a model only what says the same; with one, clusters of related memories become one or two facts. A merge
+    that would lose a number, a name or a negation, or that searches would no longer find, is refused.
+    """
+    with session.memories() as memories:
+        plan = memories.consolidate(dry_run=not apply, source_prefix=source_prefix, by=BY, why=why)
+        _tell(session, memories, plan, ("merged", "No two memories belong together."))
+
+
+@command(
+    "prune",
+    "cofio prune                      # shows what would be set aside",
+    "cofio prune --apply",
+)
+@click.option("--apply", is_flag=True, help="Archive them; without it nothing is changed.")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def prune(session: Session, apply: bool, why: str) -> None:
+    """Archive memories that nobody recalled for long.
+
+    Details after 60 days, decisions and what was learned after 120; never what is pinned. Nothing is pruned before
+    retrievals were noted for as long.
+    """
+    with session.memories() as memories:
+        plan = memories.prune(dry_run=not apply, by=BY, why=why)
+        _tell(session, memories, plan, ("archived", "There is nothing to set aside."))
+
+
+def _tell(session: Session, memories: Memories, plan: Plan, words: tuple[str, str]) -> None:
+    if session.as_json:
+        output.document(plan.as_dict())
+        return
+    done, nothing = words
+    texts = _texts(memories, plan)
+    output.table(
+        (ID, TEXT, Column("becomes", wraps=True), _WHY), (row for d in plan.decisions for row in _rows(d, texts))
+    )
+    if plan.refused:
+        output.say(f"{output.count(len(plan.refused), 'proposal')} refused:")
+        output.table(
+            (ID, TEXT, _WHY), ((_listed(r.ids), " / ".join(_of(r.ids, texts)), r.reason) for r in plan.refused)
+        )
+    if plan.note:
+        output.say(plan.note)
+    number = output.count(sum(len(_ids(each)) for each in plan.decisions), "memory", "memories")
+    if not plan.decisions:
+        output.say(nothing)
+    elif plan.changeset:
+        output.say(f"{number} {done}; `cofio undo {plan.changeset.id}` takes it back.")
+    else:
+        output.say(f"{number} would be {done}; `cofio {plan.chore} --apply` does it.")
+
+
+def _rows(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
+    """A line a memory that goes: what it says, and what says it from then on."""
+    if isinstance(decision, Merge):
+        return [(each, texts.get(each, ""), decision.fact.text, decision.reason) for each in decision.ids]
+    if isinstance(decision, Delete):
+        heir = f"{decision.into}: {texts.get(decision.into, '')}" if decision.into else ""
+        return [(decision.id, texts.get(decision.id, ""), heir, decision.reason)]
+    return []
+
+
+def _ids(decision: Decision) -> tuple[int, ...]:
+    return decision.ids if isinstance(decision, Merge) else (decision.id,) if isinstance(decision, Delete) else ()
+
+
+def _texts(memories: Memories, plan: Plan) -> dict[int, str]:
+    """What the memories say that the plan speaks of."""
+    concerned = {each for decision in plan.decisions for each in _ids(decision)}
+    concerned |= {each.into for each in plan.decisions if isinstance(each, Delete) and each.into is not None}
+    concerned |= {each for refusal in plan.refused for each in refusal.ids}
+    return {each: text for each in sorted(concerned) if (text := _text(memories, each))}
+
+
+def _text(memories: Memories, memory_id: int) -> str:
+    try:
+        return memories.get(memory_id).text
+    except NotFound:  # purged meanwhile
+        return ""
+
+
+def _of(ids: tuple[int, ...], texts: dict[int, str]) -> list[str]:
+    return [texts[each] for each in ids if each in texts]
+
+
+def _listed(ids: tuple[int, ...]) -> str:
+    return ", ".join(str(each) for each in ids)
+
+
+# ── usage ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "usage",
+    "cofio usage                      # what is recalled most",
+    "cofio usage never --category detail",
+    "cofio usage stale --days 30",
+)
+@click.argument("view", type=click.Choice(VIEWS), default="most")
+@click.option("--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="How long not, for stale.")
+@click.option("-n", "--limit", type=int, default=50, show_default=True, help="How many, at most.")
+@within
+def usage(session: Session, view: View, days: int, limit: int, within: dict[str, Any]) -> None:
+    """Show what is recalled most, what never, and what no longer."""
+    with session.memories() as memories:
+        found = memories.usage(view, limit=limit, days=days, **within)
+    if session.as_json:
+        output.document({"view": view, "memories": [each.as_dict() for each in found]})
+        return
+    columns = (ID, TEXT, Column("recalled", align="right"), Column("last", "dim"), Column("made", "dim"), SOURCE)
+    output.table(
+        columns,
+        (
+            (m.id, m.text, m.retrieval_count, output.when(m.last_retrieved_at), output.when(m.created_at), m.source)
+            for m in found
+        ),
+    )
+    if not found:
+        output.say("There are no such memories.")
+
+
+# ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("runs", "cofio runs", "cofio runs --chore prune --json")
+@click.option("--chore", type=click.Choice(CHORES), help="Of this chore alone.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="How many, at most.")
+def runs(session: Session, chore: str | None, limit: int) -> None:
+    """Show when upkeep ran, newest first, and how it ended."""
+    with session.memories() as memories:
+        found = memories.runs(limit=limit, chore=chore or "")
+    if session.as_json:
+        output.document({"runs": [each.as_dict() for each in found]})
+        return
+    columns = (
+        ID,
+        Column("chore"),
+        Column("started", "dim"),
+        Column("outcome", "cyan"),
+        Column("changeset", align="right"),
+        Column("by", "dim"),
+        Column("what", wraps=True),
+    )
+    output.table(
+        columns,
+        ((r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _what(r)) for r in found),
+    )
+    if not found:
+        output.say("Upkeep has not run yet; MAINTENANCE_ENABLED=true schedules it.")
+
+
+def _what(run: Run) -> str:
+    told = run.told
+    counts = [f"{told[name]:,} {name}" for name in ("decisions", "refused") if told.get(name)]
+    return "; ".join(str(each) for each in (", ".join(counts), told.get("error"), told.get("note")) if each)

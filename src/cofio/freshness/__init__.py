@@ -1,0 +1,200 @@
+"""Freshness: whether what a memory speaks of is still as it was when it was said.
+
+    text ─ naming ─▶ what it names ─ tree ─▶ [Anchor]        memory ─ check ─▶ Freshly
+
+A memory that names a file, a definition or a command of a repository keeps an anchor: where that stands, and a hash of
+it. What is not there when the memory is made is not anchored. What has changed since is labelled, and what has vanished
+is not told as a fact any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from cofio.freshness import commands, definitions
+from cofio.freshness.naming import Named, named
+from cofio.freshness.tree import MOST_BYTES, Tree
+from cofio.model import Anchor, Fact, Freshly, Memory
+
+__all__ = ["MOST", "Freshly", "Freshness"]
+
+MOST = 4  # anchors of one memory
+_PATIENCE = 0.5  # seconds that a tree may be searched for what a text names
+_TREES = 16  # that are remembered
+_WORST = ("vanished", "changed", "fresh", "")
+_SECRET = re.compile(
+    r"(?:^|/)(?:\.env[^/]*|[^/]*\.(?:pem|key|p12|pfx|jks|keystore)|id_(?:rsa|dsa|ecdsa|ed25519)[^/]*"
+    r"|\.?credentials[^/]*|\.netrc|\.npmrc|\.pypirc|\.pgpass)$",
+    re.IGNORECASE,
+)
+
+
+class Freshness:
+    """Takes anchors and checks them. Safe to use from many threads; one that does not read knows nothing."""
+
+    def __init__(self, *, reads: bool = True) -> None:
+        self.reads = reads
+        self._trees: dict[str, Tree] = {}
+
+    def anchored(self, fact: Fact) -> Fact:
+        """The fact with the anchors that its text has now, in place of any that it had."""
+        anchors = self.anchors(fact.text, fact.project)
+        return fact if anchors == fact.anchors else replace(fact, anchors=anchors)
+
+    def anchors(self, text: str, project: str) -> tuple[Anchor, ...]:
+        """What the text names that is there now, in its order; a definition stands for the file that is named with it.
+
+        () where the project is no working tree on this machine.
+        """
+        tree = self._tree(project)
+        if tree is None:
+            return ()
+        until = time.monotonic() + _PATIENCE
+        names = named(text, tree.root)
+        files = {each.name: path for each in names if each.kind == "file" and (path := _file(tree, each.name, until))}
+        found: dict[tuple[str, str, str], Anchor] = {}
+        for each in names:
+            anchor = _anchor(tree, each, files, until)
+            if anchor:
+                found.setdefault((anchor.kind, anchor.path, anchor.name if anchor.kind != "file" else ""), anchor)
+        inside = {each.path for each in found.values() if each.kind != "file"}
+        return tuple(each for each in found.values() if each.kind != "file" or each.path not in inside)[:MOST]
+
+    def check(self, memory: Memory) -> Freshly:
+        """How what the memory speaks of stands now: the worst of its anchors counts, each stale one is noted."""
+        tree = self._tree(memory.project) if memory.anchors else None
+        if tree is None:
+            return Freshly()
+        told = [_state(tree, anchor) for anchor in memory.anchors]
+        worst = min((state for state, _ in told), key=_WORST.index)
+        return Freshly(worst, tuple(dict.fromkeys(note for _, note in told if note)))
+
+    def _tree(self, project: str) -> Tree | None:
+        """The tree of the project; None where there is none on this machine, or we do not read."""
+        if not self.reads or not project.startswith("/") or "\x00" in project:
+            return None
+        tree = self._trees.get(project)
+        if tree is None:
+            if len(self._trees) >= _TREES:
+                self._trees.clear()
+            tree = self._trees[project] = Tree(os.path.normpath(project))
+        return tree if tree.is_here else None
+
+
+# ── taking anchors ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anchor | None:
+    """The anchor of what is named; None when it is not there, or nobody can tell which one is meant."""
+    paths: Iterable[str]
+    if each.kind == "file":
+        paths = [files[each.name]] if each.name in files else []
+    elif each.kind == "command":
+        paths = commands.files(each.name)
+    else:
+        paths = [] if each.name in files else _defining(tree, each.name, set(files.values()), until)
+    for path in paths:
+        try:
+            if digest := _digest(tree, each.kind, each.name, path):
+                return Anchor(kind=each.kind, name=each.name, path=path, hash=digest)
+        except OSError:
+            continue
+    return None
+
+
+def _file(tree: Tree, name: str, until: float) -> str:
+    """The path of the file that is meant: as it is written from the root, else the only one that ends so; else "".
+
+    One that holds secrets is left alone: of a short one, even a hash tells.
+    """
+    if _SECRET.search(name):
+        return ""
+    with suppress(OSError):
+        return name if tree.made(name, "file", _hash) else ""
+    listing = tree.listing(until)
+    same = listing.by_name.get(name.rpartition("/")[2], [])
+    ending = [path for path in same if path.endswith(f"/{name}")]
+    return ending[0] if len(ending) == 1 and listing.complete else ""
+
+
+def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]:
+    """The one file that defines the name: among those that the text names, else outside of the tests, else of all."""
+    if at_hand := list(_holding(tree, name, sorted(files))):
+        return at_hand if len(at_hand) == 1 else []
+    last = definitions.last_part(name)
+    found, are_all = tree.defining(last, definitions.names, until)
+    if last != name:
+        found, are_all = list(_holding(tree, name, found)), True  # hardly two have the same owner and the same name
+    if not are_all:
+        return []
+    among = [each for each in found if not _is_test(each)] or found
+    return among if len(among) == 1 else []
+
+
+def _holding(tree: Tree, name: str, paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        try:
+            if _digest(tree, "symbol", name, path):
+                yield path
+        except OSError:
+            continue
+
+
+def _is_test(path: str) -> bool:
+    return any(part.startswith(("test", "spec", "__tests__")) for part in path.lower().split("/"))
+
+
+def _digest(tree: Tree, kind: str, name: str, path: str) -> str | None:
+    """The hash of a file, of a definition in it, or of what a command does; None when the file holds no such thing."""
+    if kind == "file":
+        return tree.made(path, "file", _hash)
+    if kind == "symbol":
+        return tree.made(path, f"symbol {name}", lambda content, _: _hashed(definitions.block(path, content, name)))
+    return tree.made(path, f"command {name}", lambda content, _: _hashed(commands.recipe(content, name)))
+
+
+def _hash(content: bytes, size: int) -> str:
+    """Of the bytes; of a large file, of its beginning and its size."""
+    return hashlib.sha256(content if size <= MOST_BYTES else content + str(size).encode()).hexdigest()[:16]
+
+
+def _hashed(text: str | None) -> str | None:
+    return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+# ── checking them ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
+    """How the anchor stands, and what is to be said of it."""
+    if anchor.kind not in ("file", "symbol", "command"):
+        return "", ""  # of a later version
+    called = anchor.path if anchor.kind == "file" else anchor.name
+    try:
+        now = _digest(tree, anchor.kind, anchor.name, anchor.path)
+    except FileNotFoundError:
+        now = None
+    except (OSError, ValueError):
+        return "", ""
+    if now == anchor.hash:
+        return "fresh", ""
+    if now is not None:
+        return "changed", f"{called} has changed since"
+    if anchor.kind != "symbol":
+        return "vanished", f"{called} is gone"
+    moved = _moved(tree, anchor)
+    return ("changed", f"{called} is in {moved} now") if moved else ("vanished", f"{called} is gone from {anchor.path}")
+
+
+def _moved(tree: Tree, anchor: Anchor) -> str:
+    """Where the definition stands now: where it is the same, else the only other place; "" when a glance finds none."""
+    paths = tree.glance(definitions.last_part(anchor.name), definitions.names)
+    found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}
+    same = [path for path, digest in found.items() if digest == anchor.hash]
+    return same[0] if same else next(iter(found)) if len(found) == 1 else ""

@@ -1,0 +1,253 @@
+"""A working tree on this machine, read with care: nothing outside it, regular files alone, and never much of one.
+
+What a memory names was written by anybody. So a path is walked one folder at a time without following links; a link
+that stays inside is followed once, when it is known where it leads.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+MOST_BYTES = 1_048_576  # that are read of a file
+MOST_FILES = 20_000  # that are listed of a tree
+MOST_SOURCES = 5_000  # that are searched for definitions
+_MOST_FOLDERS = 5_000
+_DEEPEST = 30  # folders inside each other
+_REMEMBERED = 10_000  # what was made of files, at most
+_RECENT = 5.0  # seconds that a listing is good for
+_GLANCE = 0.05  # seconds that may be spent on a listing while somebody waits
+
+#: What tells a tree from any other folder: a repository, or the manifest of a project.
+SIGNS = (
+    ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
+    "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
+)  # fmt: skip
+#: Folders that are nobody's work: never looked into, not even when a file in them is named.
+_NEVER = frozenset(
+    ".git .hg .jj .svn .bare node_modules bower_components .venv venv .tox .nox .direnv __pycache__ .mypy_cache"
+    " .pytest_cache .ruff_cache .hypothesis .cache .gradle .terraform .yarn .pnpm-store .eggs site-packages".split()
+)
+#: What is made from the sources: not searched, but a file in it may be named by its path.
+_MADE = frozenset("dist build target out .next .nuxt .output coverage htmlcov .idea .vscode".split())
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+Stamp = tuple[int, int, int]
+T = TypeVar("T")
+#: What reads the names that a file of this path defines; None where such a file defines nothing.
+Names = Callable[[str], Callable[[bytes], frozenset[str]] | None]
+
+
+@dataclass(slots=True)
+class Listing:
+    """The files of a tree: by their names, and in the order in which they are searched."""
+
+    at: float
+    complete: bool = True
+    hurried: bool = False  # there was no time to list them all
+    glanced: float = 0.0  # seconds that were spent on glances
+    paths: list[str] = field(default_factory=list)
+    by_name: dict[str, list[str]] = field(default_factory=dict)
+    looked: int = 0  # how many of the paths were looked at for definitions
+    sources: int = 0  # how many of these may have some
+    defining: dict[str, list[str]] = field(default_factory=dict)  # by a name that is defined there
+
+
+class Tree:
+    """One working tree. Safe to use from many threads."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._real = os.path.realpath(root)
+        self._made: dict[tuple[str, str], tuple[Stamp, Any]] = {}
+        self._listing: Listing | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether there is a tree. An empty folder may be where one is mounted on other days."""
+        return any(os.path.lexists(f"{self.root}/{sign}") for sign in SIGNS)
+
+    # ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def made(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
+        """What `make` makes of the file's first megabyte and its size; kept under the name until the file changes.
+
+        FileNotFoundError when the tree has no such regular file, any other OSError when nobody can tell.
+        """
+        folder, leaf = self._folder(path)
+        try:
+            found = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode):
+                raise FileNotFoundError(path)
+            kept = self._made.get((path, name))
+            if kept and kept[0] == _stamp(found):
+                value: T = kept[1]
+                return value
+            return self._read(folder, leaf, path, name, make)
+        finally:
+            os.close(folder)
+
+    def _read(self, folder: int, leaf: str, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
+        with os.fdopen(os.open(leaf, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise FileNotFoundError(path)
+            content = bytearray()
+            while len(content) < MOST_BYTES and (part := file.read(MOST_BYTES - len(content))):
+                content += part
+        value = make(bytes(content), found.st_size)
+        if len(self._made) >= _REMEMBERED:
+            self._made.clear()
+        self._made[path, name] = _stamp(found), value
+        return value
+
+    def _folder(self, path: str) -> tuple[int, str]:
+        """An open folder of the tree, and the name in it."""
+        try:
+            return self._walked(_parts(path))
+        except OSError as error:
+            if not isinstance(error, _Link) and not isinstance(error, NotADirectoryError):
+                raise
+        real = os.path.realpath(f"{self.root}/{path}")
+        if not real.startswith(f"{self._real}/"):
+            raise FileNotFoundError(path)
+        try:
+            return self._walked(_parts(real[len(self._real) + 1 :]))
+        except (_Link, NotADirectoryError) as error:
+            raise FileNotFoundError(path) from error
+
+    def _walked(self, parts: list[str]) -> tuple[int, str]:
+        folder = os.open(self.root, _FOLDER)
+        try:
+            for part in parts[:-1]:
+                inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+                os.close(folder)
+                folder = inner
+            if stat.S_ISLNK(os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+                raise _Link
+        except OSError:
+            os.close(folder)
+            raise
+        return folder, parts[-1]
+
+    # ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def listing(self, until: float) -> Listing:
+        """The files, as they were some seconds ago; of a large tree the first, by their depth."""
+        with self._lock:
+            return self._listed(until)
+
+    def glance(self, name: str, names: Names) -> list[str]:
+        """The files that define the name, as far as a glance tells. All glances together may take that long."""
+        began = time.monotonic()
+        known = self._listing
+        left = _GLANCE - (known.glanced if known and began - known.at <= _RECENT else 0.0)
+        found, _ = self.defining(name, names, began + max(0.0, left))
+        if self._listing:
+            self._listing.glanced += time.monotonic() - began
+        return found
+
+    def defining(self, name: str, names: Names, until: float) -> tuple[list[str], bool]:
+        """The files that define the name, as far as they can be searched until then; whether these are all."""
+        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            return [], False
+        try:
+            listing = self._listed(until)
+            while listing.looked < len(listing.paths) and time.monotonic() < until:
+                path = listing.paths[listing.looked]
+                listing.looked += 1
+                read = names(path) if listing.sources < MOST_SOURCES else None
+                if read is not None:
+                    listing.sources += 1
+                    for each in self._names(path, read):
+                        listing.defining.setdefault(each, []).append(path)
+            searched = listing.looked == len(listing.paths) and listing.sources < MOST_SOURCES
+            return listing.defining.get(name, []), searched and listing.complete
+        finally:
+            self._lock.release()
+
+    def _names(self, path: str, read: Callable[[bytes], frozenset[str]]) -> frozenset[str]:
+        try:
+            now = os.lstat(f"{self.root}/{path}")
+            kept = self._made.get((path, "names"))
+            if kept and kept[0] == _stamp(now):
+                found: frozenset[str] = kept[1]
+                return found
+            return self.made(path, "names", lambda content, _: read(content))
+        except OSError:
+            return frozenset()
+
+    def _listed(self, until: float) -> Listing:
+        now, known = time.monotonic(), self._listing
+        if known is None or now - known.at > _RECENT or (known.hurried and until - now > _GLANCE):
+            known = self._listing = _listed(self.root, now, until)
+        return known
+
+
+class _Link(OSError):
+    """A link stands where a file or a folder was looked for."""
+
+
+def _listed(root: str, now: float, until: float) -> Listing:
+    """The files of the tree, folder by folder, those near the root first."""
+    listing = Listing(now)
+    waiting, folders = deque([""]), 0
+    while waiting:
+        if len(listing.paths) >= MOST_FILES or folders >= _MOST_FOLDERS or time.monotonic() > until:
+            listing.complete, listing.hurried = False, time.monotonic() > until
+            break
+        folder = waiting.popleft()
+        folders += 1
+        for name, is_folder in _entries(f"{root}/{folder}"):
+            if is_folder:
+                waiting.append(f"{folder}{name}/")
+            else:
+                listing.paths.append(f"{folder}{name}")
+                listing.by_name.setdefault(name, []).append(f"{folder}{name}")
+        if folder.count("/") >= _DEEPEST:
+            waiting.clear()
+    return listing
+
+
+def _entries(folder: str) -> list[tuple[str, bool]]:
+    """The regular files of a folder, and those folders in it that may hold somebody's work; by name."""
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+            if any(entry.name == "pyvenv.cfg" for entry in found):
+                return []
+            kept = [(entry.name, entry.is_dir(follow_symlinks=False), entry) for entry in found]
+            return [
+                (name, is_folder)
+                for name, is_folder, entry in kept
+                if (name not in _NEVER | _MADE if is_folder else entry.is_file(follow_symlinks=False))
+                and not _is_odd(name)
+            ]
+    except OSError:
+        return []
+
+
+def _parts(path: str) -> list[str]:
+    """The parts of a path from the root. FileNotFoundError when it leads out of the tree, or where nobody works."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or part in _NEVER or _is_odd(part) for part in parts) or len(parts) > _DEEPEST:
+        raise FileNotFoundError(path)
+    return parts
+
+
+def _is_odd(name: str) -> bool:
+    """Whether it can be no name of a file, or none that can be written down."""
+    return "\x00" in name or len(name) > 255 or any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size

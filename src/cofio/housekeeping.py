@@ -1,0 +1,272 @@
+"""Housekeeping: the chores from end to end. The steps decide, this asks them, and writes once what still holds then.
+
+consolidate, prune ─▶ Plan ─ dry run: shown ─ else: what changed meanwhile is left out ─ apply ─▶ one changeset
+schedule, person ─▶ claim a run ─▶ chore ─▶ the run's end, in the history
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from cofio.chores import CHORES, Audit, Chore, Plan, Refusal, Run
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured
+from cofio.freshness import Freshness
+from cofio.hygiene import redact
+from cofio.model import Changeset, Decision, Delete, Memory, Merge, Query, Scope, moment
+from cofio.ports import LLM, Clock, Matrix, Store, Vector
+from cofio.search import hits
+from cofio.upkeep import audit, consolidate, prune
+from cofio.upkeep.echoes import boot_lines
+from cofio.upkeep.merging import ModelMerger
+from cofio.upkeep.prune import ModelJudge
+
+_FIRST = 10  # hits among which a search must still find what was merged
+_BEAT = 60.0  # seconds between two signs of life
+_MOST_PRUNED = 1_000
+_LATE = 30  # runs whose refusals are remembered
+_TRIES = 3  # to write a plan that another process gets in the way of
+_ALL = Scope()
+_log = logging.getLogger(__name__)
+
+
+class Doing(Protocol):
+    """What the keeper lends: the writer, and the embedder for texts and for questions."""
+
+    def apply(self, decisions: Sequence[Decision], *, by: str, why: str) -> Changeset: ...
+    def documents(self, texts: Sequence[str]) -> Matrix: ...
+    def question(self, text: str) -> Vector: ...
+    def floor(self) -> float: ...
+    def flush(self) -> None:
+        """Write the retrievals that wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How upkeep is done."""
+
+    similarity: float = 0.75  # the cosine from which memories may belong together
+    min_cluster: int = 3
+    prune_days: Mapping[str, int] = field(default_factory=lambda: dict(prune.DAYS))
+    backup: Callable[[], Mapping[str, Any]] | None = None  # what it made
+
+
+class Housekeeper:
+    """Does the chores of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        doing: Doing,
+        clock: Clock,
+        deciding: threading.RLock,
+        *,
+        llm: LLM | None,
+        freshness: Freshness,
+        care: Care,
+    ) -> None:
+        self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
+        self._llm = llm if llm is not None and llm.supports_audn else None
+        self._freshness = freshness
+        self._care = care
+
+    # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def consolidate(
+        self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
+    ) -> Plan:
+        """What would be merged, what was refused, and why. Changes nothing; of what is `settled` nobody is asked."""
+        return consolidate.decide(
+            self._store,
+            scope,
+            merger=ModelMerger(self._llm) if self._llm else None,
+            finds=self._finds,
+            embed=self._doing.documents,
+            similarity=self._care.similarity,
+            least=self._care.min_cluster,
+            settled=settled,
+            halted=halted,
+        )
+
+    def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
+        """What would be set aside because nobody asked for it, and why. Changes nothing."""
+        self._doing.flush()
+        return prune.decide(
+            self._store,
+            self._clock(),
+            days=self._care.prune_days,
+            keeps=ModelJudge(self._llm) if self._llm else None,
+            most=_MOST_PRUNED,
+            halted=halted,
+        )
+
+    def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:
+        """The profile of the store. Changes nothing."""
+        self._doing.flush()
+        return audit.profile(
+            self._store,
+            redact=redact,
+            stale=self._stale,
+            boot=boot_lines if self._freshness.reads else None,
+            examples=examples,
+            now=self._clock(),
+            progress=progress,
+        )
+
+    # ── doing them ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> Plan:
+        """Do a chore that somebody asked for, as a run of its own; Conflict while the same one runs."""
+        run = self._store.runs.claim(_known(chore), "", by)
+        if run is None:
+            hint = "Wait for it to end; cofio runs shows how it stands."
+            raise Conflict(f"{chore} is being done by another already.", hint)
+        return self._run(run, by, why, scope, lambda: False)
+
+    def scheduled(self, chore: str, slot: str, *, by: str, halted: Callable[[], bool]) -> Run | None:
+        """Do what is due at this slot of the schedule; the run, or None when it is another's. Its failure is in it."""
+        run = self._store.runs.claim(_known(chore), slot, by)
+        if run is None:
+            return None
+        with suppress(CofioError):  # it is in the log, and in the run
+            self._run(run, by, f"{chore}, as scheduled", _ALL, halted)
+        newest = self._store.runs.newest(50, chore)
+        return next((each for each in newest if each.id == run.id), run)
+
+    def _run(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+        """Do it, and end the run however it ends."""
+        try:
+            with self._beating(run):
+                plan = self._done(run, by, why, scope, halted)
+        except BaseException as error:
+            _log.warning("%s failed: %s", run.chore, error)
+            # Of what is not ours the name alone: its words could be a memory's, and the history knows no purge.
+            told = error.message if isinstance(error, CofioError) else type(error).__name__
+            self._end(run, "failed", {"error": told})
+            raise
+        self._end(run, "done", _told(plan), plan.changeset.id if plan.changeset else None)
+        return plan
+
+    def _end(self, run: Run, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> None:
+        try:
+            self._store.runs.finish(run.id, outcome, told, changeset)
+        except CofioError as error:  # such as a run that was given up for dead: what it did is done all the same
+            _log.warning("the end of %s could not be noted: %s", run.chore, error)
+
+    def _done(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
+        if run.chore == "backup":
+            return self._backed_up()
+        newest = self._store.changesets(1)
+        as_of = newest[0].id if newest else 0
+        settled = self._settled() if run.slot else ()  # whoever asks in person gets the whole answer
+        plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
+        self._doing.flush()
+        for _ in range(_TRIES):
+            plan = replace(self._still_so(plan, as_of), dry_run=False)
+            if not plan.decisions:
+                return plan
+            decisions = [_dated(each, as_of) for each in plan.decisions]
+            try:
+                with self._deciding:
+                    done = self._doing.apply(decisions, by=by, why=why or run.chore)
+            except Conflict as error:  # another process was faster: without what it changed, then
+                _log.info("%s again: %s", run.chore, error)
+            else:
+                return replace(plan, changeset=done)
+        raise Conflict(f"{run.chore} was overtaken again and again.", "Nothing was changed. Try it at a quieter time.")
+
+    def _settled(self) -> set[str]:
+        """The clusters that were refused of late; when all those runs are forgotten, they are asked about once more."""
+        late = self._store.runs.newest(_LATE, "consolidate")
+        return {name for run in late for name in run.told.get("settled", ())}
+
+    def _backed_up(self) -> Plan:
+        if self._care.backup is None:
+            raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
+        return Plan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
+
+    def _still_so(self, plan: Plan, as_of: int) -> Plan:
+        """The plan without what anything was done to, or what somebody asked for, while it was made."""
+        concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
+        touched = self._store.uses.touched(concerned, as_of)
+        now = {memory.id: memory for memory in self._store.get(concerned) if memory.id not in touched}
+        kept: list[Decision] = []
+        moved: list[Refusal] = []
+        for decision in plan.decisions:
+            ids = _ids(decision)
+            if all(each in now and _may_go(now[each], plan.chore) for each in ids):
+                kept.append(decision)
+            else:
+                moved.append(Refusal(ids=ids, reason="it was changed or asked for meanwhile"))
+        return replace(plan, decisions=tuple(kept), refused=(*plan.refused, *moved))
+
+    @contextmanager
+    def _beating(self, run: Run) -> Iterator[None]:
+        """Say now and then that the run is alive, for as long as it is."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(_BEAT):
+                try:
+                    self._store.runs.alive(run.id)
+                except CofioError as error:
+                    _log.warning("a run could not say that it is alive: %s", error)
+
+        thread = threading.Thread(target=beat, name="cofio-run", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    # ── what the steps are lent ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
+        """The ids that a search in that store finds, best first."""
+        found = hits(Query(text=text, k=_FIRST, scope=scope), self._doing.question(text), store, self._doing.floor())
+        return [hit.id for hit in found]
+
+    def _stale(self, memories: Sequence[Memory]) -> dict[int, list[str]]:
+        """What has changed or vanished of what these rest on, by id."""
+        looked = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
+        return {memory.id: list(found.notes) for memory, found in looked if found.state in ("changed", "vanished")}
+
+
+def days_before(now: str, days: float) -> str:
+    """The time so many days before."""
+    return moment(datetime.fromisoformat(now) - timedelta(days=days))
+
+
+def _known(chore: str) -> Chore:
+    for each in CHORES:
+        if each == chore:
+            return each
+    raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
+
+
+def _ids(decision: Decision) -> tuple[int, ...]:
+    if isinstance(decision, Merge):
+        return decision.ids
+    if isinstance(decision, Delete):
+        return (decision.id,) if decision.into is None else (decision.id, decision.into)
+    return ()
+
+
+def _may_go(memory: Memory, chore: Chore) -> bool:
+    return not memory.archived and (chore != "prune" or (memory.retrieval_count == 0 and not memory.pinned))
+
+
+def _dated(decision: Decision, as_of: int) -> Decision:
+    return replace(decision, as_of=as_of) if isinstance(decision, Merge | Delete) else decision
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    # Counts alone: a reason may hold words of a memory, and the history of runs knows no purge.
+    counts = {"decisions": len(plan.decisions), "refused": len(plan.refused), "examined": plan.examined}
+    return {**counts, "note": plan.note, **({"settled": list(plan.settled)} if plan.settled else {})}

@@ -1,0 +1,93 @@
+"""When chores ran, in the SQLite file: whoever gets the line of a slot into the table runs it.
+
+claim ─▶ running ─ alive, alive ─▶ finish: done, failed or began
+             └──── silent for ten minutes ─▶ died: the line stays in the history, and the slot is free again
+
+A slot at which a chore has died three times is left alone: what kills the process once more each time must not do so
+for ever. The next slot is tried again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, get_args
+
+from cofio.chores import Outcome, Run
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.model import moment
+from cofio.ports import Clock
+from cofio.stores.captures import later
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import as_json, fits
+from cofio.stores.sources import queries
+
+SILENCE = 600.0  # seconds without a sign of life after which a run has died
+DEATHS = 3  # of one slot, after which it is left alone
+_SQL = queries("sqlite")
+_COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
+_GET, _LAST, _NEWEST = (
+    _SQL[name].format(columns=", ".join(_COLUMNS)) for name in ("get_run", "last_run", "newest_runs")
+)
+
+
+class SqliteRuns:
+    """The Runs of an SQLite file."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+
+    def claim(self, chore: str, slot: str, by: str) -> Run | None:
+        with self._file.writing() as connection:
+            at = self._clock()  # now that it is this process's turn
+            values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
+            connection.execute(_SQL["bury_runs"], {**values, "dead": later(at, -SILENCE)})
+            done = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
+            return _run(connection.execute(_GET, (done.lastrowid,)).fetchone()) if done.rowcount else None
+
+    def alive(self, run_id: int) -> bool:
+        with self._file.writing() as connection:
+            return bool(connection.execute(_SQL["run_is_alive"], {"id": run_id, "at": self._clock()}).rowcount)
+
+    def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
+        check_outcome(outcome)
+        values = {"id": run_id, "outcome": outcome, "told": as_json(dict(told)), "changeset": changeset}
+        with self._file.writing() as connection:
+            ended = fits(run_id) and connection.execute(_SQL["finish_run"], {**values, "at": self._clock()}).rowcount
+            row = connection.execute(_GET, (run_id,)).fetchone() if fits(run_id) else None
+            run = _run(row) if row else None
+            return run if run and ended else refuse(run_id, run)
+
+    def last(self, chore: str) -> Run | None:
+        with self._file.reading() as connection:
+            at = self._clock()
+            row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": later(at, -SILENCE)}).fetchone()
+        return _run(row) if row else None
+
+    def newest(self, limit: int, chore: str = "") -> list[Run]:
+        with self._file.reading() as connection:
+            values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
+            rows = connection.execute(_NEWEST, values).fetchall()
+        return [replace(_run(row), outcome="died") if silent else _run(row) for *row, silent in rows]
+
+
+def check_outcome(outcome: str) -> None:
+    """InvalidInput unless a run can end so."""
+    ends = [each for each in get_args(Outcome) if each not in ("running", "died")]
+    if outcome not in ends:
+        raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
+
+
+def refuse(run_id: int, run: Run | None) -> NoReturn:
+    """Say why a run cannot be ended."""
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
+    how = "was given up for dead" if run.outcome == "died" else "was ended already"
+    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "What it did is in the history; nothing is to be done.")
+
+
+def _run(row: Sequence[Any]) -> Run:
+    told = dict(zip(_COLUMNS, row, strict=True))
+    return Run(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)

@@ -1,0 +1,60 @@
+"""How memories are used, as the embedded store knows it: the views, what nobody asked for, and what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cofio.chores import Tracking, View
+from cofio.model import Memory, Scope, moment
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import COLUMNS, as_json, to_memory
+from cofio.stores.scopes import condition
+from cofio.stores.sources import queries
+
+_SQL = queries("sqlite")
+_COLUMNS = ", ".join(COLUMNS)
+#: Which memories a view shows, and in what order.
+_VIEWS: dict[View, tuple[str, str]] = {
+    "never": ("retrieval_count = 0", "created_at, id"),
+    "most": ("retrieval_count > 0", "retrieval_count DESC, last_retrieved_at DESC, id"),
+    "stale": ("retrieval_count > 0 AND last_retrieved_at < :before", "last_retrieved_at, id"),
+}
+
+
+class SqliteUses:
+    """The Uses of an SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        self._file = file
+
+    def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
+        where, values = condition(scope)
+        used, order = _VIEWS[view]
+        query = _SQL["view_of_use"].format(columns=_COLUMNS, where=where, used=used, order=order)
+        with self._file.reading() as connection:
+            rows = connection.execute(query, {**values, "limit": limit, "before": moment(before)}).fetchall()
+        return [to_memory(row) for row in rows]
+
+    def tracking(self, since: str) -> Tracking:
+        with self._file.reading() as connection:
+            return Tracking(*connection.execute(_SQL["tracking"], {"since": moment(since)}).fetchone())
+
+    def unused(self, category: str, before: str, limit: int) -> list[Memory]:
+        values = {"category": category, "before": moment(before), "limit": limit}
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["unused"].format(columns=_COLUMNS), values).fetchall()
+        return [to_memory(row) for row in rows]
+
+    def queries(self, ids: Sequence[int], limit: int) -> list[str]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["queries_that_found"], {"ids": as_json(list(ids)), "limit": limit})
+            return [row[0] for row in rows]
+
+    def touched(self, ids: Sequence[int], after: int) -> set[int]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["touched"], {"ids": as_json(list(ids)), "after": after})
+            return {row[0] for row in rows}
+
+    def forget(self, before: str) -> int:
+        with self._file.writing() as connection:
+            return connection.execute(_SQL["forget_retrievals"], {"before": moment(before)}).rowcount

@@ -1,0 +1,1 @@
+"""Moving memories: exports, imports, and copies of the store."""

@@ -1,0 +1,205 @@
+"""Backups of an SQLite store: single files, made while others write, checked, and kept for so many days."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from cofio.errors import InvalidInput, NotFound, StoreCorrupt
+from cofio.model import moment
+from cofio.ports import Clock
+from cofio.stores.file import translated
+
+BESIDE = ("-wal", "-shm", "-journal")  # what SQLite puts beside a file
+_MADE = re.compile(r"(cofio|before-restore)-(\d{8}T\d{6}Z)(?:-\d+)?\.db")
+_HALF = re.compile(r"\.cofio-[0-9a-f]{16}\.half(-wal|-shm|-journal)?")
+_STALE = 86_400  # seconds after which a half-made copy is nobody's any more
+_PAGES = 1_024  # copied at a time
+_PATIENCE = 15.0
+Progress: TypeAlias = Callable[[int, int], None]  # so many pages of so many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A copy of the store."""
+
+    path: Path
+    at: str
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"path": str(self.path), "at": self.at, "bytes": self.bytes}
+
+
+# ── making ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None = None) -> Backup:
+    """Copy the store into the folder while it is used; the copy has been checked. None is ever overwritten."""
+    if not store.is_file():
+        raise NotFound(f"There is no store at {store}.", "`cofio add` makes it; --store or COFIO_STORE names another.")
+    return copied(store, folder, "cofio", clock(), progress)
+
+
+def routine(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
+    """A backup, and those that are old enough removed; what was done."""
+    made = make(store, folder, clock)
+    return {**made.as_dict(), "removed": [str(each) for each in prune_backups(folder, days, clock)]}
+
+
+# ── keeping ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def backups(folder: Path) -> list[Backup]:
+    """The copies in the folder by the time in their names, the newest first."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        at = _made_at(path)
+        if at and path.is_file():
+            found.append(Backup(path=path, at=at, bytes=path.stat().st_size))
+    return sorted(found, key=lambda each: (each.at, _number(each.path)), reverse=True)
+
+
+def is_backup(name: str) -> bool:
+    """Whether a file of this name is one of ours."""
+    return _MADE.fullmatch(name) is not None
+
+
+def latest(folder: Path) -> Path:
+    """The newest copy that was made as such. NotFound when there is none."""
+    for each in backups(folder):
+        if each.path.name.startswith("cofio-"):
+            return each.path
+    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` makes one; name a file to restore another.")
+
+
+def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
+    """Remove the copies that are older than so many days by the time in their names; which.
+
+    The newest one stays whatever its age, and no other file is touched. What a restore kept of the store before it is
+    such a copy too.
+    """
+    if days < 1:
+        raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 or more.")
+    before = moment(datetime.fromisoformat(clock()) - timedelta(days=days))
+    with translated(folder):
+        made = backups(folder)
+        newest = next((each.path for each in made if each.path.name.startswith("cofio-")), None)
+        old = [each.path for each in made if each.at < before and each.path != newest]
+        for path in old:
+            path.unlink(missing_ok=True)
+        sweep(folder)
+    return old
+
+
+# ── what a restore needs too ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def connected(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
+    """A connection of one's own, outside a transaction; a file that is only read is left without a trace."""
+    alone = "" if mode == "rw" or path.with_name(path.name + "-wal").exists() else "&immutable=1"
+    uri = f"{path.resolve().as_uri()}?mode={mode}{alone}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
+        yield connection
+
+
+@contextmanager
+def half_made(folder: Path) -> Iterator[Path]:
+    """An empty file of a name that nobody else has; gone at the end, unless it was given another name."""
+    for each in reversed((folder, *folder.parents)):
+        each.mkdir(mode=0o700, exist_ok=True)
+    half = folder / f".cofio-{secrets.token_hex(8)}.half"
+    os.close(os.open(half, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        yield half
+    finally:
+        for end in ("", *BESIDE):
+            half.with_name(half.name + end).unlink(missing_ok=True)
+
+
+def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | None = None) -> Backup:
+    """The store as a file of its own, of this kind and time."""
+    stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
+    with translated(folder), half_made(folder) as half:
+        with translated(store), connected(store, "rw") as source, connected(half, "rw") as target:
+            source.execute("BEGIN")  # one moment: else every write of others would begin it again from the start
+            source.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            source.backup(target, pages=_PAGES, progress=_told(progress) if progress else None)
+            source.execute("COMMIT")
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+            refuse_damaged(target, store, "quick_check")
+        flush(half)
+        path = named(half, folder, f"{kind}-{stamp}")
+        flush(folder)
+        return Backup(path=path, at=at, bytes=path.stat().st_size)
+
+
+def named(half: Path, folder: Path, name: str) -> Path:
+    """The file under a name that was free: two that are made in the same second do not meet."""
+    number = 1
+    while not _took(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
+        number += 1
+    return path
+
+
+def _took(half: Path, path: Path) -> bool:
+    try:
+        os.link(half, path)  # unlike a rename, it never replaces
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without links
+        if path.exists():
+            return False
+        half.rename(path)
+    return True
+
+
+def flush(path: Path) -> None:
+    """Have it on the disk, whatever happens to the power."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> None:
+    """StoreCorrupt unless SQLite finds nothing wrong with it."""
+    found = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
+    if found != "ok":
+        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore a backup that is whole.")
+
+
+def sweep(folder: Path) -> None:
+    """Remove what was left behind by those that were killed."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):
+            if _HALF.fullmatch(path.name) and time.time() - path.stat().st_mtime > _STALE:
+                path.unlink()
+
+
+def _told(progress: Progress) -> Callable[[int, int, int], None]:
+    return lambda _status, remaining, total: progress(total - remaining, total)
+
+
+def _made_at(path: Path) -> str:
+    made = _MADE.fullmatch(path.name)
+    try:
+        return moment(datetime.strptime(made[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if made else ""
+    except ValueError:  # such as a 31st of February
+        return ""
+
+
+def _number(path: Path) -> int:
+    rest = path.stem.rpartition("Z-")[2]
+    return int(rest) if rest.isdecimal() else 1

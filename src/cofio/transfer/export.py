@@ -1,0 +1,91 @@
+"""Memories as lines of JSON: a header, then one line a memory, by id.
+
+The same memories always give the same bytes. So there is no time of export in it, keys stand in the order of the
+fields, and sightings are sorted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from cofio.chores import Carried
+from cofio.errors import Conflict, InvalidInput
+from cofio.model import Memory
+from cofio.ports import Store
+
+VERSION = 1
+_PAGE = 1_000  # memories read at a time
+_FIELDS = tuple(field.name for field in fields(Memory))
+
+
+def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
+    """The export, line by line, each with its newline. All of one moment, however long the reading takes."""
+    identity = store.carrying.identity()
+    embedder = store.stats()["embedder"] if vectors else None
+    with store.carrying.still() as carrying:
+        count, last = carrying.counts()
+        header: dict[str, Any] = {"cofio": "export", "version": VERSION}
+        if count:  # what holds nothing is the same as anything that holds nothing
+            header["store"] = identity
+        header.update(memories=count, last_id=last)
+        if vectors:
+            if store.stats()["embedder"] != embedder:
+                raise Conflict("The vectors are being made again.", "Export once that is done, or without vectors.")
+            header.update({"embedder": embedder} if count else {})
+        yield _line(header)
+        after = 0
+        while rows := carrying.rows(after, _PAGE, vectors=vectors):
+            for each in rows:
+                yield _line(_plain(each))
+            after = rows[-1].memory.id
+
+
+def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
+    """Write them to a file of its owner's, all or nothing; how many bytes. One that is there is kept, unless forced."""
+    path = path.resolve()  # a link stays a link
+    half = path.with_name(f".{path.name[:100]}-{secrets.token_hex(8)}.half")
+    _refuse_if_there(path, force)
+    try:
+        with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for line in lines:
+                file.write(line.encode())
+            file.flush()
+            os.fsync(file.fileno())
+            written = file.tell()
+        _refuse_if_there(path, force)
+        half.replace(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}.", "Name another file.") from error
+    finally:
+        half.unlink(missing_ok=True)
+    return written
+
+
+def _refuse_if_there(path: Path, force: bool) -> None:
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder.", "Name a file.")
+    if path.exists() and not path.is_file():
+        raise InvalidInput(f"{path} is no plain file.", "Name another, or - for the standard output.")
+    if path.exists() and not force:
+        raise InvalidInput(f"{path} is there already.", "Name another file, or give --force to replace it.")
+
+
+def _plain(carried: Carried) -> dict[str, Any]:
+    memory = carried.memory
+    plain = {name: getattr(memory, name) for name in _FIELDS}
+    plain["anchors"] = [asdict(each) for each in memory.anchors]
+    plain["sightings"] = [asdict(each) for each in carried.sightings]
+    if carried.vector is not None:
+        plain["vector"] = b64encode(carried.vector).decode()
+    return plain
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

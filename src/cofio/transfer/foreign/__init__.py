@@ -1,0 +1,44 @@
+"""Other tools' memories, read as facts.
+
+    path ─ sniff ─▶ name ─ READERS[name].read ─▶ [Fact | Skipped]
+
+A reader opens what the tool left on the disk, needs nothing of the tool, runs nothing that it finds, changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from cofio.errors import InvalidInput
+from cofio.transfer.foreign import claude_code, claude_mem, folder, mcp_memory_service, mem0
+from cofio.transfer.foreign.reading import Found, Reader, Skipped
+
+__all__ = ["READERS", "Found", "Reader", "Skipped", "sniff"]
+
+#: By name, the particular before the general: any folder may hold Markdown.
+READERS: Mapping[str, Reader] = MappingProxyType(
+    {
+        reader.name: reader
+        for reader in (
+            mem0.JSON,
+            mem0.QDRANT,
+            mcp_memory_service.READER,
+            claude_mem.READER,
+            claude_code.READER,
+            folder.READER,
+        )
+    }
+)
+
+
+def sniff(path: Path) -> str:
+    """The name of the reader that a path is for."""
+    if not path.exists():
+        raise InvalidInput(f"{path} does not exist.", "Give the file or folder of another tool's memories.")
+    for reader in READERS.values():
+        if reader.fits(path):
+            return reader.name
+    looked_for = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
+    raise InvalidInput(f"{path} is no store that is known.", f"Looked for: {looked_for}.")

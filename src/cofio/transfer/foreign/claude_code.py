@@ -1,0 +1,177 @@
+"""Claude Code's own memory: the Markdown under ~/.claude/projects/PROJECT/memory.
+
+    MEMORY.md   an index; its lines that lead to the other files are no facts, what else it says are
+    NAME.md     front matter (name, description, type) and what is remembered; "Why" and "How to apply" stay with it
+
+Each bullet and paragraph is a fact, named by its words: after an edit a second import brings what is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from cofio.errors import InvalidInput
+from cofio.transfer.foreign import folder
+from cofio.transfer.foreign.markdown import Chunk, FrontMatter, chunks, parted
+from cofio.transfer.foreign.reading import Found, Reader, Skipped, made, place, there
+
+_INDEX = "MEMORY.md"
+_LINKED = re.compile(r"[\[(|*`\s-]*\[?\[[^\]\n]{1,300}\](?:\]|\([^)\n]{1,300}\.md(?:#[^)\n]{0,100})?\))")
+_PAGE = re.compile(r"\.md\b|\[\[")
+_LINES = 200  # of a transcript, in which its folder is looked for
+_LONGEST_LINE = 1 << 20
+#: Its types, and what they are to us: kind and category. What is about the person holds in every project.
+_KIND_OF = {
+    "user": ("preference", "decision"),
+    "feedback": ("policy", "decision"),
+    "project": ("observation", "learning"),
+    "reference": ("observation", "learning"),
+}
+
+
+def _read(path: Path) -> Iterator[Found]:
+    memories = _folders(there(path, "~/.claude, ~/.claude/projects or one project's memory"))
+    if not memories:
+        raise InvalidInput(f"{path} has no memory of Claude Code in it.", "Give a folder `memory` with a MEMORY.md.")
+    for memory in memories:
+        project = _project(memory.parent)
+        for page in folder.pages(memory):
+            text = folder.text_of(page)
+            if isinstance(text, Skipped):
+                yield text
+            else:
+                yield from _facts(page, text, memory, project)
+
+
+def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]:
+    matter, body, line = parted(text)
+    description = _said(matter, "description")
+    found = list(chunks(body, line))
+    if page.name == _INDEX:
+        found = [chunk for chunk in found if not _is_link(chunk)]
+    elif not found and description:
+        found = [Chunk(description)]
+    kind, category = _KIND_OF.get(_said(matter, "type"), ("other", "learning"))
+    below = page.relative_to(memory).as_posix()
+    for name, chunk in folder.named(iter(found)):
+        title = "" if page.name == _INDEX else _said(matter, "name") or page.stem
+        yield made(
+            "claude-code",
+            f"{memory.parent.name}/{below}#{name}",
+            chunk.told,
+            source=f"claude-code/{Path(project).name}",
+            project="" if _said(matter, "type") == "user" else project,
+            kind=kind,
+            category=category,
+            session=_said(matter, "originSessionId"),
+            context=folder.context_of(chunk, title, description if description != chunk.text else ""),
+            created_at=folder.dated(matter, page),
+            notes={"type": _said(matter, "type"), "file": below, "line": chunk.line},
+        )
+
+
+def _is_link(chunk: Chunk) -> bool:
+    """Whether every line of it begins with the name of another page; of a table, every row holds one."""
+    lines = [line for line in chunk.text.split("\n") if any(each.isalnum() for each in line)]
+    if chunk.kind == "table":
+        return all(_PAGE.search(line) for line in lines[1:])
+    return all(_LINKED.match(line[:1_000]) for line in lines)
+
+
+def _said(matter: FrontMatter, name: str) -> str:
+    value = matter.get(name)
+    return value if isinstance(value, str) else ""
+
+
+# ── where it lies, and of which project it is ─────────────────────────────────────────────────────────────────────────
+
+
+def _folders(path: Path) -> list[Path]:
+    """The memory folders at or below a path of Claude Code's."""
+    whole = path.resolve()
+    if whole.name == "memory" and _is_memory(whole):
+        return [whole]
+    for pattern in ("memory", "*/memory", "projects/*/memory"):
+        found = [each.resolve() for each in sorted(whole.glob(pattern))]
+        if kept := [each for each in found if _is_memory(each) and each.is_relative_to(whole)]:
+            return kept
+    return []
+
+
+def _is_memory(path: Path) -> bool:
+    return path.is_dir() and (
+        (path / _INDEX).is_file() or (path.parent.parent.name == "projects" and any(path.glob("*.md")))
+    )
+
+
+def _project(home: Path) -> str:
+    """The working tree whose memory it is, as a transcript beside it or this machine's folders tell; else the name.
+
+    Claude Code names the folder after the path, with a dash for all but letters and digits; that cannot be undone.
+    """
+    slug = home.name
+    told = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _cwd(file, slug))), "")
+    return told or _existing(slug) or slug
+
+
+def _cwd(transcript: Path, slug: str) -> str:
+    try:
+        with transcript.open(encoding="utf-8", errors="replace") as file:
+            for line in islice(iter(lambda: file.readline(_LONGEST_LINE), ""), _LINES):
+                if '"cwd"' in line and _slug(found := _cwd_of(line)) == slug:
+                    return found
+    except OSError:
+        return ""
+    return ""
+
+
+def _cwd_of(line: str) -> str:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    return place(entry.get("cwd")) if isinstance(entry, dict) else ""
+
+
+def _slug(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]", "-", path)
+
+
+def _existing(slug: str) -> str:
+    """The folder on this machine that has this name; "" when there is none, or more than one."""
+    reached = ["/"]
+    while reached and not any(_slug(each) == slug for each in reached):
+        reached = [below for each in reached for below in _towards(each, slug)][:64]
+    exact = [each for each in reached if _slug(each) == slug]
+    return exact[0] if len(exact) == 1 else ""
+
+
+def _towards(folder_: str, slug: str) -> list[str]:
+    try:
+        names = [entry.name for entry in os.scandir(folder_) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    paths = [f"{folder_.rstrip('/')}/{name}" for name in names]
+    return [each for each in paths if slug == _slug(each) or slug.startswith(_slug(each) + "-")]
+
+
+def _count(path: Path) -> int:
+    return sum(1 for _ in _read(path))
+
+
+def _fits(path: Path) -> bool:
+    return path.is_dir() and bool(_folders(path))
+
+
+READER = Reader(
+    name="claude-code",
+    says="Claude Code's own memory (~/.claude/projects/PROJECT/memory)",
+    read=_read,
+    count=_count,
+    fits=_fits,
+)

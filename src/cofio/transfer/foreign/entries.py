@@ -1,0 +1,124 @@
+"""The entries of a big JSON document, one after the other: a million of them never stand in memory together.
+
+Reads a list of objects, an object that holds such a list, and objects one per line; all from a buffer that slides.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from cofio.errors import InvalidInput
+
+_CHUNK = 1 << 16  # characters
+BIGGEST = 1 << 24  # characters of one entry
+_BLANK = re.compile(r"[\s\ufeff]*")
+_DECODER = json.JSONDecoder()
+
+
+def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
+    """The values in the lists of these names, and those of a list, or of lines, that the document consists of."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from _Sliding(file, path).documents(lists)
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that is yours to read."
+        ) from error
+
+
+class _Sliding:
+    """A place in a text of which only a piece is in memory."""
+
+    def __init__(self, file: TextIO, path: Path) -> None:
+        self._file, self._path = file, path
+        self._text, self._at, self._ended = "", 0, False
+
+    def documents(self, lists: Collection[str]) -> Iterator[Any]:
+        while head := self._next():
+            if head == "[":
+                yield from self._elements()
+            elif head == "{":
+                yield from self._members(lists)
+            else:
+                self._wrong("neither a list nor an object")
+
+    def _elements(self) -> Iterator[Any]:
+        """The values of a list, up to the bracket that closes it."""
+        self._take("[")
+        while self._next() != "]":
+            yield self._value()
+            if self._next() != "]":
+                self._take(",")
+        self._take("]")
+
+    def _members(self, lists: Collection[str]) -> Iterator[Any]:
+        """The values of an object's lists of these names; the object itself when it has no such list."""
+        self._take("{")
+        own: dict[str, Any] = {}
+        found = False
+        while self._next() != "}":
+            name = self._value()
+            self._take(":")
+            if name in lists and self._next() == "[":
+                found = True
+                yield from self._elements()
+            elif self._next() == "[" and found:
+                for _ in self._elements():  # beside the entries, of no use, and maybe as long
+                    pass
+            else:
+                own[str(name)] = self._value()
+            if self._next() != "}":
+                self._take(",")
+        self._take("}")
+        if not found:
+            yield own
+
+    def _value(self) -> Any:
+        """The value that begins here. Where its end is not in the buffer yet, twice as much is read and tried again."""
+        self._next()
+        more = _CHUNK
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError:
+                self._wrong("nested too deeply")
+            except json.JSONDecodeError as error:
+                if self._ended:
+                    self._wrong(error.msg)
+            except ValueError:  # a number of thousands of digits
+                self._wrong("a number that is too long")
+            else:
+                if end < len(self._text) or self._ended:  # a number could go on
+                    self._at = end
+                    return value
+            if len(self._text) - self._at > BIGGEST:
+                self._wrong(f"no entry of at most {BIGGEST >> 20} million characters")
+            self._read(more)
+            more *= 2
+
+    def _next(self) -> str:
+        """The next character that is not blank; "" at the end."""
+        while True:
+            blank = _BLANK.match(self._text, self._at)
+            self._at = blank.end() if blank else self._at
+            if self._at < len(self._text) or self._ended:
+                return self._text[self._at : self._at + 1]
+            self._read(_CHUNK)
+
+    def _take(self, mark: str) -> None:
+        if self._next() != mark:
+            self._wrong(f"no {mark!r} where one belongs")
+        self._at += 1
+
+    def _read(self, length: int) -> None:
+        came = self._file.read(length)
+        self._text, self._at, self._ended = self._text[self._at :] + came, 0, not came
+
+    def _wrong(self, what: str) -> None:
+        near = self._text[self._at : self._at + 40]
+        hint = "Give the JSON as the tool wrote it."
+        raise InvalidInput(f"{self._path} is not the JSON that was looked for: {what}, near {near!r}.", hint)

@@ -1,0 +1,310 @@
+"""Markdown as facts: the front matter, and each bullet and paragraph under its headings.
+
+    text ─ parted ─▶ front matter, body ─ chunks ─▶ [Chunk]
+
+A bullet is a fact of its own, and so is a paragraph; a numbered list is one, because its steps belong together. Code
+stays with the paragraph or bullet before it while it is short. A line that ends in a colon leads to what follows it.
+Pure functions over str, each linear in its text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+_LONGEST_CODE = 2_000  # characters; a longer listing is a file, not a fact
+_LONGEST_JOINED = 8_000  # characters; what has so many gets no more
+_FEW = 5  # words; fewer say too little without their heading
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_BULLET = re.compile(r"([ \t]*)(?:[-*+])[ \t]+(?=\S)")
+_ROW = re.compile(r"[ \t]*\|")
+_STEP = re.compile(r"([ \t]*)\d{1,9}[.)][ \t]+(?=\S)")
+_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_NOTHING = re.compile(r"[ \t]*(?:!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:[ \t]*\S+.*)[ \t]*$")
+_REASON = re.compile(r"\**(?:why|how to apply|because|reason|rationale)\b[^\n]{0,20}?[:.]", re.IGNORECASE)
+_BOLD = re.compile(r"(\*\*|__)((?:(?!\1)[^\n]){1,200})\1:?")
+_LINK = re.compile(r"!?\[[^\[\]\n]{0,300}\]\((?![a-z]{2,9}:)[^)\n]{0,300}\)|\[\[[^\[\]\n]{1,300}\]\]")
+_NEW_LINE = "\n"
+_COLON = (":", ":**", ":*", ":__")
+_TAGGED = re.compile(r"[#\s,]+")
+
+FrontMatter = dict[str, str | list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a page that is a fact."""
+
+    text: str
+    headings: tuple[str, ...] = ()
+    lead: str = ""  # the line that leads to it: "We use these databases:"
+    line: int = 1
+    kind: str = "paragraph"  # paragraph, bullet, steps, table, code
+
+    @property
+    def told(self) -> str:
+        """The text as it stands alone: few words get what is above them in front; so do steps, tables and code."""
+        above = self.lead or (self.headings[-1] if self.headings else "")
+        short = self.kind in ("paragraph", "bullet")
+        if not above or (short and len(self.text.split()) >= _FEW):
+            return self.text
+        return f"{_unmarked(above).rstrip(':')}:{' ' if short else _NEW_LINE}{self.text}"
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """What stands above it and is not part of what it tells, from the top down."""
+        path = (*self.headings, _unmarked(self.lead).rstrip(":")) if self.lead else self.headings
+        return path[:-1] if self.told != self.text else path
+
+
+def _unmarked(line: str) -> str:
+    """A line without the marks that make all of it bold."""
+    bold = _BOLD.fullmatch(line.strip())
+    return bold.group(2) if bold else line.strip()
+
+
+# ── front matter ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parted(text: str) -> tuple[FrontMatter, str, int]:
+    """The front matter, the body, and the line that the body begins at. What does not end is no front matter."""
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    lines = plain.split("\n")
+    if lines[0].rstrip() != "---":
+        return {}, plain, 1
+    for number, line in enumerate(lines[1:200], 1):
+        if line.rstrip() in ("---", "..."):
+            return _fields(lines[1:number]), "\n".join(lines[number + 1 :]), number + 2
+    return {}, plain, 1
+
+
+def _fields(lines: list[str]) -> FrontMatter:
+    """`key: value`, `key: [a, b]`, a list of dashes below its key; keys inside a key come under their own names.
+
+    The little of YAML that people write there; a line that is none of it is passed over.
+    """
+    found: FrontMatter = {}
+    last = ""
+    for line in lines:
+        bare = line.strip()
+        name, colon, value = bare.partition(":")
+        if bare.startswith("- ") and last:
+            entries = found.get(last)
+            found[last] = [*(entries if isinstance(entries, list) else []), _scalar(bare[2:])]
+        elif colon and name and not name.startswith("#") and (not value or value[0] in " \t") and len(name) <= 100:
+            last = _scalar(name)
+            found[last] = _value(value.strip())
+    return {name: value for name, value in found.items() if value}
+
+
+def _value(text: str) -> str | list[str]:
+    if text.startswith("[") and text.endswith("]"):
+        return [_scalar(each) for each in text[1:-1].split(",") if each.strip()]
+    return "" if text in ("|", ">", "|-", ">-", "~", "null") else _scalar(text)
+
+
+def _scalar(text: str) -> str:
+    bare = text.strip()
+    quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+    return bare[1:-1].replace('\\"', '"') if quoted else bare
+
+
+def tags_of(matter: FrontMatter) -> list[str]:
+    """The tags that the front matter names, as a list or in a line, without the # that some put before them."""
+    value = matter.get("tags", matter.get("tag", []))
+    found = value if isinstance(value, list) else _TAGGED.split(value)
+    return [each.lstrip("#").strip() for each in found if each.strip("# ")]
+
+
+# ── chunks ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
+    """The facts of a page in order."""
+    section: list[Chunk] = []
+    for block in _blocks(_COMMENT.sub(_blanked, body).split("\n"), first_line):
+        if section and section[-1].headings != block.headings:
+            yield from filter(_says, section)
+            section = []
+        at = _owner(section, block)
+        if at is None or len(section[at].text) > _LONGEST_JOINED:
+            section.append(block)
+        elif block.text:
+            section[at] = replace(section[at], text=f"{section[at].text}\n{block.text}")
+    yield from filter(_says, section)
+
+
+def _owner(section: list[Chunk], block: Chunk) -> int | None:
+    """Which of the section's chunks a block belongs to: code to the one before it, a reason to the last paragraph."""
+    if block.kind == "code" and section and section[-1].kind != "code" and section[-1].lead == block.lead:
+        return len(section) - 1
+    if block.kind == "paragraph" and _REASON.match(block.text):
+        near = range(len(section) - 1, max(-1, len(section) - 50), -1)
+        return next((at for at in near if section[at].kind == "paragraph"), None)
+    return None
+
+
+def _blanked(comment: re.Match[str]) -> str:
+    return "\n" * comment.group().count("\n")  # so that the lines keep their numbers
+
+
+def _says(chunk: Chunk) -> bool:
+    """Whether there are words in it, and more than the names of other pages."""
+    rest = _LINK.sub("", chunk.text)
+    least = 3 if len(rest) < len(chunk.text) else 1
+    return sum(any(each.isalnum() for each in word) for word in rest.split()) >= least
+
+
+def _blocks(lines: list[str], first_line: int) -> Iterator[Chunk]:
+    """Paragraphs, bullets, lists of steps and listings, each under its headings and after its lead."""
+    headings: list[tuple[int, str]] = []
+    lead, at = "", 0
+    while at < len(lines):
+        if heading := _heading(lines, at):
+            level, title, at = heading
+            headings, lead = [*(each for each in headings if each[0] < level), (level, title)], ""
+        elif not lines[at].strip() or _RULE.match(lines[at]) or _NOTHING.match(lines[at]):
+            at += 1
+        else:
+            kind, end = _extent(lines, at)
+            path = tuple(title for _, title in headings if title)
+            chunk = Chunk(_text_of(kind, lines[at:end]), path, "", first_line + at, kind)
+            leads = kind in ("paragraph", "bullet") and chunk.text.endswith(_COLON) and _leads(lines, end)
+            if not leads:
+                yield from _alone(chunk, lines[at:end], lead)
+            if leads or kind == "paragraph":
+                lead = chunk.text if leads else ""
+            at = end
+
+
+def _alone(chunk: Chunk, lines: list[str], lead: str) -> Iterator[Chunk]:
+    """The chunk after its lead; of a bullet that leads to others, those."""
+    parts = _children(lines) if chunk.kind == "bullet" else []
+    if parts:
+        yield from _nested(parts, chunk.headings, chunk.line)
+    else:
+        yield replace(chunk, lead="" if chunk.kind == "paragraph" else lead)
+
+
+def _heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
+    """The level and text of the heading that begins here, and where it ends."""
+    if found := _HEADING.match(lines[at]):
+        return len(found.group(1)), lines[at][found.end() :].strip().rstrip("#").strip(), at + 1
+    following = lines[at + 1] if at + 1 < len(lines) else ""
+    bold = _BOLD.fullmatch(lines[at].strip())
+    if bold and not following.strip() and not _unmarked(lines[at]).endswith((":", ".", "!", "?")):
+        return 7, bold.group(2), at + 1
+    if lines[at].strip() and _UNDERLINE.match(following) and not _opens(lines[at]) and len(following.strip()) > 1:
+        return (1 if "=" in following else 2), lines[at].strip(), at + 2
+    return None
+
+
+def _opens(line: str) -> bool:
+    """Whether something else than a paragraph begins on the line."""
+    begins = (_FENCE, _BULLET, _STEP, _HEADING, _RULE)
+    return any(each.match(line) for each in begins)
+
+
+def _leads(lines: list[str], at: int) -> bool:
+    following = next((line for line in lines[at : at + 2] if line.strip()), "")
+    return any(each.match(following) for each in (_BULLET, _STEP, _FENCE, _ROW))
+
+
+def _extent(lines: list[str], at: int) -> tuple[str, int]:
+    """What begins here, and the line after its last."""
+    if fence := _FENCE.match(lines[at]):
+        return "code", _fence_end(lines, at, fence.group(1))
+    if step := _STEP.match(lines[at]):
+        return "steps", _item_end(lines, at, len(step.group(1)), _STEP)
+    if bullet := _BULLET.match(lines[at]):
+        return "bullet", _item_end(lines, at, len(bullet.group(1)), None)
+    end = at + 1
+    while end < len(lines) and lines[end].strip() and not _opens(lines[end]):
+        end += 1
+    return ("table" if _ROW.match(lines[at]) else "paragraph"), end
+
+
+def _fence_end(lines: list[str], at: int, fence: str) -> int:
+    for end in range(at + 1, len(lines)):
+        if lines[end].strip().startswith(fence) and not lines[end].strip().strip(fence[0]):
+            return end + 1
+    return len(lines)
+
+
+def _item_end(lines: list[str], at: int, indent: int, siblings: re.Pattern[str] | None) -> int:
+    """The line after an item and all that is indented below it; with siblings, after the last of them too."""
+    end, blank = at + 1, False
+    while end < len(lines):
+        line = lines[end]
+        if fence := _FENCE.match(line):
+            if _depth(line) <= indent:
+                break
+            end = _fence_end(lines, end, fence.group(1))
+            continue
+        deeper = _depth(line) > indent
+        if line.strip() and not deeper:
+            more = siblings is not None and siblings.match(line)
+            if not more and (blank or _opens(line)):
+                break
+        blank = not line.strip()
+        end += 1
+    while not lines[end - 1].strip():
+        end -= 1
+    return end
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t"))
+
+
+def _text_of(kind: str, lines: list[str]) -> str:
+    if kind == "code":
+        text = "\n".join(lines).strip("\n")
+        return text if len(text) <= _LONGEST_CODE else ""
+    if kind == "bullet":
+        mark = _BULLET.match(lines[0])
+        lines = [lines[0][mark.end() :] if mark else lines[0], *_outdented(lines[1:])]
+    if kind == "paragraph":
+        lines = [line.strip().removeprefix(">").strip() for line in lines]
+    return _unwrapped([line.rstrip() for line in lines if line.strip()])
+
+
+def _unwrapped(lines: list[str]) -> str:
+    """The lines as one, but for those that begin something: an inner bullet, a row, a listing."""
+    parts: list[str] = []
+    fence, closed = "", False
+    for line in lines:
+        found = _FENCE.match(line)
+        own = bool(fence or found or _ROW.match(line) or _BULLET.match(line) or _STEP.match(line))
+        parts += ["\n" if own or closed else " ", line if own else line.strip()]
+        closed = bool(found and fence and line.strip().startswith(fence))
+        fence = "" if closed else fence or (found.group(1) if found else "")
+    return "".join(parts).strip()
+
+
+def _outdented(lines: list[str]) -> list[str]:
+    least = min((_depth(line) for line in lines if line.strip()), default=0)
+    return [line[least:] for line in lines]
+
+
+def _children(lines: list[str]) -> list[tuple[int, list[str]]]:
+    """The bullets inside a bullet whose own line ends in a colon, each with its place; the first is that line."""
+    if not lines[0].rstrip().endswith(_COLON):
+        return []
+    inner = [number for number, line in enumerate(lines[1:], 1) if line.strip()]
+    if not inner or not _BULLET.match(lines[inner[0]]):
+        return []
+    depth = _depth(lines[inner[0]])
+    starts = [number for number in inner if _depth(lines[number]) == depth and _BULLET.match(lines[number])]
+    ends = [*starts[1:], len(lines)]
+    return [(0, lines[:1]), *((start, lines[start:end]) for start, end in zip(starts, ends, strict=True))]
+
+
+def _nested(parts: list[tuple[int, list[str]]], path: tuple[str, ...], line: int) -> Iterator[Chunk]:
+    lead = _text_of("bullet", parts[0][1])
+    for offset, lines in parts[1:]:
+        yield Chunk(_text_of("bullet", lines), path, lead, line + offset, "bullet")

@@ -1,0 +1,162 @@
+"""Another tool's SQLite file, read without leaving a trace in it.
+
+A file beside which changes wait (`-wal`, `-journal`) is copied to a folder of our own and read there, because SQLite
+would write beside the original. Rows come in short pages: the tool is never locked out while we are busy with them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cofio.errors import InvalidInput
+
+_MAGIC = b"SQLite format 3\x00"
+_PAGE = 64  # rows
+_LONGEST = 262_144  # characters of a text that are read; far more than a fact may have
+_BIGGEST = 2 << 20  # bytes of a blob; what is bigger comes as NULL
+_TRIES = 5
+_PATIENCE = 5.0  # seconds for which a lock is waited for
+
+
+def is_database(path: Path) -> bool:
+    """Whether the file begins as every SQLite file does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == _MAGIC
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The database, for reading; failures are told in our words."""
+    if not is_database(path):
+        hint = "Give the tool's own database file. An encrypted one has to be decrypted first."
+        raise InvalidInput(f"{path} is not an SQLite database.", hint)
+    with tempfile.TemporaryDirectory(prefix="cofio-import-") as folder, _in_our_words(path):
+        changing = any(_size(_beside(path, ending)) for ending in ("-wal", "-journal"))
+        db = _connected(_copied(path, Path(folder)) if changing else path, ours=changing)
+        try:
+            db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            db.row_factory = sqlite3.Row
+            db.execute("PRAGMA trusted_schema = OFF")
+            db.execute("PRAGMA query_only = ON")
+            yield db
+        finally:
+            db.close()
+
+
+def tables(db: sqlite3.Connection) -> dict[str, list[str]]:
+    """The real tables and their columns. A view or a virtual table may do anything when it is read, so none is."""
+    names = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    real = [row["name"] for row in names if not str(row["sql"]).upper().startswith("CREATE VIRTUAL")]
+    return {name: [row["name"] for row in db.execute(f"PRAGMA table_info({_quoted(name)})")] for name in real}
+
+
+def shapes(path: Path) -> dict[str, list[str]]:
+    """The tables of a file and their columns; none when it is no database that can be read."""
+    if not path.is_file() or not is_database(path):
+        return {}
+    try:
+        with opened(path) as db:
+            return tables(db)
+    except InvalidInput:
+        return {}
+
+
+def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str = "1") -> Iterator[sqlite3.Row]:
+    """The rows that match, in the order in which they were written."""
+    wanted = ", ".join(_bounded(each) for each in columns)
+    query = (
+        f"SELECT rowid AS at_row, {wanted} FROM {_quoted(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
+    )
+    last = -(1 << 63)
+    while page := db.execute(query, (last, _PAGE)).fetchall():
+        yield from page
+        last = page[-1]["at_row"]
+
+
+def total(db: sqlite3.Connection, table: str, where: str = "1") -> int:
+    """How many rows match."""
+    (number,) = db.execute(f"SELECT count(*) FROM {_quoted(table)} WHERE {where}").fetchone()
+    return int(number)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _bounded(column: str) -> str:
+    name = _quoted(column)
+    return (
+        f"CASE typeof({name}) WHEN 'text' THEN substr({name}, 1, {_LONGEST})"
+        f" WHEN 'blob' THEN CASE WHEN length({name}) <= {_BIGGEST} THEN {name} END ELSE {name} END AS {name}"
+    )
+
+
+# ── opening ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _in_our_words(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise InvalidInput(f"{path} is locked.", "Stop the tool that writes to it, then try again.") from error
+        raise InvalidInput(f"{path} cannot be read: {error}.", "It may be damaged, or of another version.") from error
+    except sqlite3.DatabaseError as error:
+        hint = "It is damaged, or encrypted; give a copy that the tool itself can open."
+        raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check that it is yours to read.") from error
+
+
+def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
+    """Read-only. A file in WAL mode with nothing waiting is taken to hold still, or SQLite would write beside it."""
+    if ours:
+        return sqlite3.connect(path, timeout=_PATIENCE)
+    with path.open("rb") as file:
+        wal = file.read(20)[18:20] == b"\x02\x02"
+    how = "mode=ro&immutable=1" if wal else "mode=ro"
+    return sqlite3.connect(f"{path.resolve().as_uri()}?{how}", uri=True, timeout=_PATIENCE)
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy of the file and of what waits beside it, of one moment: made again when they changed meanwhile."""
+    parts = {ending: _beside(path, ending) for ending in ("", "-wal", "-journal")}
+    for _ in range(_TRIES):
+        before = [_stamp(part) for part in parts.values()]
+        for ending, part in parts.items():
+            copy = folder / f"copy.db{ending}"
+            copy.unlink(missing_ok=True)
+            if _size(part):
+                shutil.copyfile(part, copy)
+        if before == [_stamp(part) for part in parts.values()]:
+            return folder / "copy.db"
+    raise InvalidInput(f"{path} is being written to.", "Stop the tool that writes to it, then try again.")
+
+
+def _beside(path: Path, ending: str) -> Path:
+    whole = path.resolve()
+    return whole.with_name(whole.name + ending)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,279 @@
+"""Memories and facts into a store, as a series of changesets that can be undone as one.
+
+lines ─▶ where does each one go? (first reading) ─▶ batches of Adopt ─ store.apply (second reading)
+facts ─▶ which are new? ─▶ batches of Add ─ store.apply
+
+Whatever stops it, what was done stays done, and importing the same again goes on from there: nothing comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+
+from cofio.chores import Carried
+from cofio.errors import CofioError, Conflict, InvalidInput
+from cofio.model import Add, Adopt, Changeset, Decision, Fact, Memory, place_of
+from cofio.ports import Matrix, Store, Vector
+from cofio.stores.carrying import as_vector
+from cofio.transfer.foreign.reading import Skipped
+from cofio.transfer.lines import BadLine, Header, Numbered, Outline, carried, header_of, objects, outline, plain_fact
+from cofio.transfer.places import Places
+from cofio.wording import fingerprint, passage
+
+BATCH = 500  # memories in one changeset
+_SHOWN = 20  # bad lines that the result names
+Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
+_Each = TypeVar("_Each")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import did: how many it read, and what became of them."""
+
+    read: int = 0
+    added: int = 0
+    known: int = 0  # there already
+    skipped: int = 0  # bad lines that were left out
+    missing: int = 0  # memories that the header of the file counts and that are not in it
+    changesets: int = 0
+    first: int | None = None  # the changeset that the series begins with: undo it to take all of it back
+    dry_run: bool = False
+    bad: tuple[str, ...] = ()  # the first of the bad lines, and what is wrong with them
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "bad": list(self.bad)}
+
+
+@dataclass(kw_only=True)
+class Import:
+    """How an import is done, and how far it has come."""
+
+    store: Store
+    name: str  # of what is imported, in the journal
+    by: str = "library"
+    embed: Embed | None = None  # None leaves the vectors for later
+    signature: str = ""  # of the embedder: vectors of the same one are kept as they come
+    redact: Callable[[str], str] = str  # what is done to the words of facts
+    about: Mapping[str, Any] = field(default_factory=dict)  # fields that every fact gets, whatever it says
+    dry_run: bool = False
+    skip_bad: bool = False
+    progress: Callable[[int], None] = lambda _: None  # told how many were looked at
+    done: Imported = field(default_factory=Imported)
+
+    def lines(self, lines: Iterable[str | bytes]) -> Imported:
+        """Import an export, or lines of plain facts. Lines are read twice, so an iterator will not do."""
+        if iter(lines) is lines:
+            raise InvalidInput("The lines can be read once only.", "Give a list, or Lines of a file.")
+        first = next(objects(lines), None)
+        if isinstance(first, BadLine):
+            raise first  # who knows what the others mean, then
+        header = header_of(first) if first else None
+        if header and self.about:
+            raise InvalidInput(
+                "An export says of each memory where it belongs.", f"Leave out: {', '.join(self.about)}."
+            )
+        try:
+            if header:
+                self._export(header, lines)
+            else:
+                self._keep(self._read(lines, self._fact))
+        except CofioError as error:
+            raise self._stopped(error) from error
+        return replace(self.done, dry_run=self.dry_run)
+
+    def facts(self, facts: Iterable[Fact | Skipped]) -> Imported:
+        """Keep those facts that are new: neither their origin nor, at the same place, their words are known."""
+        try:
+            self._keep(self._taken(facts))
+        except CofioError as error:
+            raise self._stopped(error) from error
+        return replace(self.done, dry_run=self.dry_run)
+
+    # ── an export ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _export(self, header: Header, lines: Iterable[str | bytes]) -> None:
+        carrying = self.store.carrying
+        if not header.store:  # the export of a store that holds nothing
+            if next(islice(objects(lines), 1, None), None) is not None:
+                raise BadLine(1, "It names no store.")
+            return
+        same = header.store == carrying.identity()
+        if not same and not carrying.reserve(0):  # it never held any: it becomes a copy
+            same = self.dry_run or carrying.adopt_identity(header.store)
+        places = Places(self.store, header.store, same=same)
+        look: Callable[[Numbered], Memory | Outline] = _memory if self.skip_bad else outline
+        for some in _batches(self._read(lines, look, headed=True, quietly=True)):
+            places.note(some)  # with bad lines left out, nobody may point to one
+        keeps = bool(header.embedder) and header.embedder == self.signature
+        if not self.dry_run:
+            places.settle()
+            if keeps:
+                self.store.sign(self.signature)
+        for batch in _batches(self._read(lines, carried, headed=True)):
+            self._adopt(batch, places, keeps)
+        self._count(missing=max(0, header.memories - self.done.read))
+
+    def _adopt(self, batch: Sequence[Carried], places: Places, keeps: bool) -> None:
+        unknown = _unknown(batch, places)
+        if unknown and not self.dry_run:
+            try:
+                self._keep_as_they_were(unknown, places, keeps)
+            except Conflict:  # somebody else is importing the same: what is there now is known
+                unknown = _unknown(batch, places)
+                self._keep_as_they_were(unknown, places, keeps)
+        self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
+
+    def _keep_as_they_were(self, new: Sequence[Carried], places: Places, keeps: bool) -> None:
+        if new:
+            decisions = [Adopt(places.placed(each.memory), each.sightings) for each in new]
+            self._apply(decisions, self._vectors(new, keeps))
+
+    def _vectors(self, batch: Sequence[Carried], keeps: bool) -> dict[int, Vector]:
+        kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
+        missing = [place for place in range(len(batch)) if place not in kept]
+        texts = [passage(batch[place].memory.text, batch[place].memory.speaker) for place in missing]
+        return {**kept, **self._embedded(dict(zip(missing, texts, strict=True)))}
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fact(self, line: Numbered) -> Fact:
+        return plain_fact(line, self.name)
+
+    def _taken(self, found: Iterable[Fact | Skipped]) -> Iterator[Fact]:
+        for each in found:
+            if isinstance(each, Fact):
+                yield each
+            else:
+                self._count(skipped=1, bad=(f"{each.where}: {each.reason}",))
+
+    def _keep(self, facts: Iterable[Fact]) -> None:
+        for batch in _batches(facts):
+            new = self._new([self._cleaned(each) for each in batch])
+            if new and not self.dry_run:
+                texts = {place: passage(each.text, each.speaker) for place, each in enumerate(new)}
+                done = self._apply([Add(each, unless_known=True) for each in new], self._embedded(texts))
+                added = sum(change.action == "add" for change in done.changes)  # another may have been faster
+            else:
+                added = len(new)
+            self._count(read=len(batch), added=added, known=len(batch) - added)
+
+    def _cleaned(self, fact: Fact) -> Fact:
+        changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
+        changes["metadata"] = _through(self.redact, fact.metadata)
+        return replace(fact, **changes) if any(getattr(fact, name) != now for name, now in changes.items()) else fact
+
+    def _new(self, facts: Sequence[Fact]) -> list[Fact]:
+        """Those whose origin is new, and whose words are new at their place, each once."""
+        there = self.store.carrying.origins([each.origin for each in facts])
+        new: dict[Any, Fact] = {}
+        for each in facts:
+            if each.origin not in there and not self._is_said(each):
+                new.setdefault((fingerprint(each.text), place_of(each), each.speaker), each)
+        return list(new.values())
+
+    def _is_said(self, fact: Fact) -> bool:
+        found = self.store.known(fact.text, place_of(fact))
+        return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
+
+    # ── what both share ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(
+        self,
+        lines: Iterable[str | bytes],
+        read: Callable[[Numbered], _Each],
+        *,
+        headed: bool = False,
+        quietly: bool = False,
+    ) -> Iterator[_Each]:
+        """What is on the lines after the header. A bad one is an error, or passed over and, unless quietly, counted."""
+        for line in islice(objects(lines), 1 if headed else 0, None):
+            try:
+                if isinstance(line, BadLine):
+                    raise line
+                found = read(line)
+            except BadLine as bad:
+                if quietly:
+                    continue
+                if not self.skip_bad:
+                    raise
+                self._count(skipped=1, bad=(bad.message,))
+            else:
+                yield found
+
+    def _apply(self, decisions: Sequence[Decision], vectors: dict[int, Vector]) -> Changeset:
+        first = self.done.first
+        done = self.store.apply(decisions, vectors, by=self.by, why=f"import {self.name}", part_of=first)
+        self.done = replace(self.done, first=first or done.id, changesets=self.done.changesets + 1)
+        return done
+
+    def _embedded(self, texts: dict[int, str]) -> dict[int, Vector]:
+        if self.embed is None or not texts:
+            return {}
+        return dict(zip(texts, self.embed(list(texts.values())), strict=True))
+
+    def _count(self, *, bad: tuple[str, ...] = (), **more: int) -> None:
+        counted = {name: getattr(self.done, name) + number for name, number in more.items()}
+        self.done = replace(self.done, bad=(*self.done.bad, *bad)[:_SHOWN], **counted)
+        self.progress(self.done.read + self.done.skipped)
+
+    def _stopped(self, error: CofioError) -> CofioError:
+        """The error, with what was done until then."""
+        if not self.done.first:
+            return error
+        kept = f"What was read before it is imported ({self.done.added:,})"
+        so_far = f"{kept}; `cofio undo {self.done.first}` takes it back."
+        if isinstance(error, BadLine):
+            return BadLine(error.number, error.problem, so_far)
+        return type(error)(error.message, f"{so_far} Run it again to go on from there.")
+
+
+def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> Imported:
+    """Import lines; `how` takes the fields of Import."""
+    return Import(store=store, embed=embed, name=name, **how).lines(lines)
+
+
+def take_facts(
+    store: Store, embed: Embed | None, facts: Iterable[Fact | Skipped], *, name: str, **how: Any
+) -> Imported:
+    """Import facts, each with its origin; `how` takes the fields of Import."""
+    return Import(store=store, embed=embed, name=name, **how).facts(facts)
+
+
+def _memory(line: Numbered) -> Memory:
+    return carried(line).memory
+
+
+def _unknown(batch: Sequence[Carried], places: Places) -> list[Carried]:
+    """Those that are not there yet, each once."""
+    known = places.known([each.memory for each in batch])
+    new = {each.memory.id: each for each, here in zip(batch, known, strict=True) if here is None}
+    return list(new.values())
+
+
+def _through(redact: Callable[[str], str], value: Any) -> Any:
+    """The value with every text in it redacted, keys aside."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: _through(redact, each) for key, each in value.items()}
+    return [_through(redact, each) for each in value] if isinstance(value, list) else value
+
+
+def _batches(each: Iterable[_Each]) -> Iterator[list[_Each]]:
+    """So many at a time. What came before an error comes first, then the error."""
+    batch: list[_Each] = []
+    try:
+        for one in each:
+            batch.append(one)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except CofioError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch

@@ -1,0 +1,267 @@
+"""Lines of JSON as the words of cofio: what an export says, what a plain fact says, and what is wrong with a line."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cofio.chores import Carried
+from cofio.errors import InvalidInput, NotFound
+from cofio.model import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, checked_text, moment, whole
+from cofio.stores.carrying import as_vector
+from cofio.transfer.export import VERSION
+
+MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000, its sightings come on top
+_HIGHEST = 100_000_000  # an id above that is a mistake: what is kept in memory grows with the highest
+_FACT = tuple(field.name for field in fields(Fact))
+_ANCHOR = tuple(field.name for field in fields(Anchor))
+_OCCURRENCE = tuple(field.name for field in fields(Occurrence))
+_MEND = "Mend the line and import again: what is there already is passed over. --skip-bad leaves such lines out."
+
+
+class Lines:
+    """The lines of a file, as bytes, read one at a time and as often as they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with self._open() as file:
+            while line := file.readline(MAX_LINE + 1):
+                yield line
+                while len(line) > MAX_LINE and not line.endswith(b"\n"):  # too long to be held: the rest goes by
+                    line = file.readline(MAX_LINE + 1)
+
+    def count(self) -> int:
+        """How many there are, without looking at them."""
+        with self._open() as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+    def _open(self) -> Any:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise NotFound(f"{self.path} cannot be read: {error.strerror}.", "Check the path.") from error
+
+
+def is_ours(path: Path, *, nearly: bool = False) -> bool:
+    """Whether it is an export, or lines of plain facts; nearly so, when there is a text but also what no fact has."""
+    first = next(objects(Lines(path)), None) if path.is_file() else None
+    if not isinstance(first, Numbered):
+        return False
+    is_fact = "text" in first.plain and (nearly or first.plain.keys() <= {*_FACT, "id"})
+    return "cofio" in first.plain or is_fact
+
+
+class Numbered(NamedTuple):
+    """A line that was read: its number in the file, and the object on it."""
+
+    number: int
+    plain: Mapping[str, Any]
+
+
+class Outline(NamedTuple):
+    """What of a memory tells where it goes."""
+
+    id: int
+    origin: str
+    created_at: str
+    supersedes: int | None
+    superseded_by: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What an export says of itself."""
+
+    store: str
+    memories: int
+    embedder: str
+
+
+class BadLine(InvalidInput):
+    """A line that cannot be taken."""
+
+    def __init__(self, number: int, problem: str, so_far: str = "") -> None:
+        super().__init__(f"Line {number}: {problem}", f"{_MEND} {so_far}".strip())
+        self.number, self.problem = number, problem
+
+
+def objects(lines: Iterable[str | bytes]) -> Iterator[Numbered | BadLine]:
+    """The object on every line that is not empty, or what is wrong with it."""
+    for number, line in enumerate(lines, 1):
+        try:
+            text = line if isinstance(line, str) else line.decode("utf-8-sig" if number == 1 else "utf-8")
+            if len(line) > MAX_LINE:
+                raise InvalidInput(f"It is longer than {MAX_LINE:,} bytes.")
+            if text.strip():
+                yield Numbered(number, _object(text))
+        except UnicodeDecodeError:
+            yield BadLine(number, "It is not UTF-8.")
+        except InvalidInput as error:
+            yield BadLine(number, error.message)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        plain = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        cut = not text.endswith("\n")
+        what = "The file ends in the middle of it." if cut else "It is not JSON."
+        raise InvalidInput(what) from error
+    if not isinstance(plain, dict):
+        raise InvalidInput("It is JSON, but no object.")
+    return plain
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(name)  # NaN and Infinity are no JSON
+
+
+def header_of(first: Numbered) -> Header | None:
+    """The header, where the first line is one. BadLine when it is one that cannot be read."""
+    plain = first.plain
+    if "cofio" not in plain:
+        return None
+    try:
+        if plain["cofio"] != "export":
+            raise InvalidInput(f"It says that it holds {plain['cofio']!r} of cofio.")
+        if whole(plain.get("version"), "version", least=1) > VERSION:
+            raise InvalidInput(f"A newer cofio wrote it (version {plain['version']}, known {VERSION}): upgrade cofio.")
+        store = checked_text(plain.get("store", ""), "store", 200)
+        memories = whole(plain.get("memories", 0), "memories", least=0)
+        if memories and not store:
+            raise InvalidInput("It names no store.")
+        return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL))
+    except InvalidInput as error:
+        raise BadLine(first.number, error.message) from error
+
+
+def outline(line: Numbered) -> Outline:
+    """The outline of the memory on a line of an export. BadLine when even that is wrong."""
+    plain = line.plain
+    try:
+        links = _link(plain, "supersedes"), _link(plain, "superseded_by")
+        origin = checked_text(plain.get("origin", ""), "origin", MAX_LABEL).strip()
+        return Outline(_number(plain.get("id"), "id"), origin, moment(plain.get("created_at", "")), *links)
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def carried(line: Numbered) -> Carried:
+    """The memory on a line of an export, with all that was exported of it. BadLine when it is none."""
+    try:
+        if "cofio" in line.plain:
+            raise InvalidInput("A second export begins here: import the files one by one.")
+        plain = line.plain
+        sightings = [_sighting(each) for each in _list(plain, "sightings")]
+        return Carried(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def _vector(written: Any) -> bytes | None:
+    if written is None:
+        return None
+    try:
+        blob = b64decode(written, validate=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("The vector is not base64.") from error
+    as_vector(blob)
+    return blob
+
+
+def _memory(plain: Mapping[str, Any]) -> Memory:
+    for name in ("id", "text", "created_at", "updated_at"):
+        if plain.get(name) in (None, ""):
+            raise InvalidInput(f"It has no {name}.")
+    fact = _fact({name: plain[name] for name in _FACT if name in plain})
+    pinned = plain.get("pinned", False)
+    if not isinstance(pinned, bool):
+        raise InvalidInput(f"pinned is {pinned!r}.")
+    previous = plain.get("previous_text")
+    return Memory(
+        id=_number(plain["id"], "id"),
+        **{name: getattr(fact, name) for name in _FACT},
+        updated_at=moment(plain["updated_at"]),
+        pinned=pinned,
+        archived_at=_time(plain, "archived_at"),
+        supersedes=_link(plain, "supersedes"),
+        superseded_by=_link(plain, "superseded_by"),
+        previous_text=None if previous is None else checked_text(previous, "previous_text", MAX_TEXT),
+        occurrences=whole(plain.get("occurrences", 1), "occurrences", least=1),
+        retrieval_count=whole(plain.get("retrieval_count", 0), "retrieval_count", least=0),
+        last_retrieved_at=_time(plain, "last_retrieved_at"),
+    )
+
+
+def plain_fact(line: Numbered, file: str) -> Fact:
+    """The fact on a line of a file that is no export. BadLine when it is none.
+
+    Its origin is the file's name with the line's own id, if it has one, and a digest of what it says and where: another
+    file of the same name, with the same ids, is no stranger to it.
+    """
+    given = dict(line.plain)
+    own = given.pop("id", None)
+    try:
+        if not given.get("text"):
+            raise InvalidInput("It has no text.")
+        unknown = sorted(given.keys() - set(_FACT))
+        if unknown:
+            raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
+        fact = _fact({"method": "import", **given})
+        if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
+            raise InvalidInput("The id is neither a text nor a number.")
+        name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
+        return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def _digest(fact: Fact) -> str:
+    said = (fact.text, fact.project, fact.source, fact.speaker, fact.agent, fact.visibility)
+    return blake2b("\0".join(said).encode(), digest_size=16).hexdigest()
+
+
+def _fact(given: dict[str, Any]) -> Fact:
+    if "anchors" in given:
+        given["anchors"] = tuple(_anchor(each) for each in _list(given, "anchors"))
+    return Fact(**given)
+
+
+def _anchor(plain: Any) -> Anchor:
+    return Anchor(**_texts(plain, _ANCHOR, "an anchor"))
+
+
+def _sighting(plain: Any) -> Occurrence:
+    return Occurrence(**_texts(plain, _OCCURRENCE, "a sighting"))
+
+
+def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
+    if not isinstance(plain, dict) or not set(names) <= plain.keys():
+        raise InvalidInput(f"{what.capitalize()} is not an object with {', '.join(names)}.")
+    return {name: checked_text(plain[name], f"{name} of {what}", MAX_LABEL) for name in names}
+
+
+def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
+    value = plain.get(name, [])
+    if not isinstance(value, list):
+        raise InvalidInput(f"{name} is no list.")
+    return value
+
+
+def _time(plain: Mapping[str, Any], name: str) -> str | None:
+    return None if plain.get(name) is None else moment(plain[name])
+
+
+def _link(plain: Mapping[str, Any], name: str) -> int | None:
+    return None if plain.get(name) is None else _number(plain[name], name)
+
+
+def _number(value: Any, name: str) -> int:
+    return whole(value, name, least=1, most=_HIGHEST)

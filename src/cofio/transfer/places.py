@@ -1,0 +1,139 @@
+"""Where the memories of an export go in a store: under their own id, one that they got before, or a new one.
+
+In a copy of the store that wrote it, or in that store itself, a memory keeps its id. In any other store it gets a new
+one, in a room that is kept for that store and stays where it is, and its origin says what it was called: "STORE/ID". An
+origin that it has already stays, so that what came from A by way of B is the same memory as what came from A itself.
+Links follow; those to memories that are not in the file are dropped.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cofio.errors import Conflict
+from cofio.model import Memory
+from cofio.ports import Store
+from cofio.transfer.lines import Outline
+
+
+class Places:
+    """The places of one import. `note` every memory first, then `settle`; after that `placed` knows where each goes.
+
+    Only ids are held, eight bytes each, so that an export of millions does not fill the memory.
+    """
+
+    def __init__(self, store: Store, identity: str, *, same: bool) -> None:
+        self._store = store
+        self._identity = identity  # of the store that wrote the export
+        self._same = same
+        self._own = store.carrying.identity()
+        self._shifted = array("q")  # those that do not keep their id
+        self._moved: list[array[int]] = [array("q"), array("q")]  # of these, those that lie elsewhere: theirs, ours
+        self._highest = 0  # id that a memory has or a link names
+        self._room_of = "" if same else identity
+        self._room = store.carrying.room(identity, 0) if not same else []
+
+    def note(self, memories: Sequence[Memory | Outline]) -> None:
+        """Take these into account."""
+        known, taken = self._look(memories)
+        for memory, here in zip(memories, known, strict=True):
+            links = (memory.supersedes or 0, memory.superseded_by or 0) if self._same else ()
+            self._highest = max(self._highest, memory.id, *links)
+            if self._same and (here == memory.id or memory.id not in taken):
+                continue
+            if not self._room_of:  # two copies went on apart: the first that is another's names the branch
+                self._room_of = f"{self._identity}@{memory.created_at}"
+                self._room = self._store.carrying.room(self._room_of, 0)
+            self._shifted.append(memory.id)
+            if here is not None and here != self._in_room(memory.id):
+                self._moved[0].append(memory.id)
+                self._moved[1].append(here)
+
+    def settle(self) -> None:
+        """Keep the ids free that are going to be needed."""
+        self._sort()
+        carrying = self._store.carrying
+        missing = self._highest - carrying.reserve(0) if self._same else 0
+        if missing > 0:  # an id that a link names is not given to a stranger later
+            carrying.reserve(missing)
+        if self._shifted:
+            self._room = carrying.room(self._room_of, self._shifted[-1])
+
+    def known(self, memories: Sequence[Memory]) -> list[int | None]:
+        """Under which ids these are there by now; None for those to come."""
+        return self._look(memories)[0]
+
+    def placed(self, memory: Memory) -> Memory:
+        """The memory as it is to be kept here."""
+        here = self._of(memory.id)
+        if here is None:
+            raise Conflict("The file was changed while it was read.", "Import it again: nothing comes twice.")
+        origin = memory.origin if here == memory.id and self._same else self._name(memory)
+        before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
+        return replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
+
+    def _of(self, theirs: int) -> int | None:
+        """The id here of what they call so; None when it does not come here."""
+        if _find(self._shifted, theirs) is None:
+            return theirs if self._same else None
+        place = _find(self._moved[0], theirs)
+        return self._in_room(theirs) if place is None else self._moved[1][place]
+
+    def _in_room(self, theirs: int) -> int | None:
+        return next((offset + theirs for last, offset in self._room if theirs <= last), None)
+
+    def _link(self, theirs: int | None) -> int | None:
+        return None if theirs is None else self._of(theirs)
+
+    def _look(self, memories: Sequence[Memory | Outline]) -> tuple[list[int | None], set[int]]:
+        """Where each is known, and which of their ids are there already.
+
+        A number alone tells nothing: two copies of one store give the same one to different memories. One of the same
+        time of making is the same.
+        """
+        homes = [self._home(memory) for memory in memories]
+        said = self._store.said([each for each in homes if each])
+        origins = self._store.carrying.origins([self._name(memory) for memory in memories])
+        known: list[int | None] = []
+        for memory, home in zip(memories, homes, strict=True):
+            is_home = home in said and said[home][1] == memory.created_at
+            known.append(home if is_home else origins.get(self._name(memory)))
+        return known, set(said)
+
+    def _home(self, memory: Memory | Outline) -> int:
+        """The id that it has here if it was made here; 0 if it was not."""
+        if self._same:
+            return memory.id
+        store, _, number = memory.origin.rpartition("/")
+        return int(number) if store == self._own and number.isdecimal() and len(number) < 10 else 0
+
+    def _name(self, memory: Memory | Outline) -> str:
+        if memory.origin:
+            return memory.origin
+        name = f"{self._identity}/{memory.id}"
+        return f"{name}@{memory.created_at}" if self._same else name
+
+    def _sort(self) -> None:
+        """By their ids; an export is in that order already, but for what people did to it."""
+        if not _is_ascending(self._shifted):
+            self._shifted = array("q", sorted(set(self._shifted)))
+        if not _is_ascending(self._moved[0]):
+            pairs = sorted(zip(*self._moved, strict=True))
+            self._moved = [array("q", (pair[side] for pair in pairs)) for side in (0, 1)]
+
+
+def _find(ids: Sequence[int], wanted: int) -> int | None:
+    place = bisect_left(ids, wanted)
+    return place if place < len(ids) and ids[place] == wanted else None
+
+
+def _is_ascending(ids: Iterable[int]) -> bool:
+    last = 0
+    for each in ids:
+        if each <= last:
+            return False
+        last = each
+    return True

@@ -1,0 +1,384 @@
+"""The profile of a store: what in it repeats, echoes, gives secrets away, is out of date or is never asked for.
+
+    every memory, a page at a time ─▶ what it alone tells, and light notes of it ─▶ duplicates, echoes
+    the notes of one place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ near duplicates, contradictions
+
+Nothing is changed. What is shown of a memory is shown without secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from heapq import nlargest
+from typing import Any, NamedTuple, TypeAlias
+
+from cofio.chores import Audit, Finding
+from cofio.model import CATEGORIES, Memory, Scope, moment
+from cofio.ports import Store
+from cofio.relation import between
+from cofio.upkeep import echoes
+from cofio.wording import fingerprint
+
+Redact: TypeAlias = Callable[[str], str]
+Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
+Boot: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
+Progress: TypeAlias = Callable[[int, int], None]
+
+NEAR = 0.75  # the cosine from which two memories are compared
+NEIGHBOURS = 10  # of each memory
+MOST_PAIRS = 30_000  # the nearest; half a millisecond each
+OLD = 30  # days
+LONG = 2_000  # characters
+_PAGE = 1_000
+_AT_ONCE = 500  # pairs
+_MOST_UNEMBEDDED = 5_000
+_SHOWN = 240  # characters of a text
+_AROUND = 60  # characters before and after a secret
+
+
+#: Beside something else, or for a time only: either says nothing against the other, whichever was said first.
+_LEAVES_ROOM = re.compile(
+    r"\b(?:also|as well|additionally|besides|alongside|too(?=\s*(?:[.,;!?]|for\b|now\b|$))|for now|for the time being"
+    r"|temporar(?:y|ily)|until|(?:this|next|last) (?:week|month|quarter|year|sprint))\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+class _Found(NamedTuple):
+    """One case of a finding."""
+
+    ids: tuple[int, ...]
+    reason: str
+
+
+class _Cases:
+    """The cases of a finding, those to show first; there may be more than are kept."""
+
+    def __init__(self, found: Sequence[_Found], count: int | None = None) -> None:
+        self.found = found
+        self.count = len(found) if count is None else count
+
+
+class _Compared(NamedTuple):
+    """Two memories of one place that say the same or exclude each other."""
+
+    newer: int
+    older: int
+    cosine: float
+    at: str  # when the newer was said
+    reason: str
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What is kept of all memories, so that they need not be held: ids by what they are compared by."""
+
+    live: int = 0
+    places: dict[tuple[str, ...], int] = field(default_factory=dict)
+    copies: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # by place and fingerprint, newest first
+    heard: dict[int, list[echoes.Heard]] = field(default_factory=dict)
+    marked: list[_Found] = field(default_factory=list)
+    secrets: list[_Found] = field(default_factory=list)
+    stale: list[_Found] = field(default_factory=list)
+    oversized: list[_Found] = field(default_factory=list)
+
+
+def profile(
+    store: Store,
+    *,
+    redact: Redact,
+    stale: Stale,
+    boot: Boot | None = None,
+    examples: int = 5,
+    now: str = "",
+    progress: Progress | None = None,
+) -> Audit:
+    """What was found, each with its count and so many examples, the gravest first.
+
+    `stale` tells, of memories with anchors, what of the things that they speak of has changed; `boot`, of a project,
+    the lines that its agents are given at every start, each with its file. `now` is the time of this machine unless
+    given. `progress` is told hundredths.
+    """
+    at = now or moment(datetime.now(UTC))
+    third = _Thirds(progress)
+    noted = _read(store, redact, stale, third)
+    same, against, cut = _compared(store, noted, redact, third)
+    missing, more = _unembedded(store)
+    found = {
+        "secrets": _Cases(noted.secrets),
+        "exact_duplicates": _exact(noted),
+        "near_duplicates": _near(same),
+        "contradictions": _contradictions(against),
+        "echoes": _Cases(noted.marked + _restated(noted, boot) + _repeats(noted)),
+        "stale_anchors": _Cases(noted.stale),
+        "never_recalled": _never_recalled(store, at, examples),
+        "unembedded": _Cases(missing),
+        "oversized": _Cases(noted.oversized),
+    }
+    says = {**SAYS, "never_recalled": _says_never_recalled(store, at)}
+    shown = _Shown(store, redact)
+    findings = [
+        Finding(name=name, says=says[name], count=cases.count, examples=shown.of(cases.found[:examples]))
+        for name, cases in found.items()
+    ]
+    return Audit(memories=noted.live, findings=tuple(findings), note=" ".join(filter(None, (cut, more))))
+
+
+class _Thirds:
+    """Tells in hundredths how much of the three parts is done."""
+
+    def __init__(self, told: Progress | None) -> None:
+        self._told = told
+
+    def moved(self, part: int, done: int, of: int) -> None:
+        if self._told:
+            self._told(int(100 * (part + done / max(done, of, 1)) / 3), 100)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(store: Store, redact: Redact, stale: Stale, third: _Thirds) -> _Noted:
+    """Every memory, newest first, as far as it is needed; archived ones for their secrets only."""
+    noted, done, after = _Noted(), 0, None
+    while True:
+        memories, total = store.page(Scope(include_archived=True), limit=_PAGE, after=after)
+        if not memories:
+            return noted
+        after = memories[-1].id
+        live = [each for each in memories if not each.archived]
+        noted.secrets += [_Found((each.id,), why) for each in memories if (why := _secret(each, redact))]
+        for memory in live:
+            _note(noted, memory)
+        notes = stale([each for each in live if each.anchors])
+        noted.stale += [_Found((each.id,), "; ".join(notes[each.id])) for each in live if notes.get(each.id)]
+        done += len(memories)
+        third.moved(0, done, total)
+
+
+def _note(noted: _Noted, memory: Memory) -> None:
+    place = noted.places.setdefault(_place(memory), len(noted.places))
+    noted.live += 1
+    noted.copies.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
+    if len(memory.text) > LONG:
+        noted.oversized.append(_Found((memory.id,), f"{len(memory.text):,} characters"))
+    if mark := echoes.marked(memory.text):
+        noted.marked.append(_Found((memory.id,), mark))
+    elif words := echoes.words_of(memory.text):
+        noted.heard.setdefault(words, []).append(echoes.heard(memory, place))
+
+
+def _place(memory: Memory) -> tuple[str, ...]:
+    """Equal for two memories when `same_place` says so."""
+    source = "" if memory.project else memory.source
+    agent = memory.agent if memory.visibility == "private" else ""
+    return memory.project, source, memory.visibility, memory.speaker, agent
+
+
+def _secret(memory: Memory, redact: Redact) -> str:
+    """Where in the memory a secret stands, and what is around it; "" where there is none."""
+    for name, text in _texts(memory):
+        safe = redact(text)
+        if safe != text:
+            start = next((place for place, (one, two) in enumerate(zip(text, safe, strict=False)) if one != two), 0)
+            excerpt = safe[max(0, start - _AROUND) : start + _AROUND].strip()
+            archived = ", archived" if memory.archived else ""
+            return f"in its {name}{archived}: {' '.join(excerpt.split())}"
+    return ""
+
+
+def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
+    yield "text", memory.text
+    yield "context", memory.context
+    yield "previous text", memory.previous_text or ""
+    if memory.metadata:
+        yield "metadata", json.dumps(dict(memory.metadata), ensure_ascii=False)
+    for name in ("tags", "entities"):
+        for label in getattr(memory, name):
+            yield name, label
+
+
+# ── what several tell together ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _exact(noted: _Noted) -> _Cases:
+    """The groups of copies, the largest first; and how many memories could be spared."""
+    groups = sorted((ids for ids in noted.copies.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
+    found = [_Found(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
+    return _Cases(found, sum(len(ids) - 1 for ids in groups))
+
+
+def _restated(noted: _Noted, boot: Boot | None) -> list[_Found]:
+    """What was learned and stands in a boot file of its project; then it is no echo of a memory as well."""
+    if boot is None:
+        return []
+    files: dict[str, dict[int, str]] = {}  # by project, the words of each line and where it stands
+    found = []
+    for words, same_words in noted.heard.items():
+        for each in [one for one in same_words if one.learned and one.project]:
+            if each.project not in files:
+                lines = ((echoes.words_of(line), name) for line, name in boot(each.project))
+                files[each.project] = {said: name for said, name in lines if said is not None}
+            if name := files[each.project].get(words):
+                found.append(_Found((each.id,), f"{name} says so"))
+                same_words.remove(each)
+    return sorted(found, reverse=True)
+
+
+def _repeats(noted: _Noted) -> list[_Found]:
+    several = (each for each in noted.heard.values() if len(each) > 1)
+    found = [pair for same_words in several for pair in echoes.repeated(same_words)]
+    found.sort(key=lambda pair: -pair[0].id)
+    return [_Found((echo.id, first.id), f"learned after memory {first.id}, and says the same") for echo, first in found]
+
+
+def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
+    """The oldest of those that nobody asked for, and how many there are."""
+    before, found, count = _ago(at), [], 0
+    for category in CATEGORIES:
+        unused = store.uses.unused(category, before, limit=1 << 31)
+        count += len(unused)
+        found += [(each.created_at, each.id) for each in unused[:examples]]
+    return _Cases([_Found((memory_id,), f"since {when[:10]}") for when, memory_id in sorted(found)], count)
+
+
+def _says_never_recalled(store: Store, at: str) -> str:
+    said = f"here for {OLD} days and never among what a search or a recall gave"
+    since = store.uses.tracking(_ago(at)).since
+    if since is None:
+        return f"{said}; but nothing was ever searched for here, so it says little"
+    days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
+    short = "; too short a time to tell" if days < OLD else ""
+    return f"{said}; that is noted since {since[:10]}, {max(days, 0)} days{short}"
+
+
+def _unembedded(store: Store) -> tuple[list[_Found], str]:
+    memories = store.unembedded(_MOST_UNEMBEDDED)
+    found = [_Found((each.id,), "it has no vector") for each in memories if not each.archived]
+    whole = len(memories) < _MOST_UNEMBEDDED
+    return found, "" if whole else f"Of the memories without a vector only {_MOST_UNEMBEDDED:,} were counted."
+
+
+def _ago(at: str) -> str:
+    return moment(datetime.fromisoformat(at) - timedelta(days=OLD))
+
+
+# ── pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compared(
+    store: Store, noted: _Noted, redact: Redact, third: _Thirds
+) -> tuple[list[_Compared], list[_Compared], str]:
+    """The pairs that say the same, those that exclude each other, and a word on what was left out."""
+    pairs = nlargest(MOST_PAIRS + 1, _near_pairs(store, noted, third), key=lambda pair: (pair[2], -pair[0], -pair[1]))
+    cut = len(pairs) > MOST_PAIRS
+    chosen = sorted(pairs[:MOST_PAIRS])
+    found: dict[str, list[_Compared]] = {"same": [], "update": []}
+    for start in range(0, len(chosen), _AT_ONCE):
+        third.moved(2, start, len(chosen))
+        for kind, compared in _judged(store, chosen[start : start + _AT_ONCE], redact):
+            found[kind].append(compared)
+    third.moved(2, 1, 1)
+    note = f"Only the {MOST_PAIRS:,} nearest pairs were compared; there are more." if cut else ""
+    return found["same"], found["update"], note
+
+
+def _near_pairs(store: Store, noted: _Noted, third: _Thirds) -> Iterator[tuple[int, int, float]]:
+    """Pairs of one place that are near; of exact copies the newest stands for all."""
+    places: dict[int, list[int]] = {}
+    for (place, _), ids in noted.copies.items():
+        places.setdefault(place, []).append(ids[0])
+    total, done = sum(len(ids) for ids in places.values()), 0
+    for ids in places.values():
+        pairs: set[tuple[int, int]] = set()
+        for one, near in store.neighbours(sorted(ids), NEAR, NEIGHBOURS) if len(ids) > 1 else ():
+            for other, cosine in near:
+                pair = (min(one, other), max(one, other))
+                if pair not in pairs:
+                    pairs.add(pair)
+                    yield *pair, cosine
+        done += len(ids)
+        third.moved(1, done, total)
+
+
+def _judged(store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact) -> Iterator[tuple[str, _Compared]]:
+    """What the newer of each pair is to the older, where it is something."""
+    wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
+    memories = {each.id: each for each in store.get(wanted) if not each.archived}
+    said = {each.id: _last_said(store, each) for each in memories.values()}
+    for low, high, cosine in pairs:
+        if low not in memories or high not in memories:
+            continue  # gone meanwhile
+        older, newer = sorted((low, high), key=lambda each: (said[each], each))
+        one, other = memories[newer].text, memories[older].text
+        relation = between(one, other, cosine)
+        if relation.kind == "same" or (relation.kind == "update" and not _LEAVES_ROOM.search(f"{one}\n{other}")):
+            # The reason quotes from the texts, and out of them no secret is known for one.
+            quotable = redact(one) == one and redact(other) == other
+            yield relation.kind, _Compared(newer, older, cosine, said[newer], relation.reason if quotable else "")
+
+
+def _last_said(store: Store, memory: Memory) -> str:
+    return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
+
+
+def _near(same: Iterable[_Compared]) -> _Cases:
+    """Each memory that repeats another of its place, with the nearest of those, the nearest first."""
+    best: dict[int, _Compared] = {}
+    for each in same:
+        if each.newer not in best or each.cosine > best[each.newer].cosine:
+            best[each.newer] = each
+    ordered = sorted(best.values(), key=lambda each: (-each.cosine, each.newer))
+    return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
+
+
+def _contradictions(against: Iterable[_Compared]) -> _Cases:
+    ordered = sorted(against, key=lambda each: (each.at, each.newer, each.older), reverse=True)
+    return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
+
+
+def _why(pair: _Compared) -> str:
+    return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
+
+
+# ── showing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Shown:
+    """Examples as people and programs read them."""
+
+    def __init__(self, store: Store, redact: Redact) -> None:
+        self._store, self._redact = store, redact
+
+    def of(self, found: Sequence[_Found]) -> tuple[dict[str, Any], ...]:
+        return tuple(self._one(each) for each in found)
+
+    def _one(self, found: _Found) -> dict[str, Any]:
+        memories = self._store.get(found.ids)
+        return {
+            "ids": [each.id for each in memories],
+            "texts": [self._text(each) for each in memories],
+            "created_at": [each.created_at for each in memories],
+            "reason": found.reason,
+        }
+
+    def _text(self, memory: Memory) -> str:
+        safe = " ".join(self._redact(memory.text).split())
+        return safe if len(safe) <= _SHOWN else safe[:_SHOWN].rstrip() + " …"
+
+
+#: What each finding means. That of "never_recalled" depends on how long retrievals have been noted.
+SAYS = {
+    "secrets": "a password, key or token in the text, its context or its metadata; archived memories count too",
+    "exact_duplicates": "copies, but for case and white space, of another memory of the same place",
+    "near_duplicates": "says in other words what another memory of the same place says",
+    "contradictions": "two memories of one place that cannot both hold; the newer is named first",
+    "echoes": "holds what was put before an agent, or was learned from what a boot file or another memory says",
+    "stale_anchors": "speaks of a file, a definition or a command that has changed or gone since",
+    "unembedded": "has no vector, so it is found by its words but not by its meaning",
+    "oversized": f"longer than {LONG:,} characters: a document, of which a search by meaning sees the beginning",
+}

@@ -1,0 +1,139 @@
+"""Which memories may belong together: those of one place, grouped around those that have most near them.
+
+pages of memories ─▶ places of light entries ─ store.neighbours ─▶ who is near whom ─▶ stars
+
+A star is a memory and those near to it. Chains are not followed: A near to B and B near to C says nothing of A and C.
+All of it runs beside searches, so it is done in short steps with a pause after each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from cofio.literals import coded
+from cofio.model import Candidate, Memory, Scope
+from cofio.ports import Store
+from cofio.relation.stems import stem
+from cofio.sameness import LONG, gist
+from cofio.upkeep.duplicates import worth
+
+LARGEST = 12  # members of a cluster; what is more is no longer one or two facts
+NEIGHBOURS = 16  # of each memory; some of them will be another's
+SEGMENTS = 2  # of a source, by which what belongs to no project is grouped
+_PAGE = 200
+_STEP = 0.001  # seconds of work between two pauses
+
+#: Project, source, visibility, speaker and agent, as far as each matters.
+Place: TypeAlias = tuple[str, str, str, str, str]
+#: Of each memory those near to it with their cosines, best first.
+Near: TypeAlias = dict[int, list[Candidate]]
+
+
+class Entry(NamedTuple):
+    """What is kept of a memory while all are compared."""
+
+    id: int
+    text: str  # "" of a long one
+    said: int  # equal for texts of the same words and signs
+    words: frozenset[int]  # what it speaks of, as numbers
+    source: str  # "" where it belongs to a project: what no project holds is kept apart by it
+    values: int  # equal for texts with the same numbers
+    pinned: bool
+    worth: tuple[bool, int, float, int, int]
+    at: str
+
+
+class Pace:
+    """Called between small pieces of work, it pauses for half as long as they took."""
+
+    def __init__(self) -> None:
+        self._since = time.thread_time()
+
+    def __call__(self) -> None:
+        worked = time.thread_time() - self._since
+        if worked >= _STEP:
+            time.sleep(worked / 2)
+            self._since = time.thread_time()
+
+
+def place(memory: Memory) -> Place:
+    """Where the memory belongs: only memories of one place are ever merged.
+
+    As `same_place`, but for what belongs to no project: there the first parts of the source count, not all of it.
+    """
+    source = "" if memory.project else "/".join(memory.source.split("/")[:SEGMENTS])
+    agent = memory.agent if memory.visibility == "private" else ""
+    return memory.project, source, memory.visibility, memory.speaker, agent
+
+
+def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[Entry]]:
+    """All live memories of the scope, by place."""
+    found: dict[Place, list[Entry]] = {}
+    pace = Pace()
+    for memory in _all(store, scope, halted):
+        found.setdefault(place(memory), []).append(_entry(memory))
+        pace()
+    return found
+
+
+def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Callable[[], bool]) -> Near:
+    """Who is near whom among these."""
+    found: Near = {}
+    pace = Pace()
+    for each, candidates in store.neighbours([entry.id for entry in entries], similarity, NEIGHBOURS):
+        found[each] = candidates
+        pace()
+        if halted():
+            break
+    return found
+
+
+def stars(near: Mapping[int, Sequence[Candidate]], least: int) -> list[list[int]]:
+    """Groups of at least so many ids, no id in two: first the centre, then those near to it, best first."""
+    taken: set[int] = set()
+    found = []
+    pace = Pace()
+    for centre in sorted(near, key=lambda each: (-len(near[each]), -sum(one.score for one in near[each]), each)):
+        if centre in taken:
+            continue
+        members = [centre, *(one.id for one in near[centre] if one.id not in taken and one.id in near)][:LARGEST]
+        if len(members) >= least:
+            taken.update(members)
+            found.append(members)
+        pace()
+    return found
+
+
+def without(near: Mapping[int, Sequence[Candidate]], left_out: Iterable[int]) -> Near:
+    """The same without these ids."""
+    gone = set(left_out)
+    return {
+        each: [one for one in candidates if one.id not in gone] for each, candidates in near.items() if each not in gone
+    }
+
+
+def _all(store: Store, scope: Scope, halted: Callable[[], bool]) -> Iterator[Memory]:
+    after: int | None = None
+    while not halted():
+        page, _ = store.page(scope, limit=_PAGE, after=after)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].id
+
+
+def _entry(memory: Memory) -> Entry:
+    said = gist(memory.text)
+    return Entry(
+        id=memory.id,
+        text=memory.text if len(memory.text) <= LONG else "",
+        said=hash((tuple(said), coded(memory.text))),
+        words=frozenset(hash(stem(word)) & 0xFFFF_FFFF for word in said),
+        source="" if memory.project else memory.source,
+        values=hash(tuple(sorted(word for word in said if any(letter.isdigit() for letter in word)))),
+        pinned=memory.pinned,
+        worth=worth(memory),
+        at=memory.created_at,
+    )

@@ -1,0 +1,129 @@
+"""What a language model would put in the place of several memories.
+
+The model sees short names, m1 and m2, that mean something in this one question only, and the texts as data. What it
+answers is a proposal and nothing more: `proving` looks at it before anything comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from cofio import prompts, salvage
+from cofio.errors import TooLarge, Unreadable
+from cofio.model import CATEGORIES, Memory
+from cofio.ports import LLM
+
+LONGEST = 2_000  # characters of a merged fact
+_LETTERS, _ROOM = 3, 4_096  # characters in a token, at least; tokens for the reply
+_AGAIN = "Nothing was merged; it is asked again next time."
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["facts"],
+    "properties": {
+        "facts": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["text", "category", "memories"],
+                "properties": {
+                    "text": {"type": "string"},
+                    "category": {"type": "string", "enum": list(CATEGORIES)},
+                    "memories": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+        }
+    },
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """A text that is to stand for several memories."""
+
+    text: str
+    ids: tuple[int, ...]
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What is to take the place of some memories; those that no fact stands for stay as they are."""
+
+    facts: tuple[Merged, ...] = ()
+
+
+class Merger(Protocol):
+    """Proposes what several memories come to."""
+
+    def merge(self, memories: Sequence[Memory]) -> Proposal:
+        """The facts that say all that these memories say; none when they should be left. CofioError when it cannot."""
+
+
+class ModelMerger:
+    """A Merger that asks a language model."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+
+    def merge(self, memories: Sequence[Memory]) -> Proposal:
+        system, question = prompts.read("merge"), _question(memories)
+        profile = self._llm.profile
+        room = profile.context - min(_ROOM, profile.context // 4)
+        if (len(system) + len(question)) // _LETTERS > room:
+            raise TooLarge("The memories do not fit into the model's context.", "Choose a model that reads more.")
+        reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
+        read = salvage.read(reply.text)
+        if reply.truncated or not read.whole:
+            raise Unreadable("The model's answer was cut off.", _AGAIN)
+        if read.entries is None:
+            raise Unreadable(
+                "The model's answer could not be read.", "Nothing was merged; it is asked again next time."
+            )
+        return Proposal(tuple(_merged(entry, memories) for entry in read.entries))
+
+
+def _question(memories: Sequence[Memory]) -> str:
+    rows = [
+        {"memory": f"m{number}", "at": memory.created_at[:19], "category": memory.category, "kind": memory.kind,
+         "text": memory.text}
+        for number, memory in enumerate(memories, 1)
+    ]  # fmt: skip
+    return f"<memories>\n{_lines(rows)}\n</memories>"
+
+
+def _lines(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One JSON object a line, in which no text can end its line or the block that it stands in."""
+    return "\n".join(_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
+
+
+_TAG = re.compile(r"<(?=\s*/?\s*memories\b)", re.IGNORECASE)
+
+
+def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
+    """What the entry says. A name that was not in the question is nobody's id, and is refused with the rest."""
+    text = entry.get("text") if isinstance(entry, dict) else None
+    named = entry.get("memories") if isinstance(entry, dict) else None
+    if not isinstance(text, str) or not text.strip() or not isinstance(named, list):
+        raise Unreadable("The model's answer is no list of facts.", _AGAIN)
+    category = entry.get("category")
+    return Merged(
+        text=" ".join(text.split()),
+        ids=tuple(_id(name, memories) for name in named),
+        category=category if category in CATEGORIES else "",
+    )
+
+
+def _id(name: Any, memories: Sequence[Memory]) -> int:
+    """The id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
+    found = re.fullmatch(r"\s*m?([0-9]{1,4})\s*", str(name), re.IGNORECASE) if isinstance(name, str | int) else None
+    number = int(found[1]) if found and not isinstance(name, bool) else 0
+    if not 1 <= number <= len(memories):
+        raise Unreadable(f"The model names a memory that it was not shown: {str(name)[:40]}.", "Nothing was merged.")
+    return memories[number - 1].id
