@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cofio.errors import StoreError
+from cofio.housekeeping import days_before
 from cofio.keeper import Keeper
-from cofio.model import Retrieval, moment
+from cofio.model import Retrieval
 from cofio.worker import Worker
 
 
@@ -22,8 +22,8 @@ def until(done: object, seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
-def ago(days: int) -> str:
-    return moment(datetime.now(UTC) - timedelta(days=days))
+def ago(keeper: Keeper, days: int) -> str:
+    return days_before(keeper._clock(), days)
 
 
 def test_it_learns_from_what_comes_in_while_it_runs_and_ends_when_it_is_told(keeper: Keeper) -> None:
@@ -71,10 +71,10 @@ def test_it_outlives_a_store_that_fails(keeper: Keeper, caplog: pytest.LogCaptur
 
 def test_what_was_asked_long_ago_is_forgotten_and_still_counts(keeper: Keeper) -> None:
     memory = keeper.add("I prefer tabs over spaces.").memory
-    keeper._store.note([Retrieval(memory.id, "tabs", "ann", at) for at in (ago(400), ago(1))])
+    keeper._store.note([Retrieval(memory.id, "tabs", "ann", at) for at in (ago(keeper, 400), ago(keeper, 1))])
     worker = Worker(keeper, retrieval_days=180)
     worker.start()
-    until(lambda: keeper._store.uses.tracking(ago(1_000)).days == 1)
+    until(lambda: keeper._store.uses.tracking(ago(keeper, 1_000)).days == 1)
     worker.stop()
     assert keeper.get(memory.id).retrieval_count == 2
 
@@ -85,3 +85,12 @@ def test_the_words_of_old_captures_are_forgotten_in_time(keeper: Keeper) -> None
     worker.start()
     until(lambda: keeper.item(captured.id).exchange is None)
     worker.stop()
+
+
+def test_what_was_just_said_is_kept_whatever_the_clock_of_the_machine_says(keeper: Keeper) -> None:
+    captured = keeper.capture("Hi there!", wait=True)  # dated by the keeper's clock, which is not the machine's
+    worker = Worker(keeper, days_kept=30)
+    worker.start()
+    until(lambda: worker._tidied)
+    worker.stop()
+    assert keeper.retry(captured.id).state == "pending"

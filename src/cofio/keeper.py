@@ -600,6 +600,12 @@ class Keeper:
         """Forget the queries of retrievals before this time; what they counted for stays counted."""
         return self._store.uses.forget(moment(before))
 
+    def tidy(self, *, captures: int, retrievals: int) -> None:
+        """Forget the words of what was settled, and what was asked, more than so many days ago."""
+        now = self._clock()  # the clock that dated them
+        self.forget_captures(days_before(now, captures))
+        self.forget_retrievals(days_before(now, retrievals))
+
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:

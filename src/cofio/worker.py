@@ -9,11 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
 from cofio.errors import CofioError
 from cofio.keeper import Keeper
-from cofio.model import moment
 
 _LOOK = 2.0  # seconds between two looks at the inbox, when nobody says that there is something
 _QUIET = 0.02  # seconds without a capture, before the next item is taken up
@@ -106,6 +104,4 @@ class Worker:
         if self._tidied and time.monotonic() < self._tidied + _TIDY:
             return
         self._tidied = time.monotonic()
-        now = datetime.now(UTC)
-        self._keeper.forget_captures(moment(now - timedelta(days=self._days_kept)))
-        self._keeper.forget_retrievals(moment(now - timedelta(days=self._retrieval_days)))
+        self._keeper.tidy(captures=self._days_kept, retrievals=self._retrieval_days)
