@@ -23,7 +23,7 @@ run: setup ## the service, on 127.0.0.1:8900 and the embedded store
 	@$(BIN)/cofio serve
 
 test: setup clients check ## lint, types, and the whole suite
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 clients: setup ## Claude Code and Codex, pinned, for the tests that run the real ones
 	@sh scripts/clients $(VENV)

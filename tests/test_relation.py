@@ -212,10 +212,10 @@ def test_long_texts_are_the_same_only_word_for_word() -> None:
 
 def test_usual_facts_are_compared_fast() -> None:
     pairs = [pair for pair in (*UPDATES, *DIFFERENT, *SAME) for _ in range(3)]
-    began = time.perf_counter()
+    began = time.thread_time()
     for old, new in pairs:
         between(new, old, NEAR)
-    assert (time.perf_counter() - began) / len(pairs) < 0.002
+    assert (time.thread_time() - began) / len(pairs) < 0.002
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,9 @@ def test_usual_facts_are_compared_fast() -> None:
 )
 def test_nor_does_a_hostile_text_take_long(part: str) -> None:
     text = (part * 600)[:1_100]
-    began = time.perf_counter()
+    began = time.thread_time()
     between(text + " one", text + " two", NEAR)
-    assert time.perf_counter() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 # ── whatever is said ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -623,9 +623,9 @@ def test_time_grows_no_faster_than_the_text(piece: str) -> None:
         text = piece * (length // len(piece))
         took = []
         for _ in range(3):
-            started = time.perf_counter()
+            started = time.thread_time()
             clean([user(text)], injected=[text])
-            took.append(time.perf_counter() - started)
+            took.append(time.thread_time() - started)
         return min(took)
 
     assert seconds(80_000) < 12 * max(seconds(20_000), 0.002)

@@ -197,9 +197,9 @@ def test_time_grows_no_faster_than_the_text(piece: str) -> None:
         text = piece * (length // len(piece))
         took = []
         for _ in range(3):
-            started = time.perf_counter()
+            started = time.thread_time()
             redact(text)
-            took.append(time.perf_counter() - started)
+            took.append(time.thread_time() - started)
         return min(took)
 
     assert seconds(40_000) < 6 * max(seconds(20_000), 0.002)
