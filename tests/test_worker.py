@@ -7,9 +7,8 @@ import time
 import pytest
 
 from cofio.errors import StoreError
-from cofio.housekeeping import days_before
 from cofio.keeper import Keeper
-from cofio.model import Retrieval
+from cofio.model import Retrieval, days_before
 from cofio.worker import Worker
 
 

@@ -11,14 +11,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from cofio.chores import CHORES, Audit, Chore, Plan, Refusal, Run
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured
 from cofio.freshness import Freshness
 from cofio.hygiene import redact
-from cofio.model import Changeset, Decision, Delete, Memory, Merge, Query, Scope, moment
+from cofio.model import Changeset, Decision, Delete, Memory, Merge, Query, Scope
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.search import hits
 from cofio.upkeep import audit, consolidate, prune
@@ -236,11 +235,6 @@ class Housekeeper:
         """What has changed or vanished of what these rest on, by id."""
         looked = ((memory, self._freshness.check(memory)) for memory in memories if memory.anchors)
         return {memory.id: list(found.notes) for memory, found in looked if found.state in ("changed", "vanished")}
-
-
-def days_before(now: str, days: float) -> str:
-    """The time so many days before."""
-    return moment(datetime.fromisoformat(now) - timedelta(days=days))
 
 
 def _known(chore: str) -> Chore:

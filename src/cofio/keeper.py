@@ -21,7 +21,7 @@ from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
 from cofio.conversation import STATES, Captured, Item, Learned, Ledger, State
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.freshness import Freshness
-from cofio.housekeeping import Care, Housekeeper, days_before
+from cofio.housekeeping import Care, Housekeeper
 from cofio.intake import Intake
 from cofio.learning import Learner
 from cofio.model import (
@@ -57,6 +57,7 @@ from cofio.model import (
     as_query,
     as_scope,
     checked_text,
+    days_before,
     edited,
     fact_of,
     known_fields,

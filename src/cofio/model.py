@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput, TooLarge
@@ -69,6 +69,11 @@ def moment(value: str | int | float | datetime) -> str:
     except (ValueError, TypeError, OverflowError, OSError, AttributeError) as error:
         hint = "Give ISO 8601 (2026-02-20T06:44:28Z) or seconds or milliseconds since 1970."
         raise InvalidInput(f"{value!r} is not a time.", hint) from error
+
+
+def days_before(at: str, days: float) -> str:
+    """The time so many days before this one."""
+    return moment(datetime.fromisoformat(moment(at)) - timedelta(days=days))
 
 
 # ── checks that the words share ───────────────────────────────────────────────────────────────────────────────────────

@@ -8,9 +8,7 @@ similar to it; and that can be undone.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -207,19 +205,11 @@ def _question(cases: Sequence[_Case], named: Sequence[Memory]) -> str:
         for case in cases
     ]
     asked = ", ".join(case.name for case in cases)
-    return f"<memories>\n{_lines(memories)}\n</memories>\n\n<facts>\n{_lines(facts)}\n</facts>\n\nDecide about: {asked}"
+    return f"{prompts.block('memories', memories)}\n\n{prompts.block('facts', facts)}\n\nDecide about: {asked}"
 
 
 def _about(told: Fact | Memory) -> dict[str, str]:
     return {"text": told.text, "category": told.category, "kind": told.kind}
-
-
-def _lines(rows: Iterable[Mapping[str, Any]]) -> str:
-    """One JSON object a line, in which no text can end its line or the block that it stands in."""
-    return "\n".join(_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
-
-
-_TAG = re.compile(r"<(?=\s*/?\s*(?:memories|facts)\b)", re.IGNORECASE)
 
 
 # ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +237,7 @@ def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _
     action = action.strip().upper() if isinstance(action, str) else ""
     if action == "ADD":
         return _Answer(action)
-    number = _number(_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
+    number = prompts.number(_first(entry, "memory", "old_id", "existing_id", "memory_id"), "m")
     memory = named[number - 1] if number is not None and 1 <= number <= len(named) else None
     if action not in _ACTIONS or memory is None or memory.id not in case.similar:
         return None
@@ -260,19 +250,11 @@ def _answer(entry: Mapping[str, Any], case: _Case, named: Sequence[Memory]) -> _
 def _place(entry: Mapping[str, Any]) -> int:
     """Which fact is meant, counted from 0; -1 when none is. "f1" is the first, and so is a `fact_index` of 0."""
     index = entry.get("fact_index")
-    number = _number(_first(entry, "fact", "fact_index"), "f")
+    number = prompts.number(_first(entry, "fact", "fact_index"), "f")
     if number is None:
         return -1
     from_zero = entry.get("fact") is None and (isinstance(index, int) or str(index).strip().isdigit())
     return number if from_zero else number - 1
-
-
-def _number(value: Any, letter: str) -> int | None:
-    """The number in a short name: 3 for "m3", "M3", "3" and 3."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    found = re.fullmatch(rf"\s*{letter}?([0-9]{{1,6}})\s*", value, re.IGNORECASE) if isinstance(value, str) else None
-    return int(found[1]) if found else None
 
 
 def _first(entry: Mapping[str, Any], *keys: str) -> Any:

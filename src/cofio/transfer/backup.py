@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from cofio.errors import InvalidInput, NotFound, StoreCorrupt
-from cofio.model import moment
+from cofio.model import days_before, moment
 from cofio.ports import Clock
 from cofio.stores.file import translated
 
@@ -90,7 +90,7 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
     """
     if days < 1:
         raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 or more.")
-    before = moment(datetime.fromisoformat(clock()) - timedelta(days=days))
+    before = days_before(clock(), days)
     with translated(folder):
         made = backups(folder)
         newest = next((each.path for each in made if each.path.name.startswith("cofio-")), None)

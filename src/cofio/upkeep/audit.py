@@ -12,12 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from heapq import nlargest
 from typing import Any, NamedTuple, TypeAlias
 
 from cofio.chores import Audit, Finding
-from cofio.model import CATEGORIES, Memory, Scope, moment
+from cofio.model import CATEGORIES, Memory, Scope, days_before, moment
 from cofio.ports import Store
 from cofio.relation import between
 from cofio.upkeep import echoes
@@ -238,7 +238,7 @@ def _repeats(noted: _Noted) -> list[_Found]:
 
 def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
     """The oldest of those that nobody asked for, and how many there are."""
-    before, found, count = _ago(at), [], 0
+    before, found, count = days_before(at, OLD), [], 0
     for category in CATEGORIES:
         unused = store.uses.unused(category, before, limit=1 << 31)
         count += len(unused)
@@ -248,7 +248,7 @@ def _never_recalled(store: Store, at: str, examples: int) -> _Cases:
 
 def _says_never_recalled(store: Store, at: str) -> str:
     said = f"here for {OLD} days and never among what a search or a recall gave"
-    since = store.uses.tracking(_ago(at)).since
+    since = store.uses.tracking(days_before(at, OLD)).since
     if since is None:
         return f"{said}; but nothing was ever searched for here, so it says little"
     days = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).days
@@ -261,10 +261,6 @@ def _unembedded(store: Store) -> tuple[list[_Found], str]:
     found = [_Found((each.id,), "it has no vector") for each in memories if not each.archived]
     whole = len(memories) < _MOST_UNEMBEDDED
     return found, "" if whole else f"Of the memories without a vector only {_MOST_UNEMBEDDED:,} were counted."
-
-
-def _ago(at: str) -> str:
-    return moment(datetime.fromisoformat(at) - timedelta(days=OLD))
 
 
 # ── pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -6,9 +6,7 @@ answers is a proposal and nothing more: `proving` looks at it before anything co
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -95,15 +93,7 @@ def _question(memories: Sequence[Memory]) -> str:
          "text": memory.text}
         for number, memory in enumerate(memories, 1)
     ]  # fmt: skip
-    return f"<memories>\n{_lines(rows)}\n</memories>"
-
-
-def _lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One JSON object a line, in which no text can end its line or the block that it stands in."""
-    return "\n".join(_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
-
-
-_TAG = re.compile(r"<(?=\s*/?\s*memories\b)", re.IGNORECASE)
+    return prompts.block("memories", rows)
 
 
 def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
@@ -122,8 +112,7 @@ def _merged(entry: Any, memories: Sequence[Memory]) -> Merged:
 
 def _id(name: Any, memories: Sequence[Memory]) -> int:
     """The id of the memory with this short name: "m3", "M3", "3" and 3 are the third."""
-    found = re.fullmatch(r"\s*m?([0-9]{1,4})\s*", str(name), re.IGNORECASE) if isinstance(name, str | int) else None
-    number = int(found[1]) if found and not isinstance(name, bool) else 0
+    number = prompts.number(name, "m") or 0
     if not 1 <= number <= len(memories):
         raise Unreadable(f"The model names a memory that it was not shown: {str(name)[:40]}.", "Nothing was merged.")
     return memories[number - 1].id

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from cofio.chores import Plan, Refusal, Tracking
 from cofio.errors import CofioError
-from cofio.model import Delete, Memory, Scope, moment
+from cofio.model import Delete, Memory, Scope, days_before, moment
 from cofio.ports import Store
 from cofio.upkeep.valuing import ModelJudge
 
@@ -76,7 +76,7 @@ def _unused(store: Store, now: str, days: Mapping[str, int]) -> tuple[list[Memor
     unused: list[Memory] = []
     untold: dict[str, list[str]] = {}
     for category, span in days.items():
-        before = _earlier(now, span)
+        before = days_before(now, span)
         if problem := _problem(store.uses.tracking(before), before, span):
             untold.setdefault(problem, []).append(category or "no category")
         else:
@@ -160,10 +160,6 @@ def _left(count: int, allowed: int, live: int) -> str:
     limit = f"a fifth of {live:,} live memories" if allowed == live // _SHARE else f"{allowed:,}"
     told = f"At least {count:,}" if count >= _LOOKED_AT else f"{count:,}"
     return f"{told} more are left for the next time: at most {limit} go at once."
-
-
-def _earlier(now: str, days: int) -> str:
-    return moment(datetime.fromisoformat(moment(now)) - timedelta(days=days))
 
 
 def _days(start: str, end: str) -> str:

@@ -6,9 +6,7 @@ so of its very name and nowhere the opposite; whatever it says beyond that, or l
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cofio import prompts, salvage
@@ -98,19 +96,11 @@ def _question(memories: Sequence[Memory]) -> str:
         for place, each in enumerate(memories, 1)
     ]
     asked = ", ".join(row["memory"] for row in rows)
-    return f"<memories>\n{_lines(rows)}\n</memories>\n\nDecide about: {asked}"
+    return f"{prompts.block('memories', rows)}\n\nDecide about: {asked}"
 
 
 def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + _MORE
-
-
-def _lines(rows: Sequence[Mapping[str, str]]) -> str:
-    """One JSON object a line, in which no text can end its line or the block that it stands in."""
-    return "\n".join(_TAG.sub(r"\\u003c", json.dumps(row, ensure_ascii=False)) for row in rows)
-
-
-_TAG = re.compile(r"<(?=\s*/?\s*memories\b)", re.IGNORECASE)
 
 
 def _said(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
@@ -119,15 +109,7 @@ def _said(entries: Sequence[Any], count: int) -> dict[int, set[str]]:
     for entry in entries:
         if not isinstance(entry, dict):
             continue
-        place, action = _place(entry.get("memory")), entry.get("action")
+        place, action = prompts.number(entry.get("memory"), "m") or 0, entry.get("action")
         if isinstance(action, str) and 1 <= place <= count:
             said.setdefault(place, set()).add(action.strip().upper())
     return said
-
-
-def _place(name: Any) -> int:
-    """The number in a short name: 3 for "m3", "M3", "3" and 3; 0 for anything else."""
-    if isinstance(name, int) and not isinstance(name, bool):
-        return name
-    found = re.fullmatch(r"\s*m?([0-9]{1,6})\s*", name, re.IGNORECASE) if isinstance(name, str) else None
-    return int(found[1]) if found else 0
