@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.typing import NDArray
 
-from cofio.stores import blas
+from cofio.stores import blas, strips
 from cofio.stores.vectors import Vectors
 
 Floats = NDArray[np.float32]
@@ -435,6 +435,34 @@ def test_neighbours_are_those_of_comparing_each_with_each(count: int, k: int, th
         assert np.allclose([cosine for _, cosine in found.get(each, [])], expected, atol=CLOSE)
         assert all(abs(float(among[other] @ row) - cosine) < CLOSE for other, cosine in found.get(each, []))
         assert each not in dict(found.get(each, []))
+
+
+@pytest.mark.parametrize("apart", [1, 64, 1 << 30])  # ceilings for all pairs, for what they are good for, given up
+@pytest.mark.parametrize(("threshold", "k"), [(0.75, 16), (0.3, 3), (0.95, 2)])
+@pytest.mark.parametrize("made", [clustered, isotropic])
+def test_ceilings_hide_no_neighbour(
+    made: Callable[[int, int], Any], threshold: float, k: int, apart: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strips, "APART", apart)
+    monkeypatch.setattr(strips, "TRIED", 3)
+    matrix = made(2_100, 96)
+    matrix[1_000:1_050] = matrix[50:100]  # the very same, whose cosine is as high as a ceiling can be
+    found = dict(loaded(matrix, large=200).neighbours(range(1, 2_101), threshold, k))
+    assert len(found) >= 100
+    cosines = matrix @ matrix.T
+    np.fill_diagonal(cosines, -2)
+    for each, row in enumerate(cosines, 1):
+        expected = np.sort(row[row >= threshold])[::-1][:k]
+        assert np.allclose([cosine for _, cosine in found.get(each, [])], expected, atol=CLOSE)
+
+
+def test_ceilings_are_above_what_they_are_ceilings_of() -> None:
+    matrix = np.concatenate([clustered(1_500, 96), isotropic(500, 96)])
+    rows = np.arange(2_000)
+    exact = matrix.astype(np.float64) @ matrix.T.astype(np.float64)
+    for width in (1, 8, 32, 48):
+        ceilings = strips._with_rest(matrix, rows, np.ascontiguousarray(np.eye(96, dtype=np.float32)[:, :width]))
+        assert (ceilings @ ceilings.T - exact).min() >= 0
 
 
 def test_of_equally_near_neighbours_the_lower_id_comes_first() -> None:

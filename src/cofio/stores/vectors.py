@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cofio.stores.blas import one_thread
-from cofio.stores.strips import Strip
+from cofio.stores.strips import Meetings, Strip
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,15 +155,23 @@ class Vectors:
         rows = rows[snapshot.states[rows] == LIVE]
         rows = rows[np.argsort(snapshot.ids[rows])]
         least = np.float32(threshold) - ROUNDING
-        strips = [Strip(rows[at : at + STRIP], least, k) for at in range(0, len(rows) if k > 0 else 0, STRIP)]
+        strips = [Strip(rows, slice(at, at + STRIP), least, k) for at in range(0, len(rows) if k > 0 else 0, STRIP)]
         with one_thread():
+            meetings = Meetings(snapshot.matrix, rows, self._heading(snapshot.matrix, rows))
             for place, strip in enumerate(strips):
-                vectors = snapshot.matrix[strip.rows]
                 for other in strips[place:]:
                     began = time.thread_time()
-                    strip.meet(other, vectors @ snapshot.matrix[other.rows].T)
+                    strip.meet(other, *meetings.between(strip, other))
                     time.sleep(PAUSE * (time.thread_time() - began))
                 yield from strip.told(snapshot.ids)
+
+    def _heading(self, matrix: Matrix, rows: Rows) -> Matrix | None:
+        """A third of the directions, those that hold most of these vectors; None where they are too few to bother."""
+        if len(rows) < self._large:
+            return None
+        rng = np.random.default_rng(0)
+        sample = matrix[np.sort(rng.permutation(rows)[:PCA_ROWS])]
+        return np.ascontiguousarray(_directions(sample, rng)[:, : self._dimension // 3])
 
     def load(self, ids: Ids, matrix: Matrix, live: Mask) -> None:
         """Hold these vectors and no others.

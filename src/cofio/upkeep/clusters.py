@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from cofio.literals import coded
@@ -81,10 +82,10 @@ def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place
 def near(store: Store, entries: Sequence[Entry], similarity: float, halted: Callable[[], bool]) -> Near:
     """Who is near whom among these."""
     found: Near = {}
-    pace = Pace()
-    for each, candidates in store.neighbours([entry.id for entry in entries], similarity, NEIGHBOURS):
+    for each, candidates in store.neighbours(
+        [entry.id for entry in entries], similarity, NEIGHBOURS
+    ):  # it pauses itself
         found[each] = candidates
-        pace()
         if halted():
             break
     return found
@@ -130,10 +131,21 @@ def _entry(memory: Memory) -> Entry:
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
         said=hash((tuple(said), coded(memory.text))),
-        words=frozenset(hash(stem(word)) & 0xFFFF_FFFF for word in said),
+        words=frozenset(map(_number, said)),
         source="" if memory.project else memory.source,
-        values=hash(tuple(sorted(word for word in said if any(letter.isdigit() for letter in word)))),
+        values=hash(tuple(sorted(filter(_has_digit, said)))),
         pinned=memory.pinned,
         worth=worth(memory),
         at=memory.created_at,
     )
+
+
+@lru_cache(maxsize=32_768)
+def _number(word: str) -> int:
+    """Equal for words of the same stem."""
+    return hash(stem(word)) & 0xFFFF_FFFF
+
+
+@lru_cache(maxsize=32_768)
+def _has_digit(word: str) -> bool:
+    return any(letter.isdigit() for letter in word)
