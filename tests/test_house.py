@@ -14,7 +14,7 @@ import cofio
 SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
-         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule"}  # fmt: skip
+         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "upkeep", "freshness"}
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {

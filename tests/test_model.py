@@ -130,7 +130,7 @@ def test_a_scope_narrows_as_soon_as_it_names_a_project_or_none() -> None:
     for scope in (Scope(project=""), Scope(project="/a"), Scope(seen_from=""), Scope(seen_from="/a")):
         assert scope.narrows
     assert place_of(Fact(text="x", project="/a", source="cc/a")).source is None
-    assert place_of(Fact(text="x", source="cc/a")) == Scope(source="cc/a", project="", visibility=("private",))
+    assert place_of(Fact(text="x", source="cc/a")) == Scope(source="cc/a", project="", visibility=("private",), user="")
 
 
 @pytest.mark.parametrize("k", [0, -1, 1001, True, "5", 2.0])

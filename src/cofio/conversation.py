@@ -51,12 +51,14 @@ class Exchange:
     session: str = ""
     turn: str = ""
     agent: str = ""
+    user: str = ""  # whose memories it makes
+    team: str = ""
     visibility: str = "private"
     at: str = ""  # when it was said; "" is filled when it is received
     injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
 
     def __post_init__(self) -> None:
-        for name in ("source", "project", "context", "client", "session", "turn", "agent"):
+        for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):
             object.__setattr__(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
         if self.visibility not in VISIBILITIES:
             raise InvalidInput(f"visibility is {self.visibility!r}.", f"It is one of: {', '.join(VISIBILITIES)}.")

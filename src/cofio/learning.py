@@ -386,6 +386,8 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
         entities=found.entities,
         session=exchange.session,
         agent=exchange.agent,
+        user=exchange.user,
+        team=exchange.team,
         visibility=exchange.visibility,
         context=found.said if found.said != found.text else "",
         created_at=exchange.at,

@@ -207,6 +207,8 @@ class Fact:
     tags: tuple[str, ...] = ()
     session: str = ""
     agent: str = ""
+    user: str = ""  # whose it is, where an agent works for somebody
+    team: str = ""  # whose team; "" is the one team of a store that has no others
     visibility: str = "private"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     speaker: str = ""  # who said it
@@ -219,7 +221,7 @@ class Fact:
         _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
         if not self.text:
             raise InvalidInput("The text is empty.", "Give the fact to remember as a sentence.")
-        for name in ("source", "project", "session", "agent", "speaker", "origin"):
+        for name in ("source", "project", "session", "agent", "user", "team", "speaker", "origin"):
             _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
         _fill(self, "context", checked_text(self.context, "context", MAX_TEXT).strip())
         for name in ("entities", "tags"):
@@ -252,6 +254,8 @@ class Memory:
     tags: tuple[str, ...] = ()
     session: str = ""
     agent: str = ""
+    user: str = ""
+    team: str = ""
     visibility: str = "private"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     speaker: str = ""
@@ -296,8 +300,8 @@ class Memory:
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
 #: Metadata cannot overwrite the named fields of a memory, nor the alias.
-#: Some had a project, an origin or anchors of their own before there were such fields.
-_RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors"} | {"timestamp"}
+#: Some had a project, an origin, anchors, a user or a team of their own before there were such fields.
+_RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors", "user", "team"} | {"timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,8 +437,8 @@ def plain(decision: Decision) -> dict[str, Any]:
 
 #: The fields that an Edit may change.
 EDITABLE = (
-    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent",
-    "visibility", "metadata", "speaker", "context", "pinned", "anchors",
+    "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent", "user",
+    "team", "visibility", "metadata", "speaker", "context", "pinned", "anchors",
 )  # fmt: skip
 
 
@@ -460,18 +464,27 @@ def fact_of(memory: Memory) -> Fact:
 
 
 def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
-    """True when the two may be one memory as far as project, visibility and speaker go.
+    """True when the two may be one memory as far as project, audience and speaker go.
 
     Within a project it does not matter which client told; what belongs to none is kept apart by its source. What is
-    private to one agent is never merged with another's.
+    private to one is never merged with another's, nor what one team knows with what another does.
     """
     return (
         one.project == other.project
         and (bool(one.project) or one.source == other.source)
-        and one.visibility == other.visibility
+        and audience(one) == audience(other)
         and one.speaker == other.speaker
-        and (one.visibility != "private" or one.agent == other.agent)
     )
+
+
+def audience(known: Fact | Memory) -> tuple[str, ...]:
+    """Who may see it: equal for what the same people and agents may see.
+
+    What is private belongs to its user, whichever agent told it; where no user is named, to its agent.
+    """
+    if known.visibility == "private":
+        return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
+    return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
 
 
 # ── changes: what was done ────────────────────────────────────────────────────────────────────────────────────────────
@@ -533,6 +546,48 @@ class Changeset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """Somebody who may not see everything: what is global, what their team knows, and what is private to them.
+
+    With prefixes, of all that only what comes from sources at or below one of them, by whole path segments. Where there
+    is no viewer (None), everything may be seen: the owner of a store looks.
+    """
+
+    agent: str = ""
+    user: str = ""
+    team: str = ""
+    prefixes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("agent", "user", "team"):
+            _fill(self, name, checked_text(getattr(self, name), name, MAX_LABEL).strip())
+        _fill(self, "prefixes", tuple(each.rstrip("/") for each in _labels(self.prefixes, "prefixes")))
+        if not self.agent and not self.user:
+            raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
+        if not all(self.prefixes):
+            raise InvalidInput("A source prefix is empty.", "Leave it out, to allow every source.")
+
+    def sees(self, known: Fact | Memory) -> bool:
+        """Whether they may see it. The stores' queries say the same (`stores.scopes`)."""
+        return self.reaches(known.source) and self.is_among(audience(known))
+
+    def reaches(self, source: str) -> bool:
+        """Whether a source is one of theirs."""
+        return not self.prefixes or any(source == each or source.startswith(each + "/") for each in self.prefixes)
+
+    def is_among(self, those: tuple[str, ...]) -> bool:
+        """Whether they belong to an audience."""
+        whose, last = those[0], those[-1]
+        if whose == "private":
+            return last != "" and last == (self.user if those[1] == "user" else self.agent)
+        return whose == "global" or last == self.team
+
+    def owns(self, known: Fact | Memory) -> bool:
+        """Whether it is theirs: they may say who sees it."""
+        return known.user == self.user if known.user else known.agent == self.agent != ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """Which memories are meant. Empty fields do not narrow; archived memories are left out unless asked for."""
 
@@ -546,11 +601,14 @@ class Scope:
     tags: tuple[str, ...] = ()  # all of them
     session: str = ""
     agent: str = ""
+    user: str | None = None  # exactly this user's; "" is what has none
+    team: str | None = None  # exactly this team's
     visibility: tuple[str, ...] = ()  # any of them
     since: str = ""
     until: str = ""
     pinned: bool | None = None
     include_archived: bool = False
+    viewer: Viewer | None = None  # what they may see; None sees everything
 
     def __post_init__(self) -> None:
         for name, known in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
@@ -558,7 +616,7 @@ class Scope:
                 _one_of(getattr(self, name), known, name)
         for name in ("source_prefix", "session", "agent"):
             checked_text(getattr(self, name), name, MAX_LABEL)
-        for name in ("source", "project", "seen_from"):
+        for name in ("source", "project", "seen_from", "user", "team"):
             if getattr(self, name) is not None:
                 checked_text(getattr(self, name), name, MAX_LABEL)
         _fill(self, "tags", _labels(self.tags, "tags"))
@@ -587,7 +645,9 @@ def place_of(fact: Fact | Memory) -> Scope:
         project=fact.project,
         source=None if fact.project else fact.source,
         visibility=(fact.visibility,),
-        agent=fact.agent if fact.visibility == "private" else "",
+        user=fact.user if fact.visibility == "private" else None,
+        agent=fact.agent if fact.visibility == "private" and not fact.user else "",
+        team=fact.team if fact.visibility == "team" else None,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from cofio.access import Deed, Grant, Key
 from cofio.chores import Carried, Run, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
@@ -133,6 +134,16 @@ class Inbox(Protocol):
     def due(self, limit: int) -> list[Item]:
         """The pending items whose time has come, oldest first."""
 
+    def claim(self, limit: int) -> list[Item]:
+        """Those that are due, for this process to work on; at most so many, oldest first.
+
+        Where several processes serve one store, nobody else is given them for a while, nor anything later of the same
+        session: what is said later may correct what was said before. They come with the time until when, as `due_at`.
+        """
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Let others have what was claimed and not worked on."""
+
     def settle(self, settlement: Settlement) -> None:
         """End an item that changed nothing in the store. Conflict when it is settled already, or not as it was read."""
 
@@ -241,6 +252,37 @@ class Carrying(Protocol):
         """The changesets of the series that this one begins, itself first; only itself when there is no more."""
 
 
+class Keys(Protocol):
+    """Who may ask: keys, known by their digests alone, and the log of what was done with them."""
+
+    def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
+        """Keep a new key. Conflict when a key of this name is in force."""
+
+    def find(self, digest: str) -> Key | None:
+        """The key with this digest, revoked and expired ones too."""
+
+    def all(self) -> list[Key]:
+        """Every key that was ever made, newest first."""
+
+    def any_valid(self) -> bool:
+        """Whether there is a key that is not revoked and not expired."""
+
+    def revoke(self, key_id: int) -> Key:
+        """From now on it opens nothing. NotFound when there is none, Conflict when it was revoked before."""
+
+    def used(self, when: Mapping[int, str]) -> None:
+        """Note when keys, by id, were used last."""
+
+    def log(self, deeds: Sequence[Deed]) -> None:
+        """Write these into the audit log."""
+
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+        """The newest lines of the audit log whose id is below `after`, of one key if given."""
+
+    def forget(self, before: str) -> int:
+        """Forget the lines from before this time; how many."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -263,6 +305,10 @@ class Store(Protocol):
     @property
     def carrying(self) -> Carrying:
         """What goes from store to store."""
+
+    @property
+    def keys(self) -> Keys:
+        """Who may ask."""
 
     def apply(
         self,
@@ -340,8 +386,8 @@ class Store(Protocol):
     def changeset(self, changeset_id: int) -> Changeset:
         """What that transaction did. NotFound when there was none."""
 
-    def changesets(self, limit: int) -> list[Changeset]:
-        """The newest changesets, without their changes."""
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        """The newest changesets, without their changes; those that changed a memory of the scope, if one is given."""
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         """Log these and move the memories' retrieval counts."""

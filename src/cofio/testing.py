@@ -40,6 +40,7 @@ from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import FakeCarrying
 from cofio.stores.fake import Captures, FakeInbox
 from cofio.stores.fake_runs import FakeRuns
+from cofio.stores.keys import FakeKeys
 from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
@@ -142,6 +143,7 @@ class MemoryStore:
         self.runs = FakeRuns(clock)
         self.uses = FakeUses(self)
         self.carrying = FakeCarrying(self._holding)
+        self.keys = FakeKeys(clock)
 
     def apply(
         self,
@@ -302,8 +304,11 @@ class MemoryStore:
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
         return replace(self._told(self._tables.changesets[changeset_id - 1]), changes=tuple(self._changes(entries)))
 
-    def changesets(self, limit: int) -> list[Changeset]:
-        return [self._told(each) for each in reversed(self._tables.changesets)][:limit]
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        inside = {memory.id for memory in self._inside(within)} if within else set()
+        wanted = {entry.changeset for entry in self._tables.entries if entry.memory_id in inside}
+        newest = reversed(self._tables.changesets)
+        return [self._told(each) for each in newest if within is None or each.id in wanted][:limit]
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         with self._lock:
@@ -577,7 +582,8 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
     prefix = scope.source_prefix.rstrip("/")
     return (
         (scope.include_archived or not memory.archived)
-        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project"))
+        and all(getattr(scope, name) in (None, getattr(memory, name)) for name in ("source", "project", "user", "team"))
+        and (scope.viewer is None or scope.viewer.sees(memory))
         and (scope.seen_from is None or memory.project in (scope.seen_from, "") or memory.visibility == "global")
         and (not prefix or memory.source == prefix or memory.source.startswith(prefix + "/"))
         and all(

@@ -18,11 +18,11 @@ from cofio.errors import InvalidInput
 from cofio.model import Changeset, Memory, Occurrence
 from cofio.ports import Carrying, Vector
 from cofio.stores.file import StoreFile
-from cofio.stores.rows import COLUMNS, as_json, fits, to_memory
+from cofio.stores.rows import LISTED, as_json, fits, to_memory
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-_ROWS = _SQL["carried_memories"].format(columns=", ".join(COLUMNS))
+_ROWS = _SQL["carried_memories"].format(columns=LISTED)
 
 
 class SqliteCarrying:

@@ -146,6 +146,12 @@ class FakeInbox:
             at = self._clock()
             return [item for item in held.items.values() if item.state == "pending" and item.due_at <= at][:limit]
 
+    def claim(self, limit: int) -> list[Item]:
+        return self.due(limit)  # one process has it
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Nothing was taken."""
+
     def settle(self, settlement: Settlement) -> None:
         with self._changing() as held:
             held.settle(settlement, self._clock())

@@ -88,6 +88,12 @@ class SqliteInbox:
                 with suppress(Conflict):  # another process was faster
                     self.park(each, captures.UNREADABLE)
 
+    def claim(self, limit: int) -> list[Item]:
+        return self.due(limit)  # one process serves a file
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Nothing was taken."""
+
     def settle(self, settlement: Settlement) -> None:
         at = self._clock()
         with self._file.writing() as connection:

@@ -15,6 +15,8 @@ from cofio.ports import Vector
 from cofio.wording import fingerprint
 
 COLUMNS = tuple(f.name for f in fields(Memory))
+#: The same for a SELECT or an INSERT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
 #: Written by the retrieval log alone: not journalled, and not part of what an undo compares.
 COUNTED = ("retrieval_count", "last_retrieved_at")
 _JSON = ("entities", "tags", "metadata")

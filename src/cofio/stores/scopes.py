@@ -1,43 +1,89 @@
-"""A Scope as a condition over the rows of memories. Shared by every SQL store."""
+"""A Scope as a condition over the rows of memories. Shared by every SQL store; a Dialect says how each writes it.
+
+Who may see what is decided here, inside the query: a search that is narrowed afterwards would find too little.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-from cofio.model import Scope
+from cofio.model import Scope, Viewer
 
-_EQUAL = ("source", "project", "category", "kind", "method", "session", "agent")  # columns of the same name
-_NONE_IS_A_VALUE = ("source", "project")  # of these, "" means those that have none
-
+_EQUAL = ("source", "project", "category", "kind", "method", "session", "agent", "user", "team")  # columns so called
+_NONE_IS_A_VALUE = ("source", "project", "user", "team")  # of these, "" means those that have none
 _BOUNDS = (("since", ">="), ("until", "<="))
 
 
-def condition(scope: Scope) -> tuple[str, dict[str, Any]]:
+class Dialect(NamedTuple):
+    """How a database writes what is not the same in all."""
+
+    value: str  # a named value
+    tagged: str  # whether a memory has the tag of that value
+
+
+SQLITE = Dialect(":{}", "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})")
+POSTGRES = Dialect("%({})s", "tags ? {}")
+
+
+def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
     """The scope as SQL, and the values that it names."""
-    parts = list(_parts(scope))
+    parts = list(_parts(scope, dialect))
     values = {name: value for _, named in parts for name, value in named.items()}
     live = () if scope.include_archived else ("archived_at IS NULL",)
-    return " AND ".join((*live, *(part for part, _ in parts))) or "1", values
+    return " AND ".join((*live, *(part for part, _ in parts))) or "true", values
 
 
-def _parts(scope: Scope) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in _EQUAL:
-        value = getattr(scope, name)
-        if value or (name in _NONE_IS_A_VALUE and value is not None):
-            yield f"{name} = :{name}", {name: value}
+def _parts(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+    value = dialect.value.format
+    yield from _equal(scope, dialect)
     if scope.seen_from is not None:
-        yield "(project IN (:seen_from, '') OR visibility = 'global')", {"seen_from": scope.seen_from}
+        seen_from = {"seen_from": scope.seen_from}
+        yield f"(project IN ({value('seen_from')}, '') OR visibility = 'global')", seen_from
     if prefix := scope.source_prefix.rstrip("/"):
-        below = {"prefix": prefix, "below": prefix + "/", "beyond": prefix + "0"}  # "0" follows "/" in the alphabet
-        yield "(source = :prefix OR (source >= :below AND source < :beyond))", below
+        yield _below(prefix, "prefix", dialect)
     for place, tag in enumerate(scope.tags):
-        yield f"EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = :tag{place})", {f"tag{place}": tag}
+        yield dialect.tagged.format(value(f"tag{place}")), {f"tag{place}": tag}
     if scope.visibility:
         seen = {f"see{place}": each for place, each in enumerate(scope.visibility)}
-        yield f"visibility IN ({', '.join(f':{name}' for name in seen)})", seen
+        yield f"visibility IN ({', '.join(value(name) for name in seen)})", seen
     for name, bound in _BOUNDS:
-        if value := getattr(scope, name):
-            yield f"created_at {bound} :{name}", {name: value}
+        if wanted := getattr(scope, name):
+            yield f"created_at {bound} {value(name)}", {name: wanted}
     if scope.pinned is not None:
         yield f"pinned = {int(scope.pinned)}", {}  # written out, so that the index of what is pinned is seen
+    if scope.viewer:
+        yield from _seen_by(scope.viewer, dialect)
+
+
+def _equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name in _EQUAL:
+        wanted = getattr(scope, name)
+        if wanted or (name in _NONE_IS_A_VALUE and wanted is not None):
+            yield f'"{name}" = {dialect.value.format(name)}', {name: wanted}
+
+
+def _seen_by(viewer: Viewer, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the viewer may see: `Viewer.sees` in SQL."""
+    value = dialect.value.format
+    whose = {"viewing_team": viewer.team}
+    ways = ["visibility = 'global'", f"(visibility = 'team' AND team = {value('viewing_team')})"]
+    if viewer.user:
+        whose["viewing_user"] = viewer.user
+        ways.append(f"""(visibility = 'private' AND "user" = {value("viewing_user")})""")
+    if viewer.agent:
+        whose["viewing_agent"] = viewer.agent
+        ways.append(f"""(visibility = 'private' AND "user" = '' AND agent = {value("viewing_agent")})""")
+    yield f"({' OR '.join(ways)})", whose
+    if viewer.prefixes:
+        below = [_below(prefix, f"reach{place}", dialect) for place, prefix in enumerate(viewer.prefixes)]
+        named = {name: each for _, values in below for name, each in values.items()}
+        yield f"({' OR '.join(part for part, _ in below)})", named
+
+
+def _below(prefix: str, name: str, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+    """Sources at or below the prefix, by whole path segments. A range, which an index over sources serves."""
+    value = dialect.value.format
+    bounds = {name: prefix, f"{name}_from": prefix + "/", f"{name}_to": prefix + "0"}  # "0" follows "/"
+    at, start, end = (value(each) for each in bounds)
+    return f"(source = {at} OR (source >= {start} AND source < {end}))", bounds

@@ -38,9 +38,11 @@ from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import SqliteCarrying
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
+from cofio.stores.keys import SqliteKeys
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
+    LISTED,
     as_json,
     check_vectors,
     fits,
@@ -59,10 +61,10 @@ from cofio.stores.vectors import Vectors
 from cofio.wording import fingerprint
 
 _SQL = queries("sqlite")
-_COLUMNS = ", ".join(COLUMNS)
 _INSERT = _SQL["insert_memory"].format(
-    columns=_COLUMNS, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
+    columns=LISTED, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
+_PLACED = ("source", "project", "visibility", "speaker", "agent", "user", "team")  # what keeps equal texts apart
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 16
 _log = logging.getLogger(__name__)
@@ -78,6 +80,7 @@ class SqliteStore:
         self.runs = SqliteRuns(self._file, clock)
         self.uses = SqliteUses(self._file)
         self.carrying = SqliteCarrying(self._file)
+        self.keys = SqliteKeys(self._file, clock)
         self._index = _Index(self._file)
         self._postings = Postings()
         self._scopes = _Scopes()
@@ -166,7 +169,7 @@ class SqliteStore:
         where, values = condition(scope)
         last = after if after is not None else 1 << 62
         with self._file.reading() as connection:
-            query = _SQL["page"].format(columns=_COLUMNS, where=where)
+            query = _SQL["page"].format(columns=LISTED, where=where)
             rows = connection.execute(query, {**values, "after": last, "limit": limit}).fetchall()
             total = connection.execute(_SQL["count"].format(where=where), values).fetchone()[0]
         return [to_memory(row) for row in rows], int(total)
@@ -174,7 +177,7 @@ class SqliteStore:
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         where, values = condition(scope)
         with self._file.reading() as connection:
-            query = _SQL["page"].format(columns=_COLUMNS, where=where)
+            query = _SQL["page"].format(columns=LISTED, where=where)
             rows = connection.execute(query, {**values, "after": 1 << 62, "limit": limit}).fetchall()
         return [to_memory(row) for row in rows]
 
@@ -296,9 +299,12 @@ class SqliteStore:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
             return _changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
 
-    def changesets(self, limit: int) -> list[Changeset]:
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        where, values = condition(within) if within else ("", {})
+        query = _SQL["newest_changesets_within"].format(where=where) if within else _SQL["newest_changesets"]
         with self._file.reading() as connection:
-            return [_changeset(row, []) for row in connection.execute(_SQL["newest_changesets"], (limit,))]
+            rows = connection.execute(query, {**values, "limit": limit}).fetchall()
+        return [_changeset(row, []) for row in rows]
 
     def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _Tables(connection)
@@ -326,7 +332,7 @@ class SqliteStore:
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
         name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (_listed(among), limit))
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL[name].format(columns=_COLUMNS), values).fetchall()
+            rows = connection.execute(_SQL[name].format(columns=LISTED), values).fetchall()
         return [to_memory(row) for row in rows]
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
@@ -533,7 +539,7 @@ class _Tables:
             self._run(_SQL["set_vector"], (memory_id, vector))
 
     def twin(self, fact: Fact) -> int | None:
-        values = {name: getattr(fact, name) for name in ("source", "project", "visibility", "speaker", "agent")}
+        values = {name: getattr(fact, name) for name in _PLACED}
         row = self._run(_SQL["twin"], {**values, "fingerprint": fingerprint(fact.text)}).fetchone()
         return row[0] if row else None
 
@@ -565,8 +571,8 @@ class _Tables:
             self._run(_SQL[name], (memory.id,))
 
 
-_GET_MEMORY = _SQL["get_memory"].format(columns=_COLUMNS)
-_GET_MEMORIES = _SQL["get_memories"].format(columns=_COLUMNS)
+_GET_MEMORY = _SQL["get_memory"].format(columns=LISTED)
+_GET_MEMORIES = _SQL["get_memories"].format(columns=LISTED)
 
 
 def _listed(ids: Sequence[int]) -> str:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from cofio.chores import Tracking, View
 from cofio.model import Memory, Scope, moment
 from cofio.stores.file import StoreFile
-from cofio.stores.rows import COLUMNS, as_json, to_memory
+from cofio.stores.rows import LISTED, as_json, to_memory
 from cofio.stores.scopes import condition
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-_COLUMNS = ", ".join(COLUMNS)
 #: Which memories a view shows, and in what order.
 _VIEWS: dict[View, tuple[str, str]] = {
     "never": ("retrieval_count = 0", "created_at, id"),
@@ -30,7 +29,7 @@ class SqliteUses:
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         where, values = condition(scope)
         used, order = _VIEWS[view]
-        query = _SQL["view_of_use"].format(columns=_COLUMNS, where=where, used=used, order=order)
+        query = _SQL["view_of_use"].format(columns=LISTED, where=where, used=used, order=order)
         with self._file.reading() as connection:
             rows = connection.execute(query, {**values, "limit": limit, "before": moment(before)}).fetchall()
         return [to_memory(row) for row in rows]
@@ -42,7 +41,7 @@ class SqliteUses:
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         values = {"category": category, "before": moment(before), "limit": limit}
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["unused"].format(columns=_COLUMNS), values).fetchall()
+            rows = connection.execute(_SQL["unused"].format(columns=LISTED), values).fetchall()
         return [to_memory(row) for row in rows]
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:

@@ -43,7 +43,8 @@ SELECT id FROM memories INDEXED BY memories_by_fingerprint WHERE fingerprint = :
 -- name: twin
 SELECT id FROM memories INDEXED BY memories_by_fingerprint
 WHERE fingerprint = :fingerprint AND archived_at IS NULL AND project = :project AND (project <> '' OR source = :source)
-    AND visibility = :visibility AND speaker = :speaker AND (visibility <> 'private' OR agent = :agent)
+    AND visibility = :visibility AND speaker = :speaker AND (visibility <> 'team' OR team = :team)
+    AND (visibility <> 'private' OR (user = :user AND (user <> '' OR agent = :agent)))
 ORDER BY id LIMIT 1;
 
 -- name: insert_memory
@@ -52,8 +53,8 @@ INSERT INTO memories ({columns}, fingerprint) VALUES ({values});
 -- name: save_memory
 UPDATE memories SET
     text = :text, source = :source, project = :project, category = :category, kind = :kind, confidence = :confidence,
-    method = :method, entities = :entities, tags = :tags, session = :session, agent = :agent, visibility = :visibility,
-    metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
+    method = :method, entities = :entities, tags = :tags, session = :session, agent = :agent, user = :user,
+    team = :team, visibility = :visibility, metadata = :metadata, speaker = :speaker, context = :context, created_at = :created_at, updated_at = :updated_at,
     pinned = :pinned, archived_at = :archived_at, supersedes = :supersedes, superseded_by = :superseded_by,
     previous_text = :previous_text, occurrences = :occurrences, anchors = :anchors, origin = :origin,
     fingerprint = :fingerprint
@@ -141,7 +142,12 @@ SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u
 
 -- name: newest_changesets
 SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
-ORDER BY s.id DESC LIMIT ?;
+ORDER BY s.id DESC LIMIT :limit;
+
+-- name: newest_changesets_within
+SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
+WHERE s.id IN (SELECT c.changeset_id FROM changes c WHERE c.memory_id IN (SELECT id FROM memories WHERE {where}))
+ORDER BY s.id DESC LIMIT :limit;
 
 -- name: record
 INSERT INTO changes (changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
@@ -489,3 +495,39 @@ UPDATE sqlite_sequence SET seq = max(seq, :seq) WHERE name = :name;
 
 -- name: set_sequence
 INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq);
+
+-- name: create_key
+INSERT INTO keys (digest, hint, name, role, agent, user, team, prefixes, expires_at, created_at, created_by)
+VALUES (:digest, :hint, :name, :role, :agent, :user, :team, :prefixes, :expires_at, :at, :by)
+ON CONFLICT DO NOTHING;
+
+-- name: find_key
+SELECT {columns} FROM keys WHERE digest = :digest;
+
+-- name: get_key
+SELECT {columns} FROM keys WHERE id = :id;
+
+-- name: all_keys
+SELECT {columns} FROM keys ORDER BY id DESC;
+
+-- name: any_valid_key
+SELECT EXISTS (SELECT 1 FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :at));
+
+-- name: revoke_key
+UPDATE keys SET revoked_at = :at WHERE id = :id AND revoked_at IS NULL;
+
+-- name: key_used
+UPDATE keys SET last_used_at = :at WHERE id = :id AND (last_used_at IS NULL OR last_used_at < :at);
+
+-- name: log_deed
+INSERT INTO deeds (at, act, outcome, key_id, name, what, address)
+VALUES (:at, :act, :outcome, :key, :name, :what, :address);
+
+-- name: newest_deeds
+SELECT {columns} FROM deeds WHERE id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: newest_deeds_of
+SELECT {columns} FROM deeds WHERE key_id = :key AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: forget_deeds
+DELETE FROM deeds WHERE at < :before;

@@ -36,7 +36,9 @@ CREATE TABLE memories (
     fingerprint INTEGER NOT NULL, -- of the text but for case and white space
     project TEXT NOT NULL DEFAULT '', -- '' where it belongs to none
     anchors TEXT NOT NULL DEFAULT '[]', -- JSON array of kind, name, path, hash
-    origin TEXT NOT NULL DEFAULT '' -- where it was imported from; '' where it was learned here
+    origin TEXT NOT NULL DEFAULT '', -- where it was imported from; '' where it was learned here
+    user TEXT NOT NULL DEFAULT '', -- whose it is; '' where it is an agent's own
+    team TEXT NOT NULL DEFAULT '' -- whose team's; '' is the one team of a store that has no others
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
@@ -49,6 +51,7 @@ CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_speaker ON memories (speaker) WHERE speaker <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
+CREATE INDEX memories_by_audience ON memories (visibility, team, user, agent, archived_at); -- what a viewer sees
 CREATE INDEX memories_by_origin ON memories (origin) WHERE origin <> '';
 CREATE INDEX memories_unused ON memories (category, created_at) WHERE archived_at IS NULL AND retrieval_count = 0 AND pinned = 0;
 CREATE INDEX memories_by_use ON memories (retrieval_count, last_retrieved_at) WHERE archived_at IS NULL AND retrieval_count > 0;
@@ -204,3 +207,38 @@ CREATE TABLE runs (
 
 CREATE UNIQUE INDEX runs_by_slot ON runs (chore, slot) WHERE slot <> '' AND outcome <> 'died'; -- what died is done again
 CREATE UNIQUE INDEX runs_going ON runs (chore) WHERE outcome = 'running'; -- one at a time
+
+-- Who may ask. A key is known by its digest; the key itself is shown once and not kept.
+CREATE TABLE keys (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    digest TEXT NOT NULL UNIQUE, -- SHA-256, in hex
+    hint TEXT NOT NULL, -- how the key begins
+    name TEXT NOT NULL,
+    role TEXT NOT NULL, -- read, write, admin
+    agent TEXT NOT NULL,
+    user TEXT NOT NULL,
+    team TEXT NOT NULL,
+    prefixes TEXT NOT NULL, -- JSON array of sources
+    expires_at TEXT,
+    created_at TEXT NOT NULL,
+    created_by TEXT NOT NULL,
+    revoked_at TEXT,
+    last_used_at TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked_at IS NULL;
+
+-- The audit log: what was done with keys, and what was refused.
+CREATE TABLE deeds (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    act TEXT NOT NULL,
+    outcome TEXT NOT NULL, -- done, refused
+    key_id INTEGER, -- of keys; null where none of ours was shown
+    name TEXT NOT NULL, -- of the key, as it was called then
+    what TEXT NOT NULL,
+    address TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX deeds_by_key ON deeds (key_id, id) WHERE key_id IS NOT NULL;
+CREATE INDEX deeds_by_time ON deeds (at);

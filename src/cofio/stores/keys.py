@@ -1,0 +1,159 @@
+"""Keys and the audit log, in the SQLite file and in the fake store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, NoReturn
+
+from cofio.access import Deed, Grant, Key
+from cofio.errors import Conflict, NotFound
+from cofio.model import moment
+from cofio.ports import Clock
+from cofio.stores.file import BRIEFLY, StoreFile
+from cofio.stores.rows import as_json, fits
+from cofio.stores.sources import queries
+
+_SQL = queries("sqlite")
+_GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")
+KEY_COLUMNS = ("id", *_GRANTED, "hint", "created_at", "created_by", "revoked_at", "last_used_at")
+DEED_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address")
+#: For a SELECT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+KEYS, DEEDS = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, DEED_COLUMNS))
+
+
+class SqliteKeys:
+    """The Keys of an SQLite file."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+
+    def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
+        values = {**granted(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
+        with self._file.writing() as connection:
+            if not connection.execute(_SQL["create_key"], values).rowcount:
+                refuse_name(grant.name)
+            return to_key(connection.execute(_FIND, {"digest": digest}).fetchone())
+
+    def find(self, digest: str) -> Key | None:
+        with self._file.reading() as connection:
+            row = connection.execute(_FIND, {"digest": digest}).fetchone()
+        return to_key(row) if row else None
+
+    def all(self) -> list[Key]:
+        with self._file.reading() as connection:
+            return [to_key(row) for row in connection.execute(_ALL)]
+
+    def any_valid(self) -> bool:
+        with self._file.reading() as connection:
+            return bool(connection.execute(_SQL["any_valid_key"], {"at": self._clock()}).fetchone()[0])
+
+    def revoke(self, key_id: int) -> Key:
+        with self._file.writing() as connection:
+            values = {"id": key_id, "at": self._clock()}
+            revoked = fits(key_id) and connection.execute(_SQL["revoke_key"], values).rowcount
+            row = connection.execute(_GET, {"id": key_id}).fetchone() if fits(key_id) else None
+            return to_key(row) if row and revoked else refuse_revoking(key_id, to_key(row) if row else None)
+
+    def used(self, when: Mapping[int, str]) -> None:
+        with self._file.writing(BRIEFLY) as connection:  # a note waits for nobody
+            connection.executemany(_SQL["key_used"], [{"id": each, "at": at} for each, at in when.items()])
+
+    def log(self, deeds: Sequence[Deed]) -> None:
+        with self._file.writing() as connection:
+            connection.executemany(_SQL["log_deed"], [asdict(each) for each in deeds])
+
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+        values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
+        with self._file.reading() as connection:
+            rows = connection.execute(_DEEDS if key is None else _DEEDS_OF, values).fetchall()
+        return [to_deed(row) for row in rows]
+
+    def forget(self, before: str) -> int:
+        with self._file.writing() as connection:
+            return connection.execute(_SQL["forget_deeds"], {"before": moment(before)}).rowcount
+
+
+_FIND, _GET, _ALL = (_SQL[name].format(columns=KEYS) for name in ("find_key", "get_key", "all_keys"))
+_DEEDS, _DEEDS_OF = (_SQL[name].format(columns=DEEDS) for name in ("newest_deeds", "newest_deeds_of"))
+
+
+class FakeKeys:
+    """The Keys of the fake store."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._keys: dict[str, Key] = {}  # by digest
+        self._deeds: list[Deed] = []
+
+    def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
+        if any(each.grant.name == grant.name and each.revoked_at is None for each in self._keys.values()):
+            refuse_name(grant.name)
+        number = len(self._keys) + 1
+        self._keys[digest] = Key(id=number, grant=grant, hint=hint, created_at=self._clock(), created_by=by)
+        return self._keys[digest]
+
+    def find(self, digest: str) -> Key | None:
+        return self._keys.get(digest)
+
+    def all(self) -> list[Key]:
+        return list(reversed(self._keys.values()))
+
+    def any_valid(self) -> bool:
+        at = self._clock()
+        return any(each.is_valid(at) for each in self._keys.values())
+
+    def revoke(self, key_id: int) -> Key:
+        for digest, each in self._keys.items():
+            if each.id == key_id and each.revoked_at is None:
+                self._keys[digest] = replace(each, revoked_at=self._clock())
+                return self._keys[digest]
+        return refuse_revoking(key_id, next((each for each in self._keys.values() if each.id == key_id), None))
+
+    def used(self, when: Mapping[int, str]) -> None:
+        for digest, each in self._keys.items():
+            last = max(each.last_used_at or "", when.get(each.id, "")) or None
+            self._keys[digest] = replace(each, last_used_at=last)
+
+    def log(self, deeds: Sequence[Deed]) -> None:
+        self._deeds += [replace(each, id=len(self._deeds) + place) for place, each in enumerate(deeds, start=1)]
+
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+        newest = [each for each in reversed(self._deeds) if key in (None, each.key)]
+        return [each for each in newest if after is None or each.id < after][:limit]
+
+    def forget(self, before: str) -> int:
+        kept = [each for each in self._deeds if each.at >= moment(before)]
+        gone, self._deeds = len(self._deeds) - len(kept), kept
+        return gone
+
+
+def granted(grant: Grant) -> dict[str, Any]:
+    """What a grant says, as values of columns."""
+    return {**asdict(grant), "prefixes": as_json(list(grant.prefixes))}
+
+
+def to_key(row: Sequence[Any]) -> Key:
+    """The key of a row that was selected with KEYS."""
+    told = dict(zip(KEY_COLUMNS, row, strict=True))
+    grant = {name: told.pop(name) for name in _GRANTED}
+    return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **told)
+
+
+def to_deed(row: Sequence[Any]) -> Deed:
+    """The line of a row that was selected with DEEDS."""
+    told = dict(zip(DEED_COLUMNS, row, strict=True))
+    return Deed(key=told.pop("key_id"), **told)
+
+
+def refuse_name(name: str) -> NoReturn:
+    raise Conflict(f"There is a key {name!r} already.", "Give it another name, or revoke that one first.")
+
+
+def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:
+    """Say why a key cannot be revoked."""
+    if key is None:
+        raise NotFound(f"There is no key {key_id}.", "cofio keys list shows them all.")
+    raise Conflict(f"Key {key_id} ({key.grant.name}) was revoked before.", "It opens nothing any more.")
