@@ -53,6 +53,7 @@ from cofio.model import (
     Revert,
     Scope,
     Update,
+    Viewer,
     as_fact,
     as_query,
     as_scope,
@@ -126,6 +127,12 @@ class Keeper:
         self._house = Housekeeper(
             store, _Lent(self), clock, self._deciding, llm=llm, freshness=self._freshness, care=care
         )
+
+    def seen_by(self, viewer: Viewer | None) -> Keeper:
+        """The same keeper as this viewer may use it: it finds what they may see, and what it keeps is theirs."""
+        if viewer is None:
+            return self
+        raise NotImplementedError
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 

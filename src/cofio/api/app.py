@@ -142,7 +142,7 @@ class Place:
     def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> Response:
         """Reading, answering and writing, all off the event loop."""
         given = _given(route, request, body)
-        return written(route.answer(self._ways.desk, given, call))
+        return written(route.answer(self._ways.desk.seen_by(call.viewer), given, call))
 
     def _no_such_method(self, method: str) -> Response:
         allowed = ", ".join(self._methods)

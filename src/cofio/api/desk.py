@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import BoundedSemaphore, Lock
 from typing import Generic, TypeVar
 
+from cofio.access import Key, Role
 from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
 from cofio.api.replies import Reply
@@ -16,6 +17,7 @@ from cofio.attend import Attendant
 from cofio.conversation import Ledger
 from cofio.errors import StoreBusy
 from cofio.keeper import Keeper
+from cofio.model import Viewer
 from cofio.ports import Health
 from cofio.worker import Worker
 
@@ -33,6 +35,10 @@ class Call:
     project: str = ""
     local: bool = False  # from this machine: the paths that it names are ours
     at: str = ""  # when it happened, where that was a while ago
+    viewer: Viewer | None = None  # what its key lets it see; None sees everything
+    role: Role = "admin"  # what its key lets it do
+    key: Key | None = None  # the key of the store that it came with
+    address: str = ""  # from where
 
 
 class Lately(Generic[_Told]):
@@ -87,6 +93,10 @@ class Desk:
     page: Reply
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
+
+    def seen_by(self, viewer: Viewer | None) -> Desk:
+        """The same desk, with no more on it than the viewer may see."""
+        return replace(self, keeper=self.keeper.seen_by(viewer)) if viewer else self
 
     def close(self) -> None:
         """Ask nobody any more."""

@@ -14,7 +14,7 @@ from cofio.errors import InvalidInput
 _Schema = TypeVar("_Schema", bound=Given)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or hold commas
 _TIMES = ("since", "until")
-_BLANK_TELLS = ("project", "seen_from")  # of these, a blank value means none
+_BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")

@@ -66,6 +66,8 @@ class Memory(Shape):
     tags: list[str]
     session: str
     agent: str
+    user: str
+    team: str
     visibility: str
     metadata: dict[str, Any]
     speaker: str

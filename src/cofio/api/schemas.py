@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from cofio.conversation import STATES
+from cofio.conversation import STATES, Exchange
 from cofio.errors import InvalidInput
 from cofio.keeper import MAX_PAGE
 from cofio.model import (
@@ -82,6 +82,8 @@ class Within(Given):
     tags: Annotated[list[str], _text("All of them.")] | UnsetType = UNSET
     session: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
+    user: Annotated[str, _text("Exactly this user's; empty: what has none.")] | UnsetType = UNSET
+    team: Annotated[str, _text("Exactly this team's.")] | UnsetType = UNSET
     visibility: Annotated[list[str], _text("Any of them.")] | UnsetType = UNSET
     since: Annotated[Time, _text("Created at this time or later.")] | UnsetType = UNSET
     until: Annotated[Time, _text("Created at this time or earlier.")] | UnsetType = UNSET
@@ -137,6 +139,8 @@ class About(Given):
     tags: list[str] | UnsetType = UNSET
     session: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
+    user: Annotated[str, _text("Whose it is.")] | UnsetType = UNSET
+    team: Annotated[str, _text("Whose team's.")] | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
     speaker: Annotated[str, _text("Who said it.")] | UnsetType = UNSET
@@ -194,6 +198,8 @@ class Edit(Given):
     tags: list[str] | UnsetType = UNSET
     session: str | UnsetType = UNSET
     agent: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+    team: str | UnsetType = UNSET
     visibility: Visibility | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
     speaker: str | UnsetType = UNSET
@@ -286,6 +292,8 @@ class Said(Given, kw_only=True):
     session: str = ""
     turn: Annotated[str, _text("Names the turn within the session: the same one is taken once.")] = ""
     agent: str = ""
+    user: Annotated[str, _text("Whose memories it makes.")] = ""
+    team: str = ""
     visibility: Visibility = "private"
     at: Annotated[Time, _text("When it was said; now, when it is left out.")] | UnsetType = UNSET
     injected: Annotated[list[str], _text("What the agent was shown: that is not news.")] = []
@@ -293,8 +301,7 @@ class Said(Given, kw_only=True):
 
     def about(self) -> dict[str, Any]:
         """The fields of an Exchange that were sent, beside the messages."""
-        names = ("source", "project", "context", "client", "session", "turn", "agent", "visibility", "at", "injected")
-        sent = _timed(self.given(names), "at")
+        sent = _timed(self.given(_EXCHANGE), "at")
         return {**sent, "injected": tuple(self.injected)}
 
 
@@ -316,7 +323,8 @@ class Changes(Given):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
 
 
-_SCOPE = tuple(Scope.__dataclass_fields__)
+_EXCHANGE = tuple(name for name in Exchange.__dataclass_fields__ if name != "messages")
+_SCOPE = tuple(name for name in Scope.__dataclass_fields__ if name != "viewer")  # nobody says so of themselves
 _FACT = tuple(name for name in Fact.__dataclass_fields__ if name != "text")
 
 

@@ -34,6 +34,8 @@ from cofio.transcripts import Turn
 @click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
 @click.option("--context", default="stop", metavar="EVENT", help="pre_compact reads more thoroughly.")
 @click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
+@click.option("--user", default="", metavar="NAME", help="Whose memories it makes.")
+@click.option("--team", default="", metavar="NAME", help="Whose team's.")
 @click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
 def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
     """Learn from a FILE: a transcript of Claude Code or Codex, messages as JSON, or plain text; - is standard input.

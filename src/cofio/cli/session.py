@@ -199,6 +199,8 @@ within = _gathered(
         click.option("--tag", "tags", metavar="TAG", multiple=True, help="With this tag; all of them when repeated."),
         click.option("--session", metavar="NAME", help="From this session."),
         click.option("--agent", metavar="NAME", help="From this agent."),
+        click.option("--user", metavar="NAME", help='Of exactly this user; "" is what has none.'),
+        click.option("--team", metavar="NAME", help="Of exactly this team."),
         click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these."),
         click.option("--since", type=_Past(), help="Made since then: 2026-02-20, or 7d ago."),
         click.option("--until", type=_Past(), help="Made until then."),
@@ -206,8 +208,8 @@ within = _gathered(
         click.option("--archived", "include_archived", is_flag=True, default=None, help="Archived ones too."),
     ),
     (
-        *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent"),
-        *("visibility", "since", "until", "pinned", "include_archived"),
+        *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent", "user"),
+        *("team", "visibility", "since", "until", "pinned", "include_archived"),
     ),
 )
 
@@ -223,13 +225,15 @@ about = _gathered(
         click.option("--entity", "entities", metavar="NAME", multiple=True, help="Whom or what it names; repeatable."),
         click.option("--session", metavar="NAME", help="The session that it comes from."),
         click.option("--agent", metavar="NAME", help="The agent that it comes from."),
+        click.option("--user", metavar="NAME", help="Whose it is."),
+        click.option("--team", metavar="NAME", help="Whose team's."),
         click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it."),
         click.option("--speaker", metavar="NAME", help="Who said it."),
         click.option("--context", metavar="TEXT", help="What was said just before."),
     ),
     (
-        *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent"),
-        *("visibility", "speaker", "context"),
+        *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent", "user"),
+        *("team", "visibility", "speaker", "context"),
     ),
 )
 
