@@ -181,6 +181,12 @@ class SqliteStore:
             rows = connection.execute(query, {**values, "after": 1 << 62, "limit": limit}).fetchall()
         return [to_memory(row) for row in rows]
 
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        where, values = condition(scope)
+        with self._file.reading() as connection:
+            query = _SQL["latest"].format(columns=LISTED, where=where)
+            return [to_memory(row) for row in connection.execute(query, {**values, "limit": limit})]
+
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         held = self._held()
         index = held.vectors

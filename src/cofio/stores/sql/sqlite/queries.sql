@@ -28,6 +28,9 @@ SELECT max(id) FROM memories;
 -- name: page
 SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit;
 
+-- name: latest
+SELECT {columns} FROM memories WHERE {where} ORDER BY created_at DESC, id DESC LIMIT :limit;
+
 -- name: count
 SELECT count(*) FROM memories WHERE {where};
 

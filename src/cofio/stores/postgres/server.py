@@ -1,0 +1,265 @@
+"""The PostgreSQL server: connections for many threads, migrations under a lock, and its errors in our words.
+
+    reading ─▶ a connection of the pool, each statement by itself
+    writing ─▶ one transaction; with `alone`, one writer at a time among all processes of the tenant
+    still   ─▶ one transaction that sees one moment
+
+The tenant is named by the address, `?tenant=NAME`; every query names it, so one database can serve several.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg import errors
+from psycopg.types.string import TextLoader
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
+from cofio.stores.sources import migrations, queries
+
+BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
+TENANT = "main"  # where the address names none
+_SQL = queries("postgres")
+_NEWEST = migrations("postgres")[-1][0]
+_PATIENCE = 15.0  # seconds that a writer waits for its turn, and a caller for a connection
+_CONNECTIONS = 16  # of one process; a thread that finds none free waits
+_OLDEST_SERVER, _OLDEST_VECTOR = 150_000, (0, 8)
+_SETTINGS = (
+    "SET TIME ZONE 'UTC'",
+    "SET plan_cache_mode = force_custom_plan",  # a plan for no scope in particular is wrong for most
+    "SET client_min_messages = warning",
+)
+
+Values = Mapping[str, Any]
+_NOTHING: Final[Values] = {}
+
+
+class Rows:
+    """A connection that knows the named queries, and puts the tenant into each."""
+
+    def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
+        self.connection = connection
+        self.tenant = tenant
+
+    def run(self, name: str, values: Values = _NOTHING, **parts: str) -> psycopg.Cursor[Any]:
+        """The cursor of a named query; `parts` are put into its braces."""
+        return self.connection.execute(_text(name, parts), {**values, "tenant": self.tenant})
+
+    def all(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        return self.run(name, values, **parts).fetchall()
+
+    def one(self, name: str, values: Values = _NOTHING, **parts: str) -> tuple[Any, ...] | None:
+        """The first row, if there is any."""
+        return cast("tuple[Any, ...] | None", self.run(name, values, **parts).fetchone())
+
+    def value(self, name: str, values: Values = _NOTHING, **parts: str) -> Any:
+        """The first value of the first row; None where there is no row."""
+        row = self.one(name, values, **parts)
+        return row[0] if row else None
+
+    def count(self, name: str, values: Values = _NOTHING, **parts: str) -> int:
+        """How many rows it changed."""
+        return self.run(name, values, **parts).rowcount
+
+    def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
+        """The same query for each of these, sent together."""
+        if rows:
+            with self.connection.cursor() as cursor:
+                cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
+
+
+class Server:
+    """The pool of one process, for one tenant of one database."""
+
+    def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
+        self.address, self.tenant = parted(url)
+        self.shown = shown(url)
+        with translated(self.shown):
+            prepare(self.address)
+            self._pool = ConnectionPool(
+                self.address,
+                min_size=1,
+                max_size=connections,
+                timeout=_PATIENCE,
+                kwargs={"autocommit": True, "application_name": "cofio"},
+                configure=_configured,
+                check=ConnectionPool.check_connection,
+                open=False,
+            )
+            self._pool.open()
+
+    @contextmanager
+    def reading(self) -> Iterator[Rows]:
+        """A connection of one's own to read with; each statement sees the latest commit of every process."""
+        with translated(self.shown), self._pool.connection() as connection:
+            yield Rows(connection, self.tenant)
+
+    @contextmanager
+    def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[Rows]:
+        """A transaction that is committed at the end, or rolled back whole. StoreBusy when a lock takes too long.
+
+        With `alone` no other process of the tenant is inside one at the same time: changesets are numbered in the order
+        in which they are committed, and what was read stays so until the end.
+        """
+        with translated(self.shown), self._pool.connection() as connection, connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
+            if alone:
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(self.tenant),))
+            yield Rows(connection, self.tenant)
+
+    @contextmanager
+    def still(self) -> Iterator[Rows]:
+        """Everything as it is at one moment, however long it is read and whatever is written meanwhile."""
+        with translated(self.shown), self._pool.connection() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield Rows(connection, self.tenant)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def parted(url: str) -> tuple[str, str]:
+    """The address that the driver takes, and the tenant that it named."""
+    parts = urlsplit(url)
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    tenants = [value for name, value in asked if name == "tenant"]
+    if len(tenants) > 1 or "" in tenants:
+        raise Misconfigured(f"{shown(url)} names no tenant, or several.", "Give tenant=NAME once, or leave it out.")
+    rest = urlencode([each for each in asked if each[0] != "tenant"])
+    return urlunsplit(parts._replace(query=rest)), tenants[0] if tenants else TENANT
+
+
+def shown(url: str) -> str:
+    """The address as it may be shown: without its password."""
+    parts = urlsplit(url)
+    name, _, where = parts.netloc.rpartition("@")
+    user = name.partition(":")[0]
+    asked = [each for each in parse_qsl(parts.query) if each[0] not in ("password", "sslpassword")]
+    return urlunsplit(parts._replace(netloc=f"{user}@{where}" if user else where, query=urlencode(asked)))
+
+
+def prepare(address: str) -> None:
+    """Bring the database to the newest shape; one process at a time does it."""
+    with psycopg.connect(address, autocommit=True, application_name="cofio") as connection:
+        _refuse_old(connection)
+        if _version(connection) == _NEWEST:
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock("migrations"),))
+            _migrate(connection)
+
+
+def _migrate(connection: psycopg.Connection[Any]) -> None:
+    version = _version(connection)  # another process may have been faster
+    if version > _NEWEST:
+        hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
+        raise StoreTooNew(f"A newer cofio wrote it (schema {version}, known {_NEWEST}).", hint)
+    _make_extension(connection)
+    connection.execute(_SQL["make_migrations"])
+    for number, script in migrations("postgres"):
+        if number > version:
+            connection.execute(script)
+            connection.execute(_SQL["note_migration"], {"number": number})
+
+
+def _version(connection: psycopg.Connection[Any]) -> int:
+    """The last migration that was done; 0 for a database that is none of ours yet."""
+    row = connection.execute("SELECT to_regclass('cofio_migrations') IS NOT NULL").fetchone()
+    if not row or not row[0]:
+        return 0
+    found = connection.execute(_SQL["newest_migration"]).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _refuse_old(connection: psycopg.Connection[Any]) -> None:
+    if connection.info.server_version < _OLDEST_SERVER:
+        major = connection.info.server_version // 10_000
+        raise Misconfigured(f"The server is PostgreSQL {major}.", "cofio needs PostgreSQL 15 or newer.")
+
+
+def _make_extension(connection: psycopg.Connection[Any]) -> None:
+    hint = "Install pgvector 0.8 or newer on the server, then CREATE EXTENSION vector (a superuser may have to)."
+    try:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except (errors.FeatureNotSupported, errors.UndefinedFile, errors.InsufficientPrivilege) as error:
+        raise Misconfigured("The database has no pgvector.", hint) from error
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    version = tuple(int(each) for each in str(row[0]).split(".")[:2]) if row else (0, 0)
+    if version < _OLDEST_VECTOR:
+        raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}.", hint)
+
+
+def _configured(connection: psycopg.Connection[Any]) -> None:
+    for each in _SETTINGS:
+        connection.execute(each)
+    register_vector(connection)
+    for kind in ("json", "jsonb"):  # rows are read and written as JSON text, like those of every SQL store
+        connection.adapters.register_loader(kind, TextLoader)
+
+
+def _text(name: str, parts: Mapping[str, str]) -> str:
+    return _SQL[name].format(**parts) if parts else _SQL[name]
+
+
+def _lock(name: str) -> int:
+    """The number of an advisory lock, the same in every process."""
+    digest = hashlib.blake2b(f"cofio/{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """The driver's errors as ours, with what to do."""
+    try:
+        yield
+    except CofioError:
+        raise
+    except PoolTimeout as error:
+        raise StoreBusy(
+            f"No connection to {where} came free.", "Nothing was changed. Try again in a moment."
+        ) from error
+    except PoolClosed as error:
+        raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
+    except psycopg.Error as error:
+        raise _ours(error, where) from error
+
+
+_UNCHANGED = "Nothing was changed."
+_TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], str, str], ...] = (
+    (
+        (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled),
+        StoreBusy,
+        "{where} is being written by others.",
+        f"{_UNCHANGED} Try again in a moment.",
+    ),
+    ((errors.DiskFull,), StoreError, "The disk of {where} is full.", f"{_UNCHANGED} Free some space and try again."),
+    ((errors.ReadOnlySqlTransaction,), StoreError, "{where} cannot be written.", f"{_UNCHANGED} It is a standby."),
+    ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
+    (
+        (errors.InsufficientPrivilege,),
+        StoreError,
+        "The user may not use {where}.",
+        "Let it own the database, or grant it the tables.",
+    ),
+    (
+        (psycopg.OperationalError,),
+        StoreError,
+        "{where} cannot be reached: {said}.",
+        "Check that the server runs, and the host, port, user and password of COFIO_STORE.",
+    ),
+)
+
+
+def _ours(error: psycopg.Error, where: str) -> StoreError:
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    for kinds, ours, message, hint in _TRANSLATIONS:
+        if isinstance(error, kinds):
+            return ours(message.format(where=where, said=said), hint)
+    return StoreError(f"{where} could not be used: {said}.", "If it persists, restore a backup.")
