@@ -8,14 +8,14 @@ BIN := $(VENV)/bin
 DATA ?= data
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
-.PHONY: help setup clients run test demo bench bench-1m evals check format docs lock clean
+.PHONY: help setup clients run test demo bench bench-server bench-1m evals check format docs lock clean
 
 help: ## what there is
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.ready ## a virtual environment with everything in it, and .venv/bin/cofio
 
-$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
+$(VENV)/.ready: requirements.lock requirements-server.lock pyproject.toml scripts/setup
 	@sh scripts/setup $(VENV)
 	@touch $@
 
@@ -44,6 +44,10 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate,
 	@$(BIN)/python -m bench.hooks
 	@$(BIN)/python -m bench.upkeep
 
+bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
+	@$(BIN)/python -m bench.server
+	@$(BIN)/python -m bench.crowd
+
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000
 
@@ -60,10 +64,13 @@ format: setup ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-lock: setup ## new pins in requirements.lock
+lock: setup ## new pins in requirements.lock, and those of the image and of the tests' PostgreSQL
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --extra mcp --group dev --output-file requirements.lock --quiet $(UV)
+	@$(BIN)/uv pip compile pyproject.toml --extra mcp --extra postgres --group dev --output-file requirements.lock --quiet $(UV)
 	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra mcp --extra postgres --constraint requirements.lock --output-file requirements-image.lock --quiet $(UV)
+	@$(BIN)/uv pip compile requirements.in --no-deps --quiet $(UV) >> requirements-image.lock
+	@$(BIN)/uv pip compile --group server --output-file requirements-server.lock --quiet $(UV)
 
 clean: ## everything that setup made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

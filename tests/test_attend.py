@@ -20,6 +20,7 @@ from cofio.errors import TooBusy
 from cofio.hooks import address, briefings, recalled, spool
 from cofio.hooks.clients import Event, event
 from cofio.keeper import Keeper
+from cofio.model import Viewer
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.worker import Worker
@@ -565,3 +566,68 @@ def test_a_prompt_that_is_told_twice_at_once_is_held_for_its_answer(
     assert keeper.due() == []
     attendant.keep(answered("Noted."), WEB)
     assert [said(item) for item in keeper.items()] == [[("user", DRIZZLE), ("assistant", "Noted.")]]
+
+
+# ── callers with a key of their own ───────────────────────────────────────────────────────────────────────────────────
+
+ADA, EVE = Viewer(user="ada"), Viewer(user="eve")
+
+
+def test_each_caller_is_given_what_they_may_see(attendant: Attendant, keeper: Keeper) -> None:
+    for viewer in (ADA, EVE):
+        keeper.seen_by(viewer).add(f"{viewer.user} deploys with Fly.io", project=WEB)
+    for viewer, other in ((ADA, "eve"), (EVE, "ada")):  # the same session by name
+        for happened in (told("SessionStart", source="startup"), asked("how do we deploy with Fly.io?")):
+            given = attendant.attend(happened, WEB, keeper=keeper.seen_by(viewer))
+            assert other not in given
+        assert f"{viewer.user} deploys" in attendant.attend(
+            told("SessionStart", source="clear"), WEB, keeper=keeper.seen_by(viewer)
+        )
+
+
+def test_what_one_was_given_counts_for_that_one_alone(attendant: Attendant, keeper: Keeper) -> None:
+    keeper.add("We deploy with Fly.io", project=WEB, visibility="global")
+    for viewer in (None, ADA, EVE):
+        seen = keeper.seen_by(viewer)
+        assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen)
+        assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=seen) == ""
+
+
+def test_nothing_of_a_caller_with_a_key_is_left_on_the_disk(
+    attendant: Attendant, keeper: Keeper, tmp_path: Path
+) -> None:
+    keeper.seen_by(ADA).add("We deploy with Fly.io", project=WEB)
+    secret = tmp_path / "others.jsonl"
+    secret.write_text('{"type": "user", "message": {"content": "We switched from Prisma to Drizzle."}}\n')
+    assert attendant.attend(told("SessionStart", source="startup"), WEB, keeper=keeper.seen_by(ADA))
+    end = told("SessionEnd", transcript_path=str(secret))
+    attendant.attend(end, WEB, raw=b'{"hook_event_name": "SessionEnd"}', keeper=keeper.seen_by(ADA))
+    assert briefings.get(tmp_path, WEB) == ""
+    assert spool.waiting(tmp_path) == []
+    assert keeper.ledger().captured == 0
+
+
+def test_a_turn_is_its_callers_and_learned_from_as_theirs(attendant: Attendant, keeper: Keeper) -> None:
+    for viewer in (ADA, EVE):
+        seen = keeper.seen_by(viewer)
+        attendant.attend(asked(DRIZZLE), WEB, keeper=seen)
+        attendant.attend(answered("Good choice."), WEB, keeper=seen)
+    Worker(keeper).drain()
+    assert sorted(memory.user for memory in keeper) == ["ada", "eve"]
+    assert keeper.ledger().captured == 2
+
+
+def test_one_caller_does_not_end_anothers_turn_nor_call_it_a_subagents(attendant: Attendant, keeper: Keeper) -> None:
+    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(ADA))
+    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.seen_by(EVE))
+    assert keeper.due() == []
+    attendant.attend(told("SessionEnd"), WEB, keeper=keeper.seen_by(ADA))
+    assert len(keeper.due()) == 1
+
+
+def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: Attendant, keeper: Keeper) -> None:
+    bound = Viewer(user="ada", prefixes=("team-a",))
+    attendant.attend(asked(DRIZZLE), WEB, keeper=keeper.seen_by(bound))
+    [item] = keeper.seen_by(bound).items()
+    assert item.exchange
+    assert item.exchange.source == "team-a/claude-code/web"

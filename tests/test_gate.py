@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cofio import gate
-from cofio.conversation import Exchange, Found, Message, Verdict
+from cofio.conversation import OBSERVATION, Exchange, Found, Message, Verdict
 from cofio.extract import patterns
 
 GREETING = "Greeting or confirmation"
@@ -165,6 +165,16 @@ def test_what_an_assistant_says_is_worth_a_model_once_the_user_stated_something(
     assert judged(("user", "Rename the file."), ("assistant", advice)).way == "skip"
     with_fact = judged(("assistant", advice), ("user", "We use Postgres for storage."))
     assert [(each.role, each.way) for each in with_fact.sentences] == [("assistant", "model"), ("user", "pattern")]
+
+
+def test_in_an_observation_the_answer_counts_like_the_users_own_words() -> None:
+    answer = "I prefer tabs. Staging moved to Hetzner in March."
+    said = (Message("user", "How do we indent?"), Message("assistant", answer))
+    observed = gate.judge(Exchange(messages=said, context=OBSERVATION), patterns.find)
+    assert [(each.role, each.way) for each in observed.sentences] == [
+        ("user", "skip"), ("assistant", "pattern"), ("assistant", "model"),
+    ]  # fmt: skip
+    assert {each.way for each in gate.judge(Exchange(messages=said), patterns.find).sentences} == {"skip"}
 
 
 def test_sentences_come_back_in_the_order_in_which_they_were_said() -> None:

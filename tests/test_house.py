@@ -14,8 +14,10 @@ import cofio
 SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
-         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access"}  # fmt: skip
-STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "upkeep", "freshness"}
+         "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
+         "addresses"}  # fmt: skip
+STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
+         "enrichment"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
@@ -28,10 +30,11 @@ MAY_IMPORT = {
     "transcripts": WORDS,
     "hooks": WORDS,
     "testing": WORDS | {"stores"},
-    "learning": WORDS | STEPS,
+    "seen": WORDS,
+    "learning": WORDS | STEPS | {"seen"},
     "intake": WORDS | {"learning"},
     "housekeeping": WORDS | STEPS,
-    "keeper": WORDS | STEPS | {"learning", "intake", "housekeeping", "transfer"},
+    "keeper": WORDS | STEPS | {"learning", "intake", "housekeeping", "transfer", "seen"},
     "caretaker": WORDS | {"keeper"},
     "transfer": WORDS | {"stores"},
     "worker": WORDS | {"keeper"},
@@ -40,7 +43,9 @@ MAY_IMPORT = {
     | STEPS
     | {"keeper", "housekeeping", "transfer", "settings", "stores", "embedders", "llms", "hooks"},
     "client": WORDS | {"settings"},
-    "api": WORDS | {"keeper", "assemble", "settings", "client", "search", "worker", "caretaker", "attend", "hooks"},
+    "chat": WORDS,
+    "upstream": WORDS | {"web"},
+    "api": WORDS | {"chat", "upstream", "keeper", "assemble", "settings", "client", "search", "worker", "caretaker", "attend", "hooks"},
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
     "mcp": WORDS | {"hooks"},
     "install": WORDS | {"settings", "client", "daemon", "hooks", "llms"},

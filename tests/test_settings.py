@@ -215,6 +215,23 @@ def test_a_provider_is_given_its_own_key(tmp_path: Path, provider: str, key: str
     assert (loaded.extract_key, loaded.origins["extract_key"]) == ("sk-3", "COFIO_EXTRACT_KEY")
 
 
+@pytest.mark.parametrize(
+    ("url", "key", "origin"),
+    [
+        ("https://api.openai.com/v1", "sk-1", "OPENAI_API_KEY"),
+        ("http://api.openai.com/v1", "", "default"),
+        ("https://api.openai.com.example.org/v1", "", "default"),
+        ("http://127.0.0.1:11434/v1", "", "default"),
+    ],
+)
+def test_openais_key_goes_with_a_chat_to_openai_alone(tmp_path: Path, url: str, key: str, origin: str) -> None:
+    around = {"OPENAI_API_KEY": "sk-1", "COFIO_CHAT_UPSTREAM_URL": url}
+    loaded = Settings.load({"home": tmp_path}, around)
+    assert (loaded.chat_upstream_url, loaded.chat_upstream_timeout) == (url, 600.0)
+    assert (loaded.chat_upstream_key, loaded.origins["chat_upstream_key"]) == (key, origin)
+    assert Settings.load({"home": tmp_path}, {**around, "CHAT_UPSTREAM_KEY": "sk-2"}).chat_upstream_key == "sk-2"
+
+
 def test_the_keys_of_providers_are_masked(tmp_path: Path) -> None:
     around = {"EXTRACT_PROVIDER": "openai", "OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2"}
     loaded = Settings.load({"home": tmp_path}, around)

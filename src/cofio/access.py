@@ -73,6 +73,8 @@ class Grant:
             raise InvalidInput("An admin key sees every source.", "Give the role read or write to bind a key.")
 
     def _viewer(self) -> Viewer:
+        if not all(each.strip() for each in self.prefixes):  # left out, it would bind the key to nothing
+            raise InvalidInput("A source prefix is empty.", "Leave it out, to allow every source.")
         if not (self.agent or self.user):
             raise InvalidInput("The key is nobody's.", "Name the agent or the user that it is for.")
         return Viewer(agent=self.agent, user=self.user, team=self.team, prefixes=self.prefixes)

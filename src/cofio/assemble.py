@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 
-from cofio import embedders, llms
+from cofio import addresses, embedders, llms
 from cofio.errors import Misconfigured
 from cofio.freshness import Freshness
 from cofio.hooks import address, briefings, recalled
@@ -28,7 +28,7 @@ def keeper(
 ) -> Keeper:
     """The keeper that the settings describe; an embedder, a model or a clock may be handed in."""
     time = clock or now
-    store = _store(settings, time)
+    store = open_store(settings, time)
     model, problem = _llm(settings) if llm is None else (llm, "")
     return Keeper(
         store,
@@ -62,7 +62,7 @@ def _care(settings: Settings) -> Care:
 def _recalled(settings: Settings, note: Callable[[Any], None]) -> None:
     """Hand over what hooks gave without the service, where this home is the store's."""
     named = settings.origins.get("store") == "flag"  # hooks know nothing of flags
-    if not named and not address.is_others(settings.home, str(settings.store_path)):
+    if not named and not address.is_others(settings.home, settings.store_name):
         recalled.bring(os.fsencode(settings.home), note)
 
 
@@ -79,12 +79,15 @@ def _is_near(host: str) -> bool:
         return False
 
 
-def _store(settings: Settings, clock: Clock) -> Store:
-    scheme = settings.store.partition("://")[0] if "://" in settings.store else "sqlite"
+def open_store(settings: Settings, clock: Clock | None = None) -> Store:
+    """The store that the settings name, without a keeper: no embedder is made."""
+    scheme = settings.store.partition("://")[0].lower() if "://" in settings.store else "sqlite"
     if scheme not in _STORES:
         known = ", ".join(f"{each}://" for each in _STORES)
-        raise Misconfigured(f"The store {settings.store!r} is not one that this cofio knows.", f"There is: {known}.")
-    return _STORES[scheme](settings, clock)
+        raise Misconfigured(
+            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"There is: {known}."
+        )
+    return _STORES[scheme](settings, clock or now)
 
 
 def _sqlite(settings: Settings, clock: Clock) -> Store:
@@ -93,7 +96,18 @@ def _sqlite(settings: Settings, clock: Clock) -> Store:
     return SqliteStore(settings.store_path, clock)
 
 
-_STORES: dict[str, Callable[[Settings, Clock], Store]] = {"sqlite": _sqlite}
+def _postgres(settings: Settings, clock: Clock) -> Store:
+    try:
+        from cofio.stores.postgres import PostgresStore
+    except ImportError as error:
+        raise Misconfigured(f"PostgreSQL cannot be used: {error}.", "Run: pip install 'cofio[postgres]'.") from error
+    return PostgresStore(settings.store, clock)
+
+
+_STORES: dict[str, Callable[[Settings, Clock], Store]] = {
+    "sqlite": _sqlite,
+    **dict.fromkeys(addresses.SERVERS, _postgres),
+}
 
 
 def _embedder(settings: Settings) -> Embedder:

@@ -6,6 +6,9 @@
 
 A prompt is kept the moment it comes, and held until its answer does: the two are one turn, learned from as one. What
 was never answered (the user broke it off, the client died) is learned from by itself once the session goes on or ends.
+
+Whoever has a key of their own is attended by the keeper as they may use it: their sessions are apart from all others',
+whatever they are called, and nothing of them is left on this machine's disk outside the store.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavaila
 from cofio.hooks import briefings, project, recalled, spool
 from cofio.hooks.clients import ANEW, Event, event
 from cofio.keeper import Keeper
-from cofio.model import MAX_LABEL, Briefing
+from cofio.model import MAX_LABEL, Briefing, Viewer
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
 _SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
@@ -38,6 +41,7 @@ _log = logging.getLogger(__name__)
 class _Sitting:
     """What is known of a session: the memories that it was given, with a digest of their texts; its unanswered turn."""
 
+    keeper: Keeper  # as whoever sits there may use it
     given: dict[int, str]
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
@@ -61,46 +65,62 @@ class Attendant:
         self._is_mine = is_mine  # whether what hooks leave in the home is for this store
         self._patience = patience  # seconds after which no hook listens any more
         self._codex_home = codex_home
-        self._subagents: set[str] = set()
-        self._sittings: OrderedDict[tuple[str, str], _Sitting] = OrderedDict()
+        self._subagents: set[tuple[Viewer | None, str]] = set()
+        self._sittings: OrderedDict[tuple[Viewer | None, str, str], _Sitting] = OrderedDict()
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
         self._aside = ThreadPoolExecutor(4, "cofio-attend")
 
-    def attend(self, happened: Event, where: str, *, raw: bytes = b"", local: bool = True, at: str = "") -> str:
+    def attend(
+        self,
+        happened: Event,
+        where: str,
+        *,
+        raw: bytes = b"",
+        local: bool = True,
+        at: str = "",
+        keeper: Keeper | None = None,
+    ) -> str:
         """What is to be put before the agent; "" for nothing. What was said is in the inbox by then, or in the spool.
 
         A transcript is read later, from the spool, and only where it is a file of this machine. `at` is when it was
-        said, where that was a while ago: nobody waits for an answer to that any more.
+        said, where that was a while ago: nobody waits for an answer to that any more. `keeper` is the keeper as the
+        caller may use it. Where that is not all of it, the files of this machine are not the caller's: none is read,
+        and what waits in the spool would lose whose it is.
         """
-        if self._is_aside(happened) or happened.kind == "other":
+        whose = keeper or self._keeper
+        local = local and whose.viewer is None
+        if self._is_aside(happened, whose) or happened.kind == "other":
             return ""
         began = time.monotonic()
         where = (where or (project.of(happened.cwd) if local else ""))[:MAX_LABEL]
         if happened.kind == "start" and not at:
-            return self._recall(happened, where, began)
+            return self._recall(happened, where, began, whose)
         if happened.kind == "prompt" and not at:
-            kept = self._aside.submit(self.keep, happened, where)
+            kept = self._aside.submit(self._keep, happened, where, "", whose)
             try:
-                return self._recall(happened, where, began)
+                return self._recall(happened, where, began, whose)
             finally:
                 kept.result()
         if happened.kind in ("compact", "end") and happened.transcript and local and raw:
             spool.put(self._home, happened.client, raw, at="", project=where, event=happened.name)
         else:
-            self.keep(replace(happened, transcript=""), where, at=at)
+            self._keep(replace(happened, transcript=""), where, at, whose)
         return ""
 
     def keep(self, happened: Event, where: str, *, at: str = "") -> None:
         """Hand over what was said."""
-        if self._is_aside(happened):
+        self._keep(happened, where, at, self._keeper)
+
+    def _keep(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
+        if self._is_aside(happened, keeper):
             return
         if happened.kind in ("prompt", "stop"):
-            self._amend(happened, where, at)
+            self._amend(happened, where, at, self._sitting(happened, keeper))
         elif happened.kind in ("failure", "compact", "end"):
             if happened.transcript and happened.kind != "failure":
-                self._catch_up(happened, where)
-            self._close_turn(happened)
+                self._catch_up(happened, where, keeper)
+            self._close_turn(happened, self._sitting(happened, keeper))
 
     def fetch(self) -> int:
         """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
@@ -132,18 +152,20 @@ class Attendant:
                 taken += 1
         return taken
 
-    def _is_aside(self, happened: Event) -> bool:
+    def _is_aside(self, happened: Event, keeper: Keeper) -> bool:
         """Whether it happened in a subagent. Codex notifies of their turns too, as if they were threads like any."""
         if happened.subagent:
             if len(self._subagents) >= _SITTINGS:
                 self._subagents.clear()
-            self._subagents.add(happened.subagent)
+            self._subagents.add((keeper.viewer, happened.subagent))
             return True
-        if happened.name != "notify" or (happened.client, happened.session) in self._sittings:
+        if happened.name != "notify" or (keeper.viewer, happened.client, happened.session) in self._sittings:
             return False
-        if happened.session in self._subagents:
+        if (keeper.viewer, happened.session) in self._subagents:
             return True
-        return self._codex_home is not None and transcripts.is_subagents(happened.session, self._codex_home)
+        if self._codex_home is None or keeper.viewer is not None:  # another's threads are not in this home
+            return False
+        return transcripts.is_subagents(happened.session, self._codex_home)
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -151,112 +173,109 @@ class Attendant:
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _recall(self, happened: Event, where: str, began: float) -> str:
+    def _recall(self, happened: Event, where: str, began: float, keeper: Keeper) -> str:
         """What is worth recalling, and new to the session; of hooks that fire twice, as where a plugin is installed
         beside hooks in the settings, the second gets nothing.
         """
         recalled = self._started if happened.kind == "start" else self._recalled
-        with self._sitting(happened).recalling:
-            briefing = recalled(happened, where)
-            self._note_given(happened, briefing, began)
+        sitting = self._sitting(happened, keeper)
+        with sitting.recalling:
+            briefing = recalled(happened, where, sitting)
+            self._note_given(happened, briefing, began, sitting)
         return briefing.text
 
-    def _started(self, happened: Event, where: str) -> Briefing:
+    def _started(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
         if happened.began in ANEW:
-            self._forget_given(happened)
-        given = self._sitting(happened).given
-        briefing = self._keeper.recall("", project=where, given=given, by=happened.client)
-        if briefing and not given:
+            sitting.keeper.forget_given(happened.client, happened.session)
+            sitting.given.clear()
+        briefing = sitting.keeper.recall("", project=where, given=sitting.given, by=happened.client)
+        if briefing and not sitting.given and sitting.keeper.viewer is None:  # anybody's hook here may read it
             briefings.put(self._home, where, briefing.text)
         return briefing
 
-    def _recalled(self, happened: Event, where: str) -> Briefing:
+    def _recalled(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
             return Briefing()  # the client speaks in the user's place, such as when a subagent is done
-        given = self._sitting(happened).given
-        return self._keeper.recall(happened.prompt, project=where, given=given, by=happened.client)
+        return sitting.keeper.recall(happened.prompt, project=where, given=sitting.given, by=happened.client)
 
-    def _note_given(self, happened: Event, briefing: Briefing, began: float) -> None:
+    def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _Sitting) -> None:
         """The session was given it, unless the hook has gone by now. No reply waits for the file."""
         if briefing and happened.session and time.monotonic() - began < self._patience:
-            self._sitting(happened).given.update(briefing.given)
-            self._aside.submit(self._note, happened, dict(briefing.given))
+            sitting.given.update(briefing.given)
+            self._aside.submit(self._note, happened, dict(briefing.given), sitting.keeper)
 
-    def _note(self, happened: Event, given: dict[int, str]) -> None:
+    def _note(self, happened: Event, given: dict[int, str], keeper: Keeper) -> None:
         try:
-            self._keeper.give(happened.client, happened.session, given)
+            keeper.give(happened.client, happened.session, given)
         except CofioError as error:  # a memory may be given twice after a restart; no more is at stake
             _log.warning("what was given is not noted: %s", error.message)
 
-    def _sitting(self, happened: Event) -> _Sitting:
-        key = (happened.client, happened.session)
+    def _sitting(self, happened: Event, keeper: Keeper) -> _Sitting:
+        key = (keeper.viewer, happened.client, happened.session)
         with self._lock:
             if found := self._sittings.get(key):
                 self._sittings.move_to_end(key)
                 return found
-        given = self._keeper.given(*key) if happened.session else {}
+        given = keeper.given(happened.client, happened.session) if happened.session else {}
         with self._lock:
-            sitting = self._sittings.setdefault(key, _Sitting(given))
+            sitting = self._sittings.setdefault(key, _Sitting(keeper, given))
             while len(self._sittings) > _SITTINGS:
                 self._sittings.popitem(last=False)
         return sitting
 
-    def _forget_given(self, happened: Event) -> None:
-        self._keeper.forget_given(happened.client, happened.session)
-        self._sitting(happened).given.clear()
-
     # ── capture ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _amend(self, happened: Event, where: str, at: str) -> None:
-        sitting = self._sitting(happened)
+    def _amend(self, happened: Event, where: str, at: str, sitting: _Sitting) -> None:
         asks = happened.kind == "prompt"
         turn = _turn(happened, sitting)
         messages = list(self._messages(happened, sitting))
         if not messages:
             return
-        about = self._about(happened, where, turn)
+        about = _about(happened, where, turn, sitting.keeper.viewer)
         with sitting.telling:  # hooks that fire twice at once tell of the same turn
             if asks and sitting.open_turn != turn:
-                self._keeper.release(happened.client, happened.session)  # whatever is held still was broken off
-            self._keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
+                sitting.keeper.release(happened.client, happened.session)  # whatever is held still was broken off
+            sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
             sitting.open_turn = turn if asks else ""
 
     def _messages(self, happened: Event, sitting: _Sitting) -> Iterator[dict[str, Any]]:
         if happened.kind == "stop" and sitting.given:  # so that the agent's echo of a memory is not taken for news
-            yield {"role": "system", "content": "\n".join(self._keeper.texts(list(sitting.given)))}
+            yield {"role": "system", "content": "\n".join(sitting.keeper.texts(list(sitting.given)))}
         if happened.prompt and transcripts.is_prompt(happened.prompt):
             yield {"role": "user", "content": happened.prompt}
         if happened.reply:
             yield {"role": "assistant", "content": happened.reply}
 
-    def _close_turn(self, happened: Event) -> None:
-        self._keeper.release(happened.client, happened.session)
-        self._sitting(happened).open_turn = ""
+    def _close_turn(self, happened: Event, sitting: _Sitting) -> None:
+        sitting.keeper.release(happened.client, happened.session)
+        sitting.open_turn = ""
 
-    def _catch_up(self, happened: Event, where: str) -> None:
+    def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Take in from the client's own record what no hook has told of: whole turns, prompts, answers."""
         path = Path(happened.transcript)
-        known = self._keeper.turns(happened.client, happened.session)
+        known = keeper.turns(happened.client, happened.session)
         try:
             if path.suffix != ".jsonl" or not path.is_file():
                 return
             for turn in transcripts.read(path):
                 name = _known_as(turn, known)
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
-                about = self._about(happened, where, name)
-                self._keeper.amend(messages, by=happened.client, at=turn.at, **about)
+                about = _about(happened, where, name, keeper.viewer)
+                keeper.amend(messages, by=happened.client, at=turn.at, **about)
         except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
             _log.warning("the transcript is not read: %s", error)
 
-    def _about(self, happened: Event, where: str, turn: str) -> dict[str, Any]:
-        return {
-            "client": happened.client,
-            "session": happened.session,
-            "turn": turn,
-            "project": where,
-            "source": f"{happened.client}/{project.name(where)}" if where else happened.client,
-            "context": _CONTEXTS.get(happened.kind, "stop"),
-        }
+
+def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
+    source = f"{happened.client}/{project.name(where)}" if where else happened.client
+    return {
+        "client": happened.client,
+        "session": happened.session,
+        "turn": turn,
+        "project": where,
+        "source": viewer.below(source) if viewer else source,
+        "context": _CONTEXTS.get(happened.kind, "stop"),
+    }
 
 
 _CONTEXTS = {"compact": "pre_compact", "end": "session_end"}

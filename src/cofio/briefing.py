@@ -77,6 +77,12 @@ def noted(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     return before + said + after
 
 
+def item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False) -> str:
+    """A memory as an item of a list, without its label: neutral, within bounds; "" when nothing is left of it."""
+    said = neutral(text)
+    return _fitted("- ", *_labelled(Line(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
+
+
 def digest(text: str) -> str:
     """A short name of a text, the same for texts that differ in case and white space only."""
     from cofio.wording import fingerprint  # it brings hashlib, which the fallback has no time for

@@ -11,16 +11,17 @@ import http.client
 import json
 import select
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
 from queue import Empty, LifoQueue
 from types import TracebackType
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
+from cofio.access import Deed, Grant, Key
 from cofio.chores import Audit, Finding, Plan, Refusal, Run, View
-from cofio.conversation import Captured, Item, Learned, Ledger, State
-from cofio.errors import InvalidInput, Misconfigured, Unavailable, by_code
+from cofio.conversation import Captured, Item, Learned, Ledger, State, dialogue
+from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
 from cofio.model import (
     Briefing,
     Change,
@@ -36,6 +37,7 @@ from cofio.model import (
     Occurrence,
     Page,
     Query,
+    Repeated,
     Scope,
     as_fact,
     as_query,
@@ -102,7 +104,12 @@ class Client:
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
-        return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True))[0]
+        told = self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True)
+        try:
+            return self._done(told)[0]
+        except NotFound:  # a key that does not see everything does not see what is no longer there to tell whose it was
+            which = {"id": 0, "changeset": told["changeset"], "memory_id": told["id"], "at": ""}
+            return Change(**which, action="purge", by=by, why=why, before=None, after=None)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -128,6 +135,35 @@ class Client:
         body = _given({"prompt": prompt, "project": project, "k": k})
         told = self._wire.ask("POST", "/recall", body, by=by)
         return Briefing(told["text"], dict.fromkeys(told["ids"], ""), told["tokens"])
+
+    def enrich_prompt(
+        self,
+        query: str,
+        session: str = "",
+        include_team: bool = False,
+        max_facts: int = 5,
+        *,
+        by: str = "library",
+    ) -> str:
+        """What memories say to this question, as text to put right behind a system message; "" when they say nothing.
+
+        What was said in the session is personal; without one, what is private to the caller or there for everybody.
+        """
+        body = {"query": query, "session": session, "include_team": include_team, "max_facts": max_facts}
+        return str(self._wire.ask("POST", "/enrich", body, by=by)["context"])
+
+    def detect_cross_agent_patterns(
+        self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
+    ) -> builtins.list[Repeated]:
+        """What agents have told the team again and again, most often first; of a category or a kind, if given."""
+        asked: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
+        told = self._wire.ask("GET", "/team/patterns", category=category or None, **asked)
+        return [Repeated.from_dict(each) for each in told["patterns"]]
+
+    def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
+        """What the team knows, by when it was said, newest first; of a category or a kind, if given."""
+        told = self._wire.ask("GET", "/team/facts", limit=limit, category=category or None, team=team)
+        return [Memory.from_dict(each) for each in told["memories"]]
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""
@@ -163,9 +199,16 @@ class Client:
 
     def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
         """Keep what was said, durably, and learn from it later; with `wait`, now."""
-        told = self._wire.ask("POST", "/capture", {"messages": messages, "wait": wait, **_said(about)}, by=by)
-        about_it = {name: told.pop(name) for name in ("id", "new", "state", "reason")}
-        return Captured(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
+        said = {"messages": messages, "wait": wait, **_said(about)}
+        return _captured(self._wire.ask("POST", "/capture", said, by=by))
+
+    def observe(
+        self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
+    ) -> Captured:
+        """Keep a dialogue that somebody watched, and learn from it later; with `wait`, now. It is the team's."""
+        dialogue(validated_intent, response)  # refused here as it would be there
+        said = {"validated_intent": validated_intent, "response": response, "wait": wait, **_said(about)}
+        return _captured(self._wire.ask("POST", "/observe", said, by=by))
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""
@@ -272,6 +315,35 @@ class Client:
         found = tuple(Finding(**{**each, "examples": tuple(each["examples"])}) for each in told["findings"])
         return Audit(memories=told["memories"], findings=found, note=told["note"])
 
+    # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
+        """Every memory as a line of JSON, after a header; archived ones too, with vectors where asked for."""
+        said = self._wire.read("/export", vectors=vectors).decode()
+        return (f"{line}\n" for line in said.split("\n") if line)
+
+    # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create_key(self, grant: Grant, *, by: str = "library") -> tuple[Key, str]:
+        """A new key, and its secret, which is told this once and not kept."""
+        body = {name: value for name, value in asdict(grant).items() if value not in ("", (), None)}
+        told = self._wire.ask("POST", "/keys", body, by=by)
+        secret = told.pop("secret")
+        return Key.from_dict(told), str(secret)
+
+    def revoke_key(self, key_id: int, *, by: str = "library") -> Key:
+        """From now on this key opens nothing."""
+        return Key.from_dict(self._wire.ask("DELETE", _path("keys", key_id), by=by))
+
+    def keys(self) -> builtins.list[Key]:
+        """Every key that was ever made, newest first."""
+        return [Key.from_dict(each) for each in self._wire.ask("GET", "/keys")["keys"]]
+
+    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
+        """The newest lines of the audit log; of what was done with one key, if given."""
+        told = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
+        return [Deed(**each) for each in told["deeds"]]
+
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
@@ -327,6 +399,14 @@ class _Wire:
         content = None if body is None else _encoded(body)
         status, said = self._exchange(method, self._base + path + (f"?{query}" if query else ""), content, headers)
         return self._understood(status, said)
+
+    def read(self, path: str, **params: Any) -> bytes:
+        """What the service says that is no JSON, as it comes."""
+        target = f"{self._base}{path}?{urlencode({name: _parameter(value) for name, value in params.items()})}"
+        status, said = self._exchange("GET", target, None, self._headers)
+        if status >= 300:
+            self._understood(status, said)
+        return said
 
     def close(self) -> None:
         while (connection := self._unused()) is not None:
@@ -547,6 +627,11 @@ def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change])
 
 def _path(*parts: Any) -> str:
     return "/" + "/".join(quote(str(each), safe="") for each in parts)
+
+
+def _captured(told: dict[str, Any]) -> Captured:
+    about_it = {name: told.pop(name) for name in ("id", "new", "state", "reason")}
+    return Captured(**about_it, result={**told, "reason": about_it["reason"]} if told else {})
 
 
 def _said(about: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ OPEN: tuple[State, ...] = ("pending", "parked")
 SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
 STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
+OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
 MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 
 
@@ -54,6 +55,7 @@ class Exchange:
     user: str = ""  # whose memories it makes
     team: str = ""
     visibility: str = "private"
+    reach: tuple[str, ...] = ()  # the sources that whoever tells it may see; all when empty
     at: str = ""  # when it was said; "" is filled when it is received
     injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
 
@@ -69,7 +71,7 @@ class Exchange:
         """Plain JSON values; `from_dict` reads them back."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         told["messages"] = [{"role": each.role, "text": each.text} for each in self.messages]
-        told["injected"] = list(self.injected)
+        told.update(injected=list(self.injected), reach=list(self.reach))
         return told
 
     @classmethod
@@ -77,8 +79,18 @@ class Exchange:
         """The exchange that `as_dict` wrote; keys of later versions are passed over."""
         known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
         known["messages"] = tuple(Message(each["role"], each["text"]) for each in known.get("messages", ()))
-        known["injected"] = tuple(known.get("injected", ()))
+        known.update({name: tuple(known.get(name, ())) for name in ("injected", "reach")})
         return cls(**known)
+
+
+def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
+    """The messages of an observed dialogue: what the user meant, and what was answered."""
+    for name, value in (("validated_intent", validated_intent), ("response", response)):
+        if not isinstance(value, str):
+            raise InvalidInput(f"{name} is {type(value).__name__}.", "Give a text.")
+    if not response.strip():
+        raise InvalidInput("The response is empty.", "An observation is what was answered, with what was meant by it.")
+    return [{"role": "user", "content": validated_intent}, {"role": "assistant", "content": response}]
 
 
 # ── gate and extract ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,12 +2,16 @@
 
     STORE.service   held locked (flock) by the serving process for its whole life; says pid, url, version, started_at
 
+It lies beside the store's file. A store that a database server keeps may be served by many processes, but only by one
+for each home: there it lies in the home.
+
 The kernel lets go of the lock however the process ends, so an unlocked file means that nothing runs, whatever it says.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import logging
 import os
@@ -17,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -25,7 +29,17 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cofio.client import Client
-from cofio.errors import CofioError, Conflict, Denied, Misconfigured, MissingKey, StoreError, Unavailable, WrongKey
+from cofio.errors import (
+    CofioError,
+    Conflict,
+    Denied,
+    Misconfigured,
+    MissingKey,
+    StoreError,
+    TooManyTries,
+    Unavailable,
+    WrongKey,
+)
 from cofio.hooks import address, launch, record
 from cofio.settings import Settings
 from cofio.version import __version__
@@ -62,7 +76,10 @@ class Instance:
 
 def lock_path(settings: Settings) -> Path:
     """The file that says who serves the store. A store reached by another path is the same store."""
-    store = settings.store_path.resolve()
+    if settings.store_file is None:
+        mark = hashlib.sha256(settings.store_name.encode()).hexdigest()[:12]
+        return settings.home.resolve() / f"server-{mark}.service"
+    store = settings.store_file.resolve()
     return store.with_name(store.name + ".service")
 
 
@@ -96,14 +113,14 @@ def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announc
 
         def ready(url: str) -> None:
             announce(hold(url))
-            address.put(settings.home, url, settings.api_key, _deadlines(settings), str(settings.store_path))
+            address.put(settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
             launch.write(settings.home)
             warming.start()
 
         try:
             serving.run(keeper, settings, ready)  # closes the keeper
         finally:
-            address.remove(settings.home, str(settings.store_path))
+            address.remove(settings.home, settings.store_name)
             if warming.is_alive():
                 warming.join(_WARM_SECONDS)  # an interpreter that ends while a model is being loaded aborts
 
@@ -257,30 +274,32 @@ def _answers(url: str) -> bool:
 
 
 def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-P", "-m", "cofio", *_flags(settings), "serve"]  # -P: no module comes from the home
+    command = [sys.executable, "-P", "-m", "cofio", "--home", str(settings.home), "serve"]  # -P: no module of the home
     command += ["--host", settings.host, "--port", str(settings.port)]
-    reading, writing = os.pipe()  # a key on the command line could be read by everybody
+    # The child stands in another folder: what was meant from here is written out.
+    store = settings.store if settings.store_file is None else f"sqlite://{settings.store_file}"
+    with _piped(settings.api_key) as key, _piped(store) as where, log.open("ab") as output:
+        return subprocess.Popen(  # noqa: S603
+            [*command, "--api-key-fd", str(key), "--store-fd", str(where)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=settings.home,
+            start_new_session=True,
+            pass_fds=[key, where],
+        )
+
+
+@contextmanager
+def _piped(secret: str) -> Iterator[int]:
+    """A pipe that holds the text: what stands on the command line can be read by everybody."""
+    reading, writing = os.pipe()
     try:
-        with log.open("ab") as output:
-            child = subprocess.Popen(  # noqa: S603
-                [*command, "--api-key-fd", str(reading)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=settings.home,
-                start_new_session=True,
-                pass_fds=[reading],
-            )
-        os.write(writing, settings.api_key.encode())
+        os.write(writing, secret.encode())
+        os.close(writing)
+        yield reading
     finally:
         os.close(reading)
-        os.close(writing)
-    return child
-
-
-def _flags(settings: Settings) -> Sequence[str]:
-    # The child stands in another folder: what was meant from here is written out.
-    return ["--home", str(settings.home), "--store", f"sqlite://{settings.store_path}"]
 
 
 def _opened_log(log: Path) -> int:
@@ -373,9 +392,10 @@ def status(settings: Settings) -> dict[str, Any]:
         "version": instance.version if instance else None,
         "uptime_seconds": round(instance.uptime, 1) if instance else None,
         "memories": None,
-        "store": settings.store,
+        "store": settings.shown("store"),
         "embedder": settings.embedder,
         "key": None,
+        "role": None,
     }
     if settings.url or (instance and instance.url):
         state.update(_asked(state["url"], settings.api_key))
@@ -393,9 +413,10 @@ def _asked(url: str, key: str) -> dict[str, Any]:
                 return {**heard, "key": "missing"}
             stats = client.stats()
             told = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
-            return {**heard, **told, "key": "ok" if health.get("auth") == "ok" else "not needed"}
-        except WrongKey:
-            return {"answering": True, "key": "wrong"}
+            key = "ok" if health.get("auth") == "ok" else "not needed"
+            return {**heard, **told, "key": key, "role": health.get("role")}
+        except (WrongKey, TooManyTries) as error:
+            return {"answering": True, "key": "wrong", "problem": error.message}
         except MissingKey:
             return {"answering": True, "key": "missing"}
         except CofioError as error:

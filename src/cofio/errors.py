@@ -6,10 +6,11 @@
     ├── NotFound            the caller's: there is no such memory or changeset (404)
     ├── Conflict            the caller's: the store has moved on, or the change cannot be undone (409)
     ├── TooBusy             the caller's: too much is waiting already, come back later (429)
+    │   └── TooManyTries    too many wrong keys came from there (429)
     ├── Denied              the caller's: not allowed
     │   ├── MissingKey      no key came, and one is needed (401)
-    │   ├── WrongKey        a key came, and it is another one (401)
-    │   └── Forbidden       the request came by a host name or from a web page that is not ours (403)
+    │   ├── WrongKey        a key came, and it is another one, or no longer one (401)
+    │   └── Forbidden       the key does not allow it; or a host name or a web page that is not ours (403)
     ├── Misconfigured       the owner's: a setting, an extra or a file is missing or wrong (500 in the service)
     │   ├── EmbedderMismatch    the store was embedded by another model
     │   └── NotConfigured   what was asked for is switched off (501)
@@ -60,6 +61,11 @@ class Conflict(CofioError):
 
 class TooBusy(CofioError):
     code = "too_busy"
+
+
+class TooManyTries(TooBusy):
+    code = "too_many_tries"
+    seconds = 60  # until it is worth to try again
 
 
 class Denied(CofioError):

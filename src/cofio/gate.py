@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from cofio import sentences
-from cofio.conversation import Exchange, Found, Sentence, Verdict
+from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Verdict
 
 GREETING = "Greeting or confirmation"
 QUESTION = "Pure question without facts"
@@ -38,9 +39,11 @@ def judge(exchange: Exchange, find: Find) -> Verdict:
     """What becomes of each sentence of the exchange.
 
     An assistant says much that sounds like facts. It is worth a model's while only where the user stated something
-    too, or where it tells what was learned.
+    too, or where it tells what was learned. In a dialogue that was observed and checked, its word counts as the user's.
     """
     said = [(each.role, sentences.split(each.text)) for each in exchange.messages]
+    if exchange.context == OBSERVATION:
+        return Verdict(tuple(replace(weigh(text, "user", find), role=role) for role, texts in said for text in texts))
     by_user = [weigh(text, role, find) for role, texts in said if role == "user" for text in texts]
     heard = any(each.way != "skip" for each in by_user)
     in_order = iter(by_user)

@@ -25,8 +25,11 @@ _log = logging.getLogger(__name__)
 class Intake:
     """Receives exchanges, and learns from them item by item."""
 
-    def __init__(self, inbox: Inbox, learner: Learner, clock: Clock, limit: int) -> None:
-        self._inbox = inbox
+    def __init__(
+        self, inbox: Inbox, learner: Learner, clock: Clock, limit: int, *, worked_on: Inbox | None = None
+    ) -> None:
+        self._inbox = inbox  # as whoever delivers may see it
+        self._worked_on = worked_on or inbox
         self._clock = clock
         self._learner = learner
         self._limit = limit
@@ -41,7 +44,7 @@ class Intake:
         receipt = self._inbox.receive([exchange], task=task, most=self._limit, hold=HELD)[0]
         item = self._inbox.item(receipt.id)
         if receipt.new or (item.state == "pending" and item.due_at <= self._clock()):
-            self.attempt(item, by)
+            self.attempt(self._worked_on.item(item.id), by)
         return _captured(self._inbox.item(receipt.id), new=receipt.new)
 
     def amend(self, exchange: Exchange, hold: float) -> Captured:
@@ -51,7 +54,7 @@ class Intake:
 
     def attempt(self, item: Item, by: str) -> None:
         """Learn from an item: it is settled, postponed or parked by the end, or left for later if it has grown."""
-        given_out, item = item, self._inbox.item(item.id)  # as it stands now: words of it may be purged
+        given_out, item = item, self._worked_on.item(item.id)  # as it stands now: words of it may be purged
         if item.state != "pending" or item.due_at > given_out.due_at:  # settled, or put off meanwhile
             return
         try:
@@ -59,7 +62,7 @@ class Intake:
                 raise NotFound("Its words are forgotten.", "There is nothing left to learn from.")
             self._learner.learn(item.exchange, item.task, by=by, item=item)
         except Conflict as error:  # gone when it is read again; if that is what has changed, it has its own time
-            if self._inbox.item(item.id).exchange == item.exchange:
+            if self._worked_on.item(item.id).exchange == item.exchange:
                 self._postpone(item, error, _SOON)
         except (Unavailable, StoreError) as error:
             self._postpone(item, error, _SOON)
@@ -76,19 +79,19 @@ class Intake:
     def _postpone(self, item: Item, error: CofioError, first: float) -> None:
         _log.info("item %d waits: %s", item.id, error.message)
         with suppress(Conflict):  # somebody else has settled it meanwhile
-            self._inbox.postpone(item.id, _pause(first, item.attempts), error.message)
+            self._worked_on.postpone(item.id, _pause(first, item.attempts), error.message)
 
     def _count_against(self, item: Item, reason: str) -> None:
         if item.faults + 1 >= PARKED_AFTER:
             self._park(item, reason)
             return
         with suppress(Conflict):
-            self._inbox.postpone(item.id, _pause(_SOON, item.faults), reason, fault=True)
+            self._worked_on.postpone(item.id, _pause(_SOON, item.faults), reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
         _log.warning("item %d is parked: %s", item.id, reason)
         with suppress(Conflict):
-            self._inbox.park(item.id, reason)
+            self._worked_on.park(item.id, reason)
 
     def _again(self, item_id: int) -> Captured:
         return _captured(self._inbox.item(item_id), new=False)

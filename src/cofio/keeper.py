@@ -8,6 +8,7 @@ fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ 
 from __future__ import annotations
 
 import builtins
+import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,9 +17,11 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
-from cofio import briefing, hygiene, recall, search
+from cofio import access, briefing, enrichment, hygiene, recall, search
+from cofio.access import Deed, Grant, Key
 from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
-from cofio.conversation import STATES, Captured, Item, Learned, Ledger, State
+from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
+from cofio.deeds import DeedLog
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.freshness import Freshness
 from cofio.housekeeping import Care, Housekeeper
@@ -70,6 +73,7 @@ from cofio.model import (
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
+from cofio.seen import Seen, refuse
 from cofio.transfer import export
 from cofio.transfer.foreign.reading import Skipped
 from cofio.transfer.importing import Import, Imported
@@ -108,15 +112,19 @@ class Keeper:
         care: Care = _USUAL,
     ) -> None:
         self._store = store
+        self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
         self._log = RetrievalLog(store, clock, hygiene.redact)
+        self._deeds = DeedLog(store)
+        self.key_changes = 0  # moves when a key is made or revoked here: what is known of keys is out of date
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
         self._freshness = freshness or Freshness(reads=False)
         self._learner = Learner(
             store, self._embed, lambda: embedder.floor, llm, self._deciding, anchored=self._freshness.anchored
         )
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
+        self._inbox_limit = inbox_limit
         self._intake = Intake(store.inbox, self._learner, clock, inbox_limit)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
@@ -129,10 +137,40 @@ class Keeper:
         )
 
     def seen_by(self, viewer: Viewer | None) -> Keeper:
-        """The same keeper as this viewer may use it: it finds what they may see, and what it keeps is theirs."""
+        """The same keeper as this viewer may use it: it finds what they may see, and what it keeps is theirs.
+
+        Upkeep, which looks at everything, is Forbidden. The keeper that it comes from closes the store.
+        """
         if viewer is None:
             return self
-        raise NotImplementedError
+        if self._seen is not None:
+            refuse("Another's view")
+        narrowed = copy.copy(self)
+        narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
+        narrowed._intake = Intake(
+            seen.inbox, self._learner, self._clock, self._inbox_limit, worked_on=self._store.inbox
+        )
+        narrowed._elsewhere = lambda _: self._elsewhere(self.note_recalled)
+        return narrowed
+
+    @property
+    def viewer(self) -> Viewer | None:
+        """Who looks; None for the owner, who sees everything."""
+        return self._seen.viewer if self._seen else None
+
+    def _refuse_viewer(self, what: str) -> None:
+        """Forbidden for all but the owner."""
+        if self._seen:
+            refuse(what)
+
+    def _own(self, fact: Fact) -> Fact:
+        """The fact as whoever says it may keep it."""
+        return self._seen.fact(fact) if self._seen else fact
+
+    def _heard(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
+        """What was said, clean, and as told by whom."""
+        exchange = hygiene.clean(messages, **about)
+        return self._seen.exchange(exchange) if self._seen else exchange
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +184,7 @@ class Keeper:
         """Remember many facts in one changeset; one change a fact, in order."""
         if isinstance(facts, str):
             raise InvalidInput("facts is a text.", "Give a list of facts; `add` takes one.")
-        checked = [self._anchored(as_fact(each, {})) for each in facts]
+        checked = [self._anchored(self._own(as_fact(each, {}))) for each in facts]
         if not checked:
             return []
         _check_who(by, why)
@@ -241,8 +279,19 @@ class Keeper:
 
         `about` takes the fields of Exchange; the same client, session and turn is captured once.
         """
-        exchange = hygiene.clean(messages, **about)
+        exchange = self._heard(messages, about)
         return self._intake.take_in(exchange, "learn", by) if wait else self._intake.receive([exchange])[0]
+
+    def observe(
+        self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
+    ) -> Captured:
+        """Keep a dialogue that somebody watched, and learn from it later; with `wait`, now.
+
+        What was answered counts like the user's own words. What is learned is the team's unless `visibility` says
+        otherwise; `session` names the activity that was watched, `turn` the dialogue in it. Else as `capture`.
+        """
+        told = {"visibility": "team", **about, "context": OBSERVATION}
+        return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **told)
 
     def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> Captured:
         """Add what is new to a turn that may have come in before; it is learned from in `hold` seconds.
@@ -250,7 +299,7 @@ class Keeper:
         A turn may be told in parts, in any order and more than once: every word of it is learned from once.
         """
         _check_who(by, "")
-        return self._intake.amend(hygiene.clean(messages, **about), hold)
+        return self._intake.amend(self._heard(messages, about), hold)
 
     def release(self, client: str, session: str) -> int:
         """Have what is held of this session learned from now; of how many captures."""
@@ -262,25 +311,35 @@ class Keeper:
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
-        return self._learner.learn(hygiene.clean(messages, **about), "learn", by=by, dry_run=dry_run)
+        return self._learner.learn(self._heard(messages, about), "learn", by=by, dry_run=dry_run)
 
     def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Have the model read all of it. NotConfigured without one."""
         self._refuse_without_model()
-        return self._learner.learn(hygiene.clean(messages, **about), "extract", by=by, dry_run=dry_run)
+        return self._learner.learn(self._heard(messages, about), "extract", by=by, dry_run=dry_run)
 
     def submit(self, messages: Messages, **about: Any) -> Captured:
         """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
         self._refuse_without_model()
-        return self._intake.receive([hygiene.clean(messages, **about)], "extract")[0]
+        return self._intake.receive([self._heard(messages, about)], "extract")[0]
 
     def attempt(self, item: Item, *, by: str = "worker") -> None:
         """Learn from an item of the inbox; it is settled, postponed or parked by the end."""
+        self._refuse_viewer("Working on the inbox")
         self._intake.attempt(item, by)
 
     def due(self, limit: int = 32) -> builtins.list[Item]:
         """The items that wait to be learned from, oldest first."""
         return self._store.inbox.due(limit)
+
+    def claim(self, limit: int = 32) -> builtins.list[Item]:
+        """The same, for this process to work on: others that serve the store are not given them meanwhile."""
+        self._refuse_viewer("Working on the inbox")
+        return self._store.inbox.claim(limit)
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        """Let others have what was claimed and is not settled."""
+        self._store.inbox.give_back(items)
 
     def ledger(self) -> Ledger:
         """Where everything is that was ever captured: stored, merged, rejected or pending."""
@@ -364,6 +423,45 @@ class Keeper:
         self._log.note([memory for memory in found if memory.id in told.given], asked, by)
         return told
 
+    def enrich_prompt(
+        self,
+        query: str,
+        session: str = "",
+        include_team: bool = False,
+        max_facts: int = enrichment.USUAL,
+        *,
+        by: str = "library",
+    ) -> str:
+        """What memories say to this question, as text to put right behind a system message; "" when they say nothing.
+
+        Under "## Relevant Personal Context:" what was said in the session; without one, what is private to the caller
+        or there for everybody. Under "## Relevant Team Context:", if asked for, what the team knows. At most so many of
+        either, best first, each fact once; only what answers the question as well as `recall` wants it.
+        """
+        checked_text(query, "query", MAX_TEXT)
+        checked_text(session, "session", MAX_LABEL)
+        truth(include_team, "include_team")
+        whole(max_facts, "max_facts", least=1, most=enrichment.MOST)
+        _check_who(by, "")
+        asked = recall.questions(query)
+        own, of_team = self._for_prompt(asked, session, include_team, max_facts)
+        self._log.note([*own, *of_team], hygiene.redact(query[:_LOGGED]), by)
+        return enrichment.text(own, of_team, self._freshness.check)
+
+    def _for_prompt(
+        self, asked: Sequence[str], session: str, include_team: bool, most: int
+    ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
+        """What answers of the caller's own, and of the team's; every question is embedded once."""
+        scopes = [enrichment.personal(session), *([enrichment.team()] if include_team else [])]
+        looked_for = [enrichment.queries(asked, scope, most, self._recall_at) for scope in scopes]
+        vectors = self._embed(asked, "query") if asked else ()
+        found = [
+            [search.hits(*each, self._store, self._embedder.floor) for each in zip(queries, vectors, strict=True)]
+            for queries in looked_for
+        ]
+        own = enrichment.chosen(found[0], most)
+        return own, enrichment.chosen(found[1], most, own) if include_team else []
+
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""
         checked, scope = as_fact(fact, {}), as_scope(within)
@@ -409,19 +507,23 @@ class Keeper:
         return self._store.stats()
 
     def detect_cross_agent_patterns(
-        self, *, min_occurrences: int = 2, limit: int = 20, category: str = ""
+        self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[Repeated]:
         """What agents have told the team again and again, most often first; of a category or a kind, if given."""
         whole(min_occurrences, "min_occurrences", least=1)
         whole(limit, "limit", least=1, most=MAX_PAGE)
-        found = self._store.repeated(min_occurrences, limit, _of_the_team(category))
+        found = self._store.repeated(min_occurrences, limit, _of_the_team(category, team))
         memories = {memory.id: memory for memory in self._store.get([each[1] for each in found])}
         return [Repeated(agent, memories[each], times) for agent, each, times in found if each in memories]
 
-    def get_team_facts(self, *, limit: int = 50, category: str = "") -> builtins.list[Memory]:
-        """What the team knows, newest first; of a category or a kind, if given."""
+    def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
+        """What the team knows, by when it was said, newest first; of a category or a kind, if given.
+
+        Whoever sees several teams may name one.
+        """
         whole(limit, "limit", least=1, most=MAX_PAGE)
-        return self._store.page(_of_the_team(category), limit=limit)[0]
+        self._log.flush_or_tell()
+        return self._store.latest(_of_the_team(category, team), limit)
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -540,6 +642,7 @@ class Keeper:
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed every memory again, with the embedder of now; how many."""
+        self._refuse_viewer("Embedding every memory anew")
         self._embedder.embed(["a first text, so that nothing is dropped for a model that cannot be had"], "document")
         self._store.sign(self._embedder.signature, anew=True)
         self._signed = True
@@ -547,6 +650,7 @@ class Keeper:
 
     def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
         """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
+        self._refuse_viewer("Upkeep")
         _check_who(by, why)
         truth(dry_run, "dry_run")
         scope = Scope(source_prefix=source_prefix)
@@ -554,6 +658,7 @@ class Keeper:
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
         """Archive what nobody recalled for long, in one changeset. A dry run tells what would be done."""
+        self._refuse_viewer("Upkeep")
         _check_who(by, why)
         truth(dry_run, "dry_run")
         return self._house.prune() if dry_run else self._house.do("prune", by=by, why=why)
@@ -562,6 +667,7 @@ class Keeper:
         self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] | None = None
     ) -> Run | None:
         """Do what is due at a slot of the schedule; the run with how it ended, None when another process does it."""
+        self._refuse_viewer("Upkeep")
         return self._house.scheduled(chore, moment(slot), by=by, halted=halted or (lambda: False))
 
     def begin_schedule(self, chore: str, slot: str) -> None:
@@ -592,10 +698,12 @@ class Keeper:
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
         """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""
+        self._refuse_viewer("Upkeep")
         return self._house.audit(whole(examples, "examples", least=0, most=100), progress)
 
     def note_recalled(self, given: Sequence[tuple[str, str, Sequence[int]]]) -> None:
         """Count what was given without us: when, to whom, which memories. A time that cannot be is taken for now."""
+        self._refuse_viewer("Counting what was recalled")
         now = self._clock()
         earliest = days_before(now, _LATE_DAYS)
         noted = []
@@ -608,11 +716,71 @@ class Keeper:
         """Forget the queries of retrievals before this time; what they counted for stays counted."""
         return self._store.uses.forget(moment(before))
 
-    def tidy(self, *, captures: int, retrievals: int) -> None:
-        """Forget the words of what was settled, and what was asked, more than so many days ago."""
+    def tidy(self, *, captures: int, retrievals: int, deeds: int = 365) -> None:
+        """Forget the words of what was settled, what was asked, and what was done with keys, so many days ago."""
         now = self._clock()  # the clock that dated them
         self.forget_captures(days_before(now, captures))
         self.forget_retrievals(days_before(now, retrievals))
+        self.forget_deeds(days_before(now, deeds))
+
+    # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create_key(self, grant: Grant, *, by: str = "library", deed: Deed | None = None) -> tuple[Key, str]:
+        """A new key, and its secret, which is told this once and not kept.
+
+        `deed` says for the audit log who asked for it, where more is known of them than a name.
+        """
+        _check_who(by, "")
+        if grant.expires_at is not None and grant.expires_at <= self._clock():
+            raise InvalidInput(f"The key would have expired on {grant.expires_at}.", "Give a time that is to come.")
+        secret = access.new_secret()
+        key = self._store.keys.create(grant, access.digest(secret), access.hint(secret), by)
+        self._key_changed("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
+        return key, secret
+
+    def revoke_key(self, key_id: int, *, by: str = "library", deed: Deed | None = None) -> Key:
+        """From now on this key opens nothing."""
+        _check_who(by, "")
+        key = self._store.keys.revoke(whole(key_id, "id"))
+        self._key_changed("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
+        return key
+
+    def _key_changed(self, act: str, what: str, by: str, deed: Deed | None) -> None:
+        self.key_changes += 1
+        who = deed or Deed(at="", act="", outcome="done", name=by)
+        self._deeds.note(replace(who, at=self._clock(), act=act, what=what))
+
+    def keys(self) -> builtins.list[Key]:
+        """Every key that was ever made, newest first."""
+        self._deeds.flush_or_tell()
+        return self._store.keys.all()
+
+    def key_of(self, digest: str) -> Key | None:
+        """The key with this digest, revoked and expired ones too."""
+        return self._store.keys.find(digest)
+
+    def wants_key(self) -> bool:
+        """Whether there is a key in force, so that the service wants one."""
+        return self._store.keys.any_valid()
+
+    def note_deed(self, deed: Deed) -> None:
+        """Have a line written into the audit log; soon, and without anybody waiting for it."""
+        self._deeds.note(deed)
+
+    def note_used(self, key: Key, at: str) -> None:
+        """Have it noted when a key was used."""
+        self._deeds.used(key.id, at)
+
+    def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
+        """The newest lines of the audit log; of what was done with one key, if given."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        below, of = (each if each is None else whole(each, name) for each, name in ((after, "after"), (key, "key")))
+        self._deeds.flush_or_tell()
+        return self._store.keys.deeds(limit, after=below, key=of)
+
+    def forget_deeds(self, before: str) -> int:
+        """Forget the lines of the audit log from before this time; how many."""
+        return self._store.keys.forget(moment(before))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -642,6 +810,7 @@ class Keeper:
             embed=self._embed if embed else None,
             signature=self._embedder.signature,
             redact=hygiene.redact,
+            own=self._own,
             **how,
         )
 
@@ -654,7 +823,10 @@ class Keeper:
 
     def close(self) -> None:
         """Write what waits and let go of the store."""
+        if self._seen:
+            return
         self._log.close()
+        self._deeds.close()
         self._store.close()
 
     def __enter__(self) -> Keeper:
@@ -758,11 +930,11 @@ def _check_who(by: str, why: str) -> None:
     checked_text(why, "why", MAX_TEXT)
 
 
-def _of_the_team(category: str) -> Scope:
-    """What is visible to the team. Some call a kind of fact its category."""
+def _of_the_team(category: str, team: str | None) -> Scope:
+    """What is visible to the team, or to one of them. Some call a kind of fact its category."""
     if category in KINDS and category not in CATEGORIES:
-        return Scope(visibility=("team",), kind=category)
-    return Scope(visibility=("team",), category=category)
+        return Scope(visibility=("team",), kind=category, team=team)
+    return Scope(visibility=("team",), category=category, team=team)
 
 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:

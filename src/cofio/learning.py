@@ -17,6 +17,7 @@ from typing import Any
 
 from cofio import gate
 from cofio.conversation import (
+    OBSERVATION,
     Exchange,
     Found,
     Item,
@@ -36,6 +37,7 @@ from cofio.model import Add, Change, Changeset, Decision, Delete, Fact, Noop, Up
 from cofio.ports import LLM, Matrix, Store, Vector
 from cofio.reconcile import model as reconcile_by_model
 from cofio.reconcile import rules
+from cofio.seen import of_teller
 from cofio.wording import passage, telling
 
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
@@ -114,7 +116,7 @@ class Learner:
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
         facts = [self._anchored(_fact(each, exchange)) for each in found]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
-        return _Batch(exchange, found, facts, vectors)
+        return _Batch(exchange, found, facts, vectors, of_teller(self._store, exchange))
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -125,13 +127,12 @@ class Learner:
         halfway = bool(item and item.result)  # what patterns read is learned already
         read = () if halfway else verdict.found + self._known_of_domain(exchange)
         plainly = _reading(
-            read + tuple(said for each in unread if (said := patterns.as_said(each))),
+            read + tuple(said for each in unread if (said := _as_said(each, exchange))),
             sentences=verdict.sentences,
             missed=len(unread),
             otherwise=_why_not(verdict),
         )
-        thorough = exchange.context == _THOROUGH and bool(exchange.messages)
-        if self.llm is None or not (unread or thorough):
+        if self.llm is None or not (unread or _is_worth_a_look(exchange, verdict)):
             return plainly
         try:
             return self._asked(self.llm, exchange, read, plainly, item)
@@ -189,7 +190,7 @@ class Learner:
         news = []
         for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
             heard = found.role == "assistant"  # what the user says is meant, also when it is said again
-            why = heard and rules.echoes(fact, batch.vector(place), self._store, batch.exchange.injected)
+            why = heard and rules.echoes(fact, batch.vector(place), batch.store, batch.exchange.injected)
             if why:
                 batch.settled[place] = Settled(fact=fact, reason=why)
             else:
@@ -199,15 +200,15 @@ class Learner:
     def _by_rules(self, batch: _Batch, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
-            batch.take(places, rules.settle(facts, batch.matrix(places), self._store))
+            batch.take(places, rules.settle(facts, batch.matrix(places), batch.store))
 
     def _by_model(self, llm: LLM, batch: _Batch, places: Sequence[int]) -> tuple[Usage, str]:
         def novel(fact: Fact, vector: Vector) -> Settled:
-            return rules.settle([fact], vector.reshape(1, -1), self._store)[0]
+            return rules.settle([fact], vector.reshape(1, -1), batch.store)[0]
 
         facts = [batch.facts[place] for place in places]
         settled, usage, problem = reconcile_by_model.settle(
-            llm, facts, batch.matrix(places), self._store, novel=novel, floor=self._floor()
+            llm, facts, batch.matrix(places), batch.store, novel=novel, floor=self._floor()
         )
         batch.take(places, settled)
         batch.embed_reworded(self._embed)
@@ -224,12 +225,12 @@ class Learner:
         So is what it thought to be new and is known by now. A deletion of what is gone is an error of its own.
         """
         targets = {each.decision.id for each in batch.settled if isinstance(each.decision, Update | Delete | Noop)}
-        there = self._store.get(sorted(targets))
+        there = batch.store.get(sorted(targets))
         still = {each.id for each in there if not each.archived and not each.pinned and each.updated_at <= since}
         taken: set[int] = set()
         for place in places:
             each = batch.settled[place]
-            again = rules.settle([each.fact], batch.matrix([place]), self._store)[0]
+            again = rules.settle([each.fact], batch.matrix([place]), batch.store)[0]
             if isinstance(again.decision, Update) and again.decision.id in taken | targets:
                 again = Settled(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
             went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
@@ -275,7 +276,7 @@ class Learner:
             if isinstance(each, Add | Update)
         }
         decisions = [each for _, each in plan]
-        return outcome(self._store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
+        return outcome(batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
 
     def _reanchored(self, decision: Decision, fact: Fact) -> Decision:
         """The decision, where it puts the fact in other words, with what those speak of."""
@@ -285,12 +286,12 @@ class Learner:
 
 
 class _Batch:
-    """The facts of one exchange with their vectors, and what is settled of them so far."""
+    """The facts of one exchange with their vectors, the store as its teller may use it, and what is settled so far."""
 
     def __init__(
-        self, exchange: Exchange, found: Sequence[Found], facts: Sequence[Fact], vectors: Matrix | None
+        self, exchange: Exchange, found: Sequence[Found], facts: Sequence[Fact], vectors: Matrix | None, store: Store
     ) -> None:
-        self.exchange, self.found, self.facts = exchange, found, facts
+        self.exchange, self.found, self.facts, self.store = exchange, found, facts, store
         self._vectors = vectors
         self._reworded: dict[str, Vector] = {}
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
@@ -397,6 +398,23 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
 def _is_covered(found: Found, told: Sequence[Found]) -> bool:
     wanted = set(telling(found.text)) - {"user", "team", "policy"}
     return any(len(wanted & set(telling(each.text))) >= _COVERED * len(wanted) for each in told)
+
+
+def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
+    """Whether the model is asked though no sentence calls for it.
+
+    What is gone afterwards is read in any case; an observation where no pattern reads a thing in it, though it says
+    more than a greeting or a question.
+    """
+    if exchange.context == OBSERVATION:
+        return not verdict.found and any(each.reason == gate.NOTHING for each in verdict.sentences)
+    return exchange.context == _THOROUGH and bool(exchange.messages)
+
+
+def _as_said(sentence: Sentence, exchange: Exchange) -> Found | None:
+    """A statement that no row reads, word for word; in an observation, also one of the answer."""
+    believed = exchange.context == OBSERVATION
+    return patterns.as_said(replace(sentence, role="user") if believed else sentence)
 
 
 def _why_not(verdict: Verdict) -> str:

@@ -320,6 +320,15 @@ class Repeated(NamedTuple):
     memory: Memory
     occurrences: int
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Repeated:
+        """What `as_dict` wrote."""
+        return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
+
 
 # ── decisions: what is to be done ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -574,6 +583,10 @@ class Viewer:
     def reaches(self, source: str) -> bool:
         """Whether a source is one of theirs."""
         return not self.prefixes or any(source == each or source.startswith(each + "/") for each in self.prefixes)
+
+    def below(self, source: str) -> str:
+        """The source, where it is one of theirs; else the same below the first that is. For who cannot choose one."""
+        return source if self.reaches(source) else f"{self.prefixes[0]}/{source}"[:MAX_LABEL]
 
     def is_among(self, those: tuple[str, ...]) -> bool:
         """Whether they belong to an audience."""

@@ -273,6 +273,15 @@ class Keys(Protocol):
     def used(self, when: Mapping[int, str]) -> None:
         """Note when keys, by id, were used last."""
 
+    def carried(self) -> list[tuple[Key, str]]:
+        """Every key with its digest, oldest first, to be adopted elsewhere."""
+
+    def adopt(self, key: Key, digest: str) -> None:
+        """Keep a key as it was elsewhere, under an id of its own. One that is here follows: once revoked, it stays so.
+
+        Conflict when another key of its name is in force.
+        """
+
     def log(self, deeds: Sequence[Deed]) -> None:
         """Write these into the audit log."""
 
@@ -346,6 +355,9 @@ class Store(Protocol):
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         """The newest memories of the scope. Cheaper than a page, for nothing is counted."""
+
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        """The memories of the scope that were said last, by `created_at`: what is imported may be older than its id."""
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         """The k memories of the scope with the highest cosine, best first, then those of `also` not among them."""

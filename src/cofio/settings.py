@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from cofio import schedule
+from cofio import addresses, schedule
 from cofio.errors import Misconfigured
 
 #: The least that some settings may be.
 _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
+    "audit_days": 1, "chat_upstream_timeout": 1,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 
@@ -38,8 +39,10 @@ class Settings:
 
     home: Path = _setting(Path("~/.cofio"), "COFIO_HOME", "The folder for the store, the model and config.toml.")
     store: str = _setting(
-        "", "COFIO_STORE", "Where memories are kept: sqlite:///PATH. By default cofio.db in the home."
-    )
+        "", "COFIO_STORE",
+        "Where memories are kept: sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/DATABASE, with ?tenant=NAME where "
+        "several share it. By default cofio.db in the home.",
+    )  # fmt: skip
     embedder: str = _setting("local", "COFIO_EMBEDDER", "What makes vectors: local, openai:MODEL or ollama:MODEL.")
     embedder_url: str = _setting(
         "", "COFIO_EMBEDDER_URL", "Another address for a remote embedder, or for the local model's files."
@@ -57,8 +60,8 @@ class Settings:
     port: int = _setting(8900, "COFIO_PORT", "The port that the service listens on.")
     url: str = _setting("", "COFIO_URL", "The service that clients talk to, when it is not the local one.", "FAISS_URL")
     api_key: str = _setting(
-        "", "COFIO_API_KEY", "The key that clients must send as X-API-Key; none is needed when empty.", "FAISS_API_KEY",
-        secret=True,
+        "", "COFIO_API_KEY", "The key that clients send as X-API-Key; in the service it opens everything.",
+        "FAISS_API_KEY", secret=True,
     )  # fmt: skip
     allowed_hosts: str = _setting(
         "", "COFIO_ALLOWED_HOSTS", "Further names under which the service may be called, with commas between them."
@@ -91,6 +94,18 @@ class Settings:
     extract_timeout: float = _setting(
         60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
     )
+    chat_upstream_url: str = _setting(
+        "", "CHAT_UPSTREAM_URL", "Where a chat goes on to: the base address of an OpenAI-compatible server.",
+        "COFIO_CHAT_UPSTREAM_URL",
+    )  # fmt: skip
+    chat_upstream_key: str = _setting(
+        "", "CHAT_UPSTREAM_KEY", "The key of that server. By default openai_key, for OpenAI itself.",
+        "COFIO_CHAT_UPSTREAM_KEY", secret=True,
+    )  # fmt: skip
+    chat_upstream_timeout: float = _setting(
+        600.0, "CHAT_UPSTREAM_TIMEOUT", "How long that server may be silent, in seconds.",
+        "COFIO_CHAT_UPSTREAM_TIMEOUT",
+    )  # fmt: skip
     recall_min_score: float = _setting(
         0.24, "COFIO_RECALL_MIN_SCORE", "The least score from 0 to 1 of a memory that is put before an agent."
     )
@@ -146,6 +161,9 @@ class Settings:
     retrieval_days: int = _setting(
         180, "COFIO_RETRIEVAL_DAYS", "For how many days it is kept what was asked; the counts stay for ever."
     )
+    audit_days: int = _setting(
+        365, "COFIO_AUDIT_DAYS", "For how many days the audit log keeps what was done with keys, and what was refused."
+    )
     claude_home: str = _setting(
         "", "COFIO_CLAUDE_HOME", "Where Claude Code keeps its settings; by default ~/.claude.", "CLAUDE_CONFIG_DIR"
     )
@@ -180,9 +198,12 @@ class Settings:
             values[each.name] = _typed(each.name, found[0], type(each.default)) if found else each.default
             origins[each.name] = found[1] if found else "default"
         values["store"] = values["store"] or f"sqlite://{home / 'cofio.db'}"
-        name = key_setting(values["extract_provider"], values["extract_url"])
-        if name and not values["extract_key"]:
-            values["extract_key"], origins["extract_key"] = values[name], origins[name]
+        for setting, name in (
+            ("extract_key", key_setting(values["extract_provider"], values["extract_url"])),
+            ("chat_upstream_key", "openai_key" if _OPENAI.match(values["chat_upstream_url"]) else ""),
+        ):
+            if name and not values[setting]:
+                values[setting], origins[setting] = values[name], origins[name]
         return cls(**values, origins=origins)._checked()
 
     def _checked(self) -> Settings:
@@ -217,6 +238,9 @@ class Settings:
     def schedules(self) -> dict[str, str]:
         """When the service does which chore by itself; a chore that is switched off is not among them."""
         upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
+        if schedule.is_on(self.backup_schedule) and self.store_file is None:
+            said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is kept by a server."
+            raise Misconfigured(said, "Leave it empty, and have the server's own tools make backups: pg_dump.")
         wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
         return {chore: cron for chore, cron in wanted.items() if schedule.is_on(cron)}
 
@@ -226,12 +250,32 @@ class Settings:
         scheme, found, rest = self.store.partition("://")
         if not found:
             return _path(self.store)
+        if addresses.is_server(self.store):
+            hint = "pg_dump and pg_restore back it up and restore it; `cofio export` and `cofio copy` work with it too."
+            raise Misconfigured(f"A server keeps {self.store_name}: it is not a file.", hint)
         if scheme != "sqlite" or not rest.strip("/"):
-            raise Misconfigured(f"The store {self.store!r} is not an SQLite file.", "Give sqlite:///PATH.")
+            said = f"The store {self.shown('store')!r} is not one that this cofio knows."
+            raise Misconfigured(said, "Give sqlite:///PATH, or postgresql://USER@HOST/DATABASE.")
         if rest.strip("/") == ":memory:":
             raise Misconfigured("A store in memory forgets everything.", "Give sqlite:///PATH.")
         path = re.sub("^/+", "/", rest)
         return _path(path[1:] if path.startswith("/~") else path)
+
+    @property
+    def store_file(self) -> Path | None:
+        """The file of the store; None where a server keeps it."""
+        return None if addresses.is_server(self.store) else self.store_path
+
+    @property
+    def store_name(self) -> str:
+        """What the store is known by: the path of its file, or its address without the password."""
+        return addresses.shown(self.store) if self.store_file is None else str(self.store_path)
+
+    @property
+    def missing_file(self) -> Path | None:
+        """The file that somebody named for the store, and that is not there."""
+        named = self.origins.get("store", "default") != "default"
+        return self.store_file if named and self.store_file and not self.store_file.exists() else None
 
     @property
     def backups(self) -> Path:
@@ -247,7 +291,7 @@ class Settings:
 
     def shown(self, name: str) -> str:
         """The value as it may be shown: secrets are masked."""
-        value = getattr(self, name)
+        value = addresses.shown(self.store) if name == "store" else getattr(self, name)
         secret = self.__dataclass_fields__[name].metadata["secret"]
         return ("•" * 8 if value else "") if secret else str(value)
 

@@ -205,6 +205,9 @@ class MemoryStore:
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         return self.page(scope, limit=limit)[0]
 
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        return sorted(self._inside(scope), key=lambda memory: (memory.created_at, memory.id), reverse=True)[:limit]
+
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         scored = [
             Candidate(memory.id, float(np.frombuffer(self._tables.vectors[memory.id], dtype="<f4") @ vector))

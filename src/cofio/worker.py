@@ -30,12 +30,14 @@ class Worker:
         *,
         days_kept: int = 30,
         retrieval_days: int = 180,
+        audit_days: int = 365,
         fetch: Callable[[], int] | None = None,
     ) -> None:
         self._keeper = keeper
         self._fetch = fetch  # brings in what was left for us outside the inbox
         self._days_kept = days_kept
         self._retrieval_days = retrieval_days
+        self._audit_days = audit_days
         self._tidied = 0.0
         self._heard = 0.0  # when something came in last
         self._wake = threading.Event()
@@ -60,13 +62,16 @@ class Worker:
     def drain(self) -> int:
         """Take up everything that is due; how many items."""
         taken = 0
-        while not self._stopping and (items := self._keeper.due()):
-            for item in items:
-                self._let_pass()
-                if self._stopping:
-                    break
-                self._keeper.attempt(item)
-                taken += 1
+        while not self._stopping and (items := self._keeper.claim()):
+            try:
+                for item in items:
+                    self._let_pass()
+                    if self._stopping:
+                        break
+                    self._keeper.attempt(item)
+                    taken += 1
+            finally:
+                self._keeper.give_back(items)  # what was not got to, or has grown meanwhile; the rest is settled
         return taken
 
     def _let_pass(self) -> None:
@@ -100,8 +105,8 @@ class Worker:
             _log.warning("what waits outside is not taken in: %s", error)
 
     def _tidy(self) -> None:
-        """Forget the words of what was settled, and what was asked, long ago, now and then."""
+        """Forget the words of what was settled, what was asked and what was done with keys long ago, now and then."""
         if self._tidied and time.monotonic() < self._tidied + _TIDY:
             return
         self._tidied = time.monotonic()
-        self._keeper.tidy(captures=self._days_kept, retrievals=self._retrieval_days)
+        self._keeper.tidy(captures=self._days_kept, retrievals=self._retrieval_days, deeds=self._audit_days)

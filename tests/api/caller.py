@@ -33,12 +33,18 @@ class Answer:
 
 
 class Caller:
-    """Calls the service at a URL; `headers` go with every request."""
+    """Calls the service at a URL; `headers` go with every request. `source` is the address that it calls from."""
 
-    def __init__(self, url: str, headers: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, url: str, headers: Mapping[str, Any] | None = None, source: str = "") -> None:
         parts = urlsplit(url)
+        self.url = url
         self.host, self.port = parts.hostname or "", parts.port or 80
         self._headers = dict(headers or {})
+        self._source = (source, 0) if source else None
+
+    def having(self, key: str, source: str = "") -> Caller:
+        """The same service, called with this key."""
+        return Caller(self.url, {**self._headers, "X-API-Key": key} if key else self._headers, source)
 
     def get(self, path: str, headers: Mapping[str, Any] | None = None, **query: Any) -> Answer:
         return self.send("GET", path + _query(query), headers=headers)
@@ -60,7 +66,7 @@ class Caller:
         headers: Mapping[str, Any] | None = None,
         connection: HTTPConnection | None = None,
     ) -> Answer:
-        using = connection or HTTPConnection(self.host, self.port, timeout=60)
+        using = connection or HTTPConnection(self.host, self.port, timeout=60, source_address=self._source)
         chunked = body is not None and not isinstance(body, bytes)
         try:
             using.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)

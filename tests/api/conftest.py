@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -12,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from cofio import assemble
 from cofio.api.serve import Serving
 from cofio.keeper import Keeper
-from cofio.ports import LLM, Completion
+from cofio.ports import LLM, Clock, Completion
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -34,10 +36,13 @@ class Uneventful(ScriptedLLM):
 
 
 @contextmanager
-def serving(keeper: Keeper, **settings: Any) -> Iterator[str]:
+def serving(
+    keeper: Keeper, clock: Clock = assemble.now, ticks: Callable[[], float] = time.monotonic, **settings: Any
+) -> Iterator[str]:
     """The service in a thread; its URL."""
     with TemporaryDirectory() as folder:
-        yield from _running(Serving(keeper, Settings(**{"port": 0, "home": Path(folder), **settings})))
+        known = Settings(**{"port": 0, "home": Path(folder), **settings})
+        yield from _running(Serving(keeper, known, clock, ticks))
 
 
 def _running(running: Serving) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from cofio.access import Grant
 from cofio.client import Client
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
 from cofio.keeper import Keeper
@@ -181,6 +182,35 @@ def a_search_is_counted_as_a_retrieval(memories: Memories) -> Any:
 
 
 @scenario
+def what_a_team_knows_and_keeps_saying_is_told(memories: Memories) -> Any:
+    for team in ("red", "red", "blue"):
+        memories.add("Add a null check", kind="policy", agent="agent-1", visibility="team", team=team)
+    memories.add("We ship on mondays", visibility="team", team="red", created_at="2020-01-01")
+    memories.add("Ada prefers tabs")
+    facts = memories.get_team_facts(team="red")
+    assert [each.text for each in facts] == ["Add a null check", "We ship on mondays"]
+    patterns = memories.detect_cross_agent_patterns(team="red")
+    assert [(each.agent, each.occurrences) for each in patterns] == [("agent-1", 2)]
+    refused(InvalidInput, lambda: memories.get_team_facts(limit=0))
+    refused(InvalidInput, lambda: memories.detect_cross_agent_patterns(min_occurrences=0))
+    unknown = refused(InvalidInput, lambda: memories.get_team_facts(category="gossip"))
+    every = [memories.get_team_facts(limit=1), memories.get_team_facts(category="policy"), memories.get_team_facts()]
+    counted = [memories.detect_cross_agent_patterns(limit=1), memories.detect_cross_agent_patterns(min_occurrences=4)]
+    return [facts, patterns, unknown, every, counted, memories.get_team_facts(team="green")]
+
+
+@scenario
+def a_prompt_is_enriched(memories: Memories) -> Any:
+    memories.add("The database of billing is PostgreSQL", session="s1")
+    memories.add("Billing migrates its database on mondays", visibility="team")
+    asked = "When does billing migrate its database, and which is it?"
+    texts = [memories.enrich_prompt(asked, "s1"), memories.enrich_prompt(asked, include_team=True, max_facts=1)]
+    assert all("## Relevant Personal Context:" in text for text in texts)
+    refused(InvalidInput, lambda: memories.enrich_prompt(asked, max_facts=0))
+    return [texts, memories.enrich_prompt("what is for lunch?"), memories.enrich_prompt(""), memories.get(1)]
+
+
+@scenario
 def novelty_is_told_with_the_match(memories: Memories) -> Any:
     _some(memories)
     known = memories.is_novel("ada prefers TABS over spaces")
@@ -274,6 +304,40 @@ def duplicates_are_found_and_merged(memories: Memories) -> Any:
     return [found, done, memories.get(1), memories.get(2)]
 
 
+# ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def keys_are_made_listed_and_revoked(memories: Memories) -> Any:
+    grant = Grant(name="Ada's", role="read", user="ada", team="web", prefixes=("acme/web",), expires_at="2999-01-01")
+    key, secret = memories.create_key(grant, by="tester")
+    other, another = memories.create_key(Grant(name="root", role="admin"))
+    assert (key.grant, key.created_by, len({secret, another})) == (grant, "tester", 2)
+    assert (secret[:12], another[:12]) == (key.hint, other.hint)
+    gone = memories.revoke_key(key.id, by="tester")
+    told = [key, other, gone, *memories.keys()]
+    assert memories.keys() == [other, gone]
+    same = [
+        refused(Conflict, lambda: memories.create_key(Grant(name="root", role="admin"))),
+        refused(Conflict, lambda: memories.revoke_key(key.id)),
+        refused(NotFound, lambda: memories.revoke_key(99)),
+        refused(InvalidInput, lambda: memories.create_key(Grant(name="x", user="x", expires_at="2020-01-01"))),
+    ]
+    return [same, [{**each.as_dict(), "hint": ""} for each in told]]
+
+
+@scenario
+def the_audit_log_is_told(memories: Memories) -> Any:
+    for name in ("one", "two", "three"):
+        memories.create_key(Grant(name=name, user="ada"), by="tester")
+    newest = memories.deeds(limit=2)
+    assert [each.what for each in newest] == ["key 3 (three), write", "key 2 (two), write"]
+    before = memories.deeds(after=newest[-1].id)
+    refused(InvalidInput, lambda: memories.deeds(limit=0))
+    told = [(each.act, each.what, each.outcome, each.id) for each in newest + before]
+    return [told, memories.deeds(key=1)]
+
+
 # ── what cannot be done ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -326,6 +390,22 @@ def what_was_said_is_captured_and_learned_from(memories: Memories) -> Any:
     assert [memory.project for memory in memories.list().memories] == ["/srv/web"]
     learned = {name: value for name, value in first.result.items() if name != "usage"}
     return [first[:4], learned, again[:4], nothing[:4], memories.list(limit=5).memories[0].text]
+
+
+@scenario
+def what_was_observed_is_the_teams(memories: Memories) -> Any:
+    about = {"session": "activity-7", "turn": "d1", "client": "watcher", "agent": "agent-1", "team": "web"}
+    first = memories.observe("How do we sign in?", "We switched from JWT to Clerk for auth.", wait=True, **about)
+    again = memories.observe("How do we sign in?", "anything", wait=True, **about)
+    private = memories.observe("", "I prefer tabs over spaces.", wait=True, visibility="private")
+    assert (first.state, first.result["method"], again.new, private.state) == ("stored", "pattern", False, "stored")
+    kept = memories.list().memories
+    assert [(each.visibility, each.session, each.team) for each in kept] == [
+        ("private", "", ""), ("team", "activity-7", "web"),
+    ]  # fmt: skip
+    empty = refused(InvalidInput, lambda: memories.observe("x", " "))
+    number = refused(InvalidInput, lambda: memories.observe("x", 5))  # type: ignore[arg-type]
+    return [first[:4], again[:4], private[:4], [each.text for each in kept], empty, number]
 
 
 @scenario

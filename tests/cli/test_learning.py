@@ -1,4 +1,4 @@
-"""`cofio extract` and `cofio ledger`."""
+"""`cofio extract`, `cofio observe` and `cofio ledger`."""
 
 from __future__ import annotations
 
@@ -63,6 +63,18 @@ def test_a_dry_run_changes_nothing(cofio: Cofio) -> None:
     assert "Nothing was changed" in done.stderr
     assert cofio.json("list")["total"] == 0
     assert cofio.json("ledger")["captured"] == 0
+
+
+def test_what_was_observed_is_learned_for_the_team_and_once(cofio: Cofio) -> None:
+    said = ("observe", "We switched from npm to pnpm.", "--intent", "How do we install?", "--session", "activity-7")
+    assert cofio.json(*said, "--dry-run")["actions"][0]["text"] == "Team switched from npm to pnpm"
+    assert cofio.json("list")["total"] == 0
+    told = cofio.json(*said, "--dialogue", "d1", "--team", "web")
+    assert [each["action"] for each in told["actions"]] == ["add"]
+    [memory] = cofio.json("list")["memories"]
+    assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
+    assert "had been captured before" in cofio(*said, "--dialogue", "d1").stderr
+    assert cofio.lines("observe", "-", says="I prefer tabs over spaces.")[0].startswith("add")
 
 
 def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transcript: Path) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from cofio.cli.transfer import FORMATS
+from cofio.settings import Settings
 from cofio.transfer.foreign import READERS
-from tests.cli.conftest import Cofio, Shell
+from tests.cli.conftest import Cofio, Shell, hashing_keeper
 
 FACTS = ("We deploy with Fly.io", "Ada likes tea", "The port is 8080 – «тест» 🌊")
 
@@ -255,3 +256,47 @@ def test_a_series_is_undone_brought_back_and_undone_again(cofio: Cofio, tmp_path
     assert away is not None
     cofio("undo", away[1], "--yes")
     assert cofio.json("stats")["memories"] == everything - 1_100
+
+
+# ── copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_store_is_copied_and_the_digest_told(cofio: Cofio, tmp_path: Path) -> None:
+    here, there = cofio.home / "cofio.db", tmp_path / "copy.db"
+    done = cofio("copy", f"sqlite://{here}", str(there))
+    assert done.exit_code == 0, done.output
+    assert "3 memories (3 new)." in done.stderr
+    assert re.search(r"the digest [0-9a-f]{64}\.", done.stderr)
+    assert "Not copied: the history" in done.stderr
+    again = cofio.json("copy", str(here), str(there))
+    assert (again["memories"], again["added"], again["known"], again["keys"]) == (3, 0, 3, 0)
+    assert again["digest"] in done.stderr
+    assert texts(cofio) == {each["text"] for each in cofio.json("list", "--store", str(there))["memories"]}
+    assert cofio.lines("search", "tea", "--store", str(there))  # its vectors came along
+
+
+def test_a_copy_that_cannot_be_is_told_why_and_makes_nothing(cofio: Cofio, other: Cofio, tmp_path: Path) -> None:
+    other.lines("add", "its own")
+    here, taken = str(cofio.home / "cofio.db"), str(other.home / "cofio.db")
+    refused = {
+        "cannot be copied into itself": (here, f"sqlite://{here}"),
+        "There is no store at": (str(tmp_path / "none.db"), str(tmp_path / "new.db")),
+        "memories of its own": (here, taken),
+        "not one that this cofio knows": (here, "mysql://localhost/x"),
+    }
+    for says, (source, target) in refused.items():
+        done = cofio("copy", source, target)
+        assert done.exit_code == 1
+        assert says in done.stderr
+    assert texts(other) == {"its own"}
+    assert not (tmp_path / "none.db").exists()
+    assert not (tmp_path / "new.db").exists()
+    assert cofio("copy", here, taken, "--url", "http://localhost:1").exit_code == 1
+    assert cofio("copy", here).exit_code == 2
+
+
+def test_a_copy_tells_of_what_waits_to_be_learned_from(cofio: Cofio, tmp_path: Path) -> None:
+    with hashing_keeper(Settings(home=cofio.home, store=str(cofio.home / "cofio.db"))) as keeper:
+        keeper.capture("I prefer tabs over spaces", client="test", session="s", turn="1")
+    done = cofio("copy", str(cofio.home / "cofio.db"), str(tmp_path / "copy.db"))
+    assert "are 1 capture: have the service learn" in done.stderr

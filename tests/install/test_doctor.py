@@ -15,6 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from cofio.access import Grant
 from cofio.client import Client
 from cofio.conversation import Item
 from cofio.hooks import address, record, spool
@@ -185,6 +186,36 @@ def test_the_proof_tells_of_its_own_run_whoever_writes_to_the_log_meanwhile(at: 
     assert failures["state"] == "warning"
     assert "1 of the hooks' runs failed in the last 24 hours" in failures["says"]
     assert "hooks.log" in failures["remedy"]
+
+
+def with_key(at: Machine, **about: Any) -> dict[str, str]:
+    """The environment of one who has this key of the store."""
+    with Client(at.env["COFIO_URL"], "the service's key") as client:
+        return {"COFIO_API_KEY": client.create_key(Grant(name="theirs", **about))[1]}
+
+
+def test_all_is_well_with_a_key_that_may_write_and_the_proof_leaves_no_trace(at: Machine) -> None:
+    at.env |= with_key(at, user="ada", team="web")
+    found = examined(at)
+    names = ("service", "claude-code", "claude-code, recall", "claude-code, capture")
+    assert [each["state"] for name in names for each in found[name]] == ["ok"] * 4, found
+    with Client(at.env["COFIO_URL"], "the service's key") as owner:
+        assert owner.list(include_archived=True).memories == ()
+        assert [each.exchange for each in owner.items()] == [None]
+
+
+def test_a_key_that_may_only_read_is_told_with_what_to_do(at: Machine) -> None:
+    said = wrong(at, "service", env=with_key(at, user="ada", role="read"))
+    assert "role read" in said
+    assert "cofio keys create" in said
+
+
+def test_a_revoked_key_is_told_as_one(at: Machine) -> None:
+    theirs = with_key(at, user="ada")
+    with Client(at.env["COFIO_URL"], "the service's key") as owner:
+        owner.revoke_key(1)
+    said = wrong(at, "service", env=theirs)
+    assert "ours is wrong. The API key (theirs) was revoked on" in said
 
 
 def test_a_wrong_key_is_told_from_silence(at: Machine) -> None:

@@ -13,7 +13,7 @@ from cofio.keeper import Keeper
 from cofio.learning import _Batch
 from cofio.model import Add, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Completion
-from cofio.testing import ScriptedLLM
+from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
 from tests.learning.conftest import Learning
 
 SOURCE = "claude-code/shop"
@@ -299,7 +299,7 @@ def test_a_memory_that_a_person_pins_or_edits_meanwhile_is_left_alone(
 def test_a_further_retirement_gives_way_to_what_another_fact_says_of_the_memory() -> None:
     gone = (Delete(1, "out of date"), Delete(2, "out of date"), Delete(3, "out of date"))
     fact = Fact(text="The staging port is 9090")
-    batch = _Batch(Exchange(messages=()), [], [fact] * 3, None)
+    batch = _Batch(Exchange(messages=()), [], [fact] * 3, None, MemoryStore(FixedClock()))
     batch.settled = [
         Settled(fact=fact, decision=Noop(3), also=gone[:2]),
         Settled(fact=fact, decision=Update(2, fact), also=()),

@@ -527,6 +527,15 @@ class StoreContract:
             assert store.newest(scope, 3) == store.page(scope, limit=3)[0], scope
         assert [memory.id for memory in store.newest(Scope(pinned=True), 3)] == [kept[1].id]
 
+    def test_the_latest_of_a_scope_go_by_when_they_were_said(self, store: Store) -> None:
+        days = ("2026-03-02", "2026-03-01", "2026-03-03", "2026-03-02")
+        first, old, new, second = (add(store, f"said on {day}", source="a", created_at=day) for day in days)
+        add(store, "elsewhere", source="b", created_at="2026-03-04")
+        apply(store, Delete(add(store, "archived", source="a", created_at="2026-03-05").id))
+        found = [memory.id for memory in store.latest(Scope(source="a"), 10)]
+        assert found == [new.id, second.id, first.id, old.id]
+        assert [memory.id for memory in store.latest(Scope(source="a"), 2)] == found[:2]
+
     def test_pages_follow_each_other_without_gaps(self, store: Store) -> None:
         ids = [add(store, f"memory {place}").id for place in range(7)]
         seen: list[int] = []

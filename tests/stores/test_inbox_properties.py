@@ -7,14 +7,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import psycopg
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from cofio.conversation import OPEN, SETTLED, STATES, State
 from cofio.errors import CofioError
 from cofio.model import Add, Delete, Fact, Noop, Purge, moment
 from cofio.ports import Store
+from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import MemoryStore
 from tests.stores.contract import apply, everything
@@ -50,17 +60,23 @@ class Captures(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
+        self.watch = Watch()
+        self.real, self.fake = self.opened(), MemoryStore(self.watch)
+        self.captured = 0
+
+    def opened(self) -> Store:
         self.folder = TemporaryDirectory()
         self.path = Path(self.folder.name) / "cofio.db"
-        self.watch = Watch()
-        self.real, self.fake = SqliteStore(self.path, self.watch), MemoryStore(self.watch)
-        self.captured = 0
+        return SqliteStore(self.path, self.watch)
 
     def teardown(self) -> None:
         if hasattr(self, "real"):
             self.real.close()
-            assert_in_step(self.path)
-            self.folder.cleanup()
+            self.closed()
+
+    def closed(self) -> None:
+        assert_in_step(self.path)
+        self.folder.cleanup()
 
     def both(self, act: Callable[[Store], Any]) -> Any:
         """What both answer; None where both refuse, with the same error."""
@@ -185,3 +201,51 @@ TestCaptures = Captures.TestCase
 TestCaptures.settings = settings(
     max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+class ServerCaptures(Captures):
+    """The same on PostgreSQL. What it refuses takes a number of the sequences all the same: that is left out here."""
+
+    url = ""
+
+    def opened(self) -> Store:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("TRUNCATE memories, changesets, inbox, meta RESTART IDENTITY CASCADE")
+        return PostgresStore(self.url, self.watch)
+
+    def closed(self) -> None:
+        """The database goes with the test."""
+
+    @rule(item=Captures.items, text=st.sampled_from(SPOKEN[:-1]))
+    def learn(self, item: int, text: str) -> None:
+        if self.real.inbox.item(item).state == "pending":
+            assert self.both(lambda store: apply(store, Add(Fact(text=text)), settles=settling(item)).id)
+
+    @rule(item=Captures.items)
+    def learn_what_is_known(self, item: int) -> None:
+        if self.real.inbox.item(item).state == "pending":
+            super().learn_what_is_known(item=item)
+
+    @rule(limit=st.integers(1, 5))
+    def claim(self, limit: int) -> None:
+        """What is claimed is what is due, and nobody is given it until it is given back or its time is over."""
+        due = [item.id for item in self.real.inbox.due(limit)]
+        claimed = self.real.inbox.claim(limit)
+        assert [item.id for item in claimed] == due[: len(claimed)]
+        assert bool(claimed) == bool(due)
+        assert not {item.id for item in claimed} & {item.id for item in self.real.inbox.due(1_000)}
+        self.real.inbox.give_back(claimed)
+        assert [item.id for item in self.real.inbox.due(limit)] == due
+        for item in claimed:  # it is due from now on: the fake is told so too
+            number = item.id
+            self.both(lambda store, number=number: store.inbox.postpone(number, 0, "") or "done")
+
+
+def test_an_inbox_on_a_server_does_the_same(postgres_url: str) -> None:
+    machine = type("OnServer", (ServerCaptures,), {"url": postgres_url})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=20, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )

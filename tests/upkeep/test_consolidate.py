@@ -91,6 +91,24 @@ def test_duplicates_of_other_places_are_left_alone(store: Store) -> None:
     assert decided(store).decisions == ()
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"user": "ada"}, {"user": "bob"}),
+        ({"user": "ada"}, {}),
+        ({"visibility": "team", "team": "red"}, {"visibility": "team", "team": "blue"}),
+    ],
+)
+def test_what_not_the_same_people_may_see_is_never_merged(
+    store: Store, one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    for about in (one, other):
+        remember(store, "The API listens on port 8080", agent="codex", **about)
+    assert decided(store).decisions == ()
+    remember(store, "The API listens on port 8080", agent="codex", **other)
+    assert len(decided(store).decisions) == 1
+
+
 def test_long_texts_are_duplicates_only_word_for_word(store: Store) -> None:
     long = "We keep this note because it says a lot. " * 40
     first, second, other = remember(store, long, long.upper(), long + "Not.")
@@ -150,11 +168,13 @@ def test_the_merged_fact_has_the_place_and_the_time_of_its_members(store: Store)
         {"tags": ("net",), "session": "s2", "anchors": (anchors[1],), "confidence": 0.6},
         {"entities": ("client",), "session": "s2"},
     )
-    one, two, three = (remember(store, text, **about)[0] for text, about in zip(LIMITS, abouts, strict=True))
+    whose = {"user": "ada", "team": "red"}
+    one, two, three = (remember(store, text, **about, **whose)[0] for text, about in zip(LIMITS, abouts, strict=True))
     (merge,) = decided(store, Says(GOOD)).decisions
     assert isinstance(merge, Merge)
     fact = merge.fact
     assert (fact.project, fact.source, fact.visibility) == (one.project, one.source, one.visibility)
+    assert (fact.user, fact.team) == ("ada", "red")
     assert fact.metadata == {"consolidated_from": [one.id, two.id, three.id]}
     assert (fact.method, fact.category, fact.kind) == ("llm", "decision", "decision")
     assert (fact.created_at, fact.confidence, fact.session) == (three.created_at, 0.6, "")

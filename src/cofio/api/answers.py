@@ -24,7 +24,10 @@ Plain = dict[str, Any]
 
 def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     told: Plain = {"status": "healthy", "version": __version__, "auth": call.auth}
-    return told if call.auth == "missing" else {**told, "memories": desk.census.told()}
+    if call.auth == "missing":
+        return told
+    memories = desk.census.told() if call.viewer is None else desk.keeper.count()
+    return {**told, **({"role": call.role} if call.auth == "ok" else {}), "memories": memories}
 
 
 def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001

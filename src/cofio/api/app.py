@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,38 +18,44 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cofio import assemble
 from cofio.api import docs, guard, openapi, reading
 from cofio.api.desk import Call, Desk, Lately
+from cofio.api.keyring import Keyring, Ticks, Tries
 from cofio.api.metrics import Metrics
+from cofio.api.noted import Noted
 from cofio.api.refusals import refusal
+from cofio.api.relaying import RELAYS, Relayed
 from cofio.api.replies import Reply, written
 from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import Watch
 from cofio.attend import Attendant
 from cofio.caretaker import Caretaker
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
-from cofio.ports import Health
+from cofio.ports import Clock, Health
 from cofio.settings import Settings
+from cofio.upstream import Upstream
 from cofio.worker import Worker
 
 WORKERS = 32
 #: What an id means, by how the path begins.
-_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job"}
+_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key"}
 _QUICK = 8  # kept apart, so that /health answers while every worker is busy
 
 
-def make(keeper: Keeper, settings: Settings) -> Starlette:
-    """The service as an ASGI app. Whoever opened the keeper closes it."""
+def make(keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks: Ticks = time.monotonic) -> Starlette:
+    """The service as an ASGI app. Whoever opened the keeper closes it. Keys expire by the clock, guesses by ticks."""
     document = openapi.document(ROUTES)
     desk = _desk(keeper, settings, document)
-    caretaker = Caretaker(keeper, settings.schedules, assemble.now)
-    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), CapacityLimiter(max(2, os.cpu_count() or 2)))
-    ways = _Ways(desk, guard.Guard(settings), settings.max_body, lanes)
+    caretaker = Caretaker(keeper, settings.schedules, clock)
+    hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
+    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, CapacityLimiter(RELAYS))
+    at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed)
+    ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -75,11 +82,18 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
         settings.home,
         codex_home=codex,
         patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # what a hook waits
-        is_mine=lambda: not address.is_others(settings.home, str(settings.store_path)),
+        is_mine=lambda: not address.is_others(settings.home, settings.store_name),
     )
+    upstream, problem = _upstream(settings)
     return Desk(
         keeper,
-        Worker(keeper, days_kept=settings.inbox_days, retrieval_days=settings.retrieval_days, fetch=attendant.fetch),
+        Worker(
+            keeper,
+            days_kept=settings.inbox_days,
+            retrieval_days=settings.retrieval_days,
+            audit_days=settings.audit_days,
+            fetch=attendant.fetch,
+        ),
         attendant,
         Lately(keeper.count),
         Lately(keeper.ledger),
@@ -87,7 +101,20 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
         metrics,
         Reply(json.encode(document)),
         docs.page(ROUTES, document),
+        upstream=upstream,
+        upstream_problem=problem,
     )
+
+
+def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
+    """Where a chat goes on to, or why nowhere. A wrong address is told to whoever chats; the rest works."""
+    if not settings.chat_upstream_url.strip():
+        return None, ""
+    where = (settings.chat_upstream_url, settings.chat_upstream_key, settings.chat_upstream_timeout)
+    try:
+        return Upstream(*where), ""
+    except Misconfigured as error:
+        return None, str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +124,7 @@ class _Lanes:
     workers: CapacityLimiter
     quick: CapacityLimiter
     hungry: CapacityLimiter
+    relays: CapacityLimiter  # how many wait for an upstream, each in a thread of its own
 
     def of(self, route: Route) -> CapacityLimiter:
         return self.quick if route.quick else self.hungry if route.hungry else self.workers
@@ -110,6 +138,7 @@ class _Ways:
     guard: guard.Guard
     max_body: int
     lanes: _Lanes
+    clock: Clock
 
 
 class Place:
@@ -124,25 +153,42 @@ class Place:
         reply = await self._reply(Request(scope, receive))
         await reply(scope, receive, send)
 
-    async def _reply(self, request: Request) -> Response:
+    async def _reply(self, request: Request) -> ASGIApp:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
         self._ways.guard.admit(request.headers, page=route is not None and route.page)
-        auth = self._ways.guard.identify(request.headers)
-        if route is None or not route.keyless:
-            guard.refuse_without_key(auth)
+        shown = await self._shown(request, route)
         if route is None:
             return self._no_such_method(request.method)
-        call = _call(request, auth, self.path)
+        call = _call(request, shown, self.path)
         if route.bodiless and _has_body(request):
             raise InvalidInput(f"{route.path} takes no body.", "Give what you want in the query string.")
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
-    def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> Response:
+    async def _shown(self, request: Request, route: Route | None) -> guard.Pass:
+        """What the caller's key lets it do; refused, where that is not enough for the route."""
+        address = _address(request)
+        act = f"{request.method[:10]} {self.path or 'nowhere'}"
+        shown = await self._ways.guard.identify(request.headers, address, act)
+        if route is None or not route.keyless:
+            guard.refuse_without_key(shown.auth)
+        if route is not None:
+            self._ways.guard.check_role(route.role, shown, address, act)
+        if shown.key:
+            self._ways.desk.keeper.note_used(shown.key, self._ways.clock())
+        return shown
+
+    def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> ASGIApp:
         """Reading, answering and writing, all off the event loop."""
         given = _given(route, request, body)
-        return written(route.answer(self._ways.desk.seen_by(call.viewer), given, call))
+        noted = Noted(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
+        with noted.refusals():
+            reply = route.answer(self._ways.desk.seen_by(call.viewer), given, call)
+        noted.done(reply)
+        if isinstance(reply, Reply) and not isinstance(reply.content, dict | bytes):
+            return Relayed(reply.content, self._ways.lanes.relays)
+        return written(reply)
 
     def _no_such_method(self, method: str) -> Response:
         allowed = ", ".join(self._methods)
@@ -182,10 +228,26 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     return reading.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 
-def _call(request: Request, auth: guard.Auth, path: str) -> Call:
-    headers = request.headers
-    near = request.client is not None and guard.is_loopback(request.client.host)
-    return Call(guard.caller(headers), auth, _id(request, path), guard.project(headers), near, guard.moment(headers))
+def _call(request: Request, shown: guard.Pass, path: str) -> Call:
+    headers, address = request.headers, _address(request)
+    return Call(
+        by=guard.caller(headers, shown.key),
+        auth=shown.auth,
+        id=_id(request, path),
+        project=guard.project(headers),
+        local=guard.is_loopback(address),
+        at=guard.moment(headers),
+        viewer=shown.viewer,
+        role=shown.role,
+        key=shown.key,
+        address=address,
+        holder=shown.holder,
+        headers=headers,
+    )
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _id(request: Request, path: str) -> int:

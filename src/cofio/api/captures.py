@@ -11,25 +11,20 @@ from msgspec import UNSET
 from cofio.api import schemas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
-from cofio.conversation import OPEN, Captured
+from cofio.conversation import OBSERVATION, OPEN, Captured, dialogue
 from cofio.errors import NotFound, TooBusy
+from cofio.keeper import Messages
 
 Plain = dict[str, Any]
 
 
 def capture(desk: Desk, given: schemas.Capture, call: Call) -> Reply:
-    if given.dry_run:
-        with _reading(desk):
-            learned = desk.keeper.learn(given.messages, dry_run=True, by=call.by, **given.about())
-        return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
-    waits = given.wait and desk.reading.acquire(blocking=False)  # else it is learned from like any other: in its turn
-    try:
-        captured = desk.keeper.capture(given.messages, wait=waits, by=call.by, **given.about())
-    finally:
-        if waits:
-            desk.reading.release()
-    desk.worker.wake()
-    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+    return _taken_in(desk, given, call, given.messages, given.about())
+
+
+def observe(desk: Desk, given: schemas.Observe, call: Call) -> Reply:
+    told = dialogue(given.validated_intent, given.response)
+    return _taken_in(desk, given, call, told, {**given.about(), "context": OBSERVATION})
 
 
 def extract(desk: Desk, given: schemas.Extract, call: Call) -> Reply:
@@ -88,6 +83,24 @@ def retry(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     again = desk.keeper.retry(call.id).as_dict()
     desk.worker.wake()
     return again
+
+
+def _taken_in(
+    desk: Desk, given: schemas.Capture | schemas.Observe, call: Call, messages: Messages, about: Plain
+) -> Reply:
+    """Kept, and learned from later; now for one who waits; not at all in a dry run, which tells what would be."""
+    if given.dry_run:
+        with _reading(desk):
+            learned = desk.keeper.learn(messages, dry_run=True, by=call.by, **about)
+        return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
+    waits = given.wait and desk.reading.acquire(blocking=False)  # else it is learned from like any other: in its turn
+    try:
+        captured = desk.keeper.capture(messages, wait=waits, by=call.by, **about)
+    finally:
+        if waits:
+            desk.reading.release()
+    desk.worker.wake()
+    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import BoundedSemaphore, Lock
 from typing import Generic, TypeVar
 
-from cofio.access import Key, Role
+from cofio.access import Deed, Key, Role
 from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
 from cofio.api.replies import Reply
@@ -19,6 +19,7 @@ from cofio.errors import StoreBusy
 from cofio.keeper import Keeper
 from cofio.model import Viewer
 from cofio.ports import Health
+from cofio.upstream import Upstream
 from cofio.worker import Worker
 
 _READERS = 4  # exchanges that the model reads at once while somebody waits for it
@@ -39,6 +40,14 @@ class Call:
     role: Role = "admin"  # what its key lets it do
     key: Key | None = None  # the key of the store that it came with
     address: str = ""  # from where
+    holder: str = ""  # whose key it is, for the audit log
+    headers: Mapping[str, str] = field(default_factory=dict)  # as they came; keys may be among them
+
+    def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> Deed:
+        """A line of the audit log about this request."""
+        key = self.key.id if self.key else None
+        name = self.holder or self.by
+        return Deed(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
 
 
 class Lately(Generic[_Told]):
@@ -93,6 +102,8 @@ class Desk:
     page: Reply
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
+    upstream: Upstream | None = None  # where a chat goes on to
+    upstream_problem: str = ""  # why there is none, where one was asked for
 
     def seen_by(self, viewer: Viewer | None) -> Desk:
         """The same desk, with no more on it than the viewer may see."""

@@ -58,7 +58,8 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     if route.has_body and route.takes:
         rows += _rows(schemas[route.takes.__name__], "required", "")
     gives = route.gives if isinstance(route.gives, str) else _link(route.gives.__name__)
-    parts = [_table(rows), _example(route), f"<p>Gives {gives}.</p>"]
+    role = "" if route.keyless else f" Takes a key with the role <b>{route.role}</b>, where keys are in force."
+    parts = [_table(rows), _example(route), f"<p>Gives {gives}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.says)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import hmac
 import re
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import unquote
@@ -17,8 +20,11 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from cofio import model
-from cofio.errors import Forbidden, InvalidInput, MissingKey, TooLarge, WrongKey
-from cofio.model import MAX_LABEL
+from cofio.access import Deed, Key, Role, allows, digest
+from cofio.api.keyring import MOST_TRIES, Keyring, Tries
+from cofio.errors import CofioError, Forbidden, InvalidInput, MissingKey, TooLarge, TooManyTries, WrongKey
+from cofio.model import MAX_LABEL, Viewer
+from cofio.ports import Clock
 from cofio.settings import Settings
 
 Auth = Literal["open", "ok", "missing"]
@@ -28,16 +34,39 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[^\[\]:@/\\\s]+?)\.?)(
 _NAME = re.compile(r"[\x20-\x7e]{1,100}")
 _PATIENCE = 8  # times the limit that is read and dropped, so that the sender gets to read the refusal
 _BODY_SECONDS = 30
+_MOST_SENT = 4  # keys of one request that are looked at
+_CONFIGURED = "COFIO_API_KEY"  # what the audit log calls the key of the settings
+_BY = 100  # characters of who asks, in the journal
+_NAMED = 50  # of these, for the name of a key
+_ASK = "Ask for a new one where the service runs (`cofio keys create`), and set COFIO_API_KEY to it."
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What came of the key of a request: what it lets its holder see and do."""
+
+    auth: Auth
+    role: Role = "admin"
+    viewer: Viewer | None = None
+    key: Key | None = None  # of the store
+    holder: str = ""  # whose key it is, for the audit log
+
+
+_OPEN, _MISSING, _OWNER = Pass("open"), Pass("missing"), Pass("ok", holder=_CONFIGURED)
 
 
 class Guard:
-    """Admits a request, or says why not."""
+    """Admits a request, or says why not. What it refuses for its key, it has noted in the audit log."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None]
+    ) -> None:
         further = (_bare(each) for each in settings.allowed_hosts.split(","))
         self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
         self._any_address = settings.host in EVERYWHERE
         self._keys = _encoded(settings.api_key)
+        self._never_open = bool(self._keys) or not is_near(settings.host)
+        self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
 
     def admit(self, headers: Headers, *, page: bool) -> None:
         """Refuse a strange host name, and what a page of another site sends. A page may be visited from anywhere."""
@@ -50,17 +79,70 @@ class Guard:
         if strange or not _same_origin(headers.getlist("origin"), host):
             raise Forbidden("The request comes from a page of another site.", "Call the service from its own pages.")
 
-    def identify(self, headers: Headers) -> Auth:
-        """Whether the caller has the key, has none, or needs none; a wrong one is refused."""
-        sent = _keys_in(headers)
-        if not self._keys:
-            return "open"
+    async def identify(self, headers: Headers, address: str, act: str) -> Pass:
+        """Whether the caller has a key, has none, or needs none; a wrong one is refused, and so is too many of them."""
+        sent = {digest(each.decode("latin-1")): each for each in _keys_in(headers)[:_MOST_SENT]}
         if not sent:
-            return "missing"
-        matches = [hmac.compare_digest(one, known) for one in sent for known in self._keys]
-        if not any(matches):
-            raise WrongKey("The API key is not the service's.", "Set COFIO_API_KEY to the key that the service has.")
-        return "ok"
+            return _MISSING if await self._wants_key() else _OPEN
+        if seconds := self._tries.wait(address):
+            sent = {each: sent[each] for each in sent if self._tries.has_opened(address, each)}
+            if not sent:
+                raise self._hold_off(seconds, address, act)
+        return await self._looked_at(sent, address, act)
+
+    async def _looked_at(self, sent: Mapping[str, bytes], address: str, act: str) -> Pass:
+        """What these keys, by digest, let their sender do."""
+        owners = self._owners(sent)
+        known = {} if owners else await self._ring.find(list(sent))
+        now = self._clock()
+        right = owners or [each for each, key in known.items() if key.is_valid(now)]
+        if right:
+            self._note_try(address, sent, right[0])
+            return _pass(known.get(right[0]))
+        if not known and not await self._wants_key():
+            return _OPEN
+        self._tries.failed(address)
+        key = next(iter(known.values()), None)
+        raise self._refused(_no_longer(key) if key else _wrong(), address, act, key)
+
+    def check_role(self, wanted: Role, shown: Pass, address: str, act: str) -> None:
+        """Refuse what the role of a key does not include."""
+        if allows(shown.role, wanted):
+            return
+        error = Forbidden(
+            f"This needs a key with the role {wanted}; yours has the role {shown.role}.",
+            f"Ask whoever runs the service for one: `cofio keys create NAME --role {wanted}`.",
+        )
+        raise self._refused(error, address, act, shown.key)
+
+    def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
+        """The digest of the settings' own key, if it is among them. How near another comes, the time does not tell."""
+        return [each for each in sent for known in self._keys if hmac.compare_digest(sent[each], known)]
+
+    def _note_try(self, address: str, sent: Mapping[str, bytes], opened: str) -> None:
+        """Remember what opened from there. Who sends another key along may be guessing."""
+        self._tries.opened(address, opened)
+        if len(sent) > 1:
+            self._tries.failed(address)
+
+    async def _wants_key(self) -> bool:
+        """Without a key to ask for, only this machine is let in."""
+        return self._never_open or await self._ring.is_wanted()
+
+    def _hold_off(self, seconds: int, address: str, act: str) -> TooManyTries:
+        said = f"{MOST_TRIES} wrong keys came from {address or 'there'} within a minute."
+        error = TooManyTries(said, f"Set COFIO_API_KEY to the right one, and try again in {seconds} seconds.")
+        error.seconds = seconds
+        if self._tries.is_news(address):
+            self._refused(error, address, act, None)
+        return error
+
+    def _refused(self, error: CofioError, address: str, act: str, key: Key | None) -> CofioError:
+        """The error, once it is noted."""
+        number, name = (key.id, key.grant.name) if key else (None, "")
+        at, what = self._clock(), error.message
+        self._note(Deed(at=at, act=act, outcome="refused", key=number, name=name, what=what, address=address))
+        return error
 
     def _is_ours(self, name: str) -> bool:
         return name in self._names or (self._any_address and _is_address(name))
@@ -69,17 +151,28 @@ class Guard:
 def refuse_without_key(auth: Auth) -> None:
     """What needs a key is not for one who sent none."""
     if auth == "missing":
-        raise MissingKey("The service wants an API key.", "Send it as X-API-Key; clients read it from COFIO_API_KEY.")
+        hint = "Send it as X-API-Key; clients read COFIO_API_KEY. `cofio keys create` makes one where the service runs."
+        raise MissingKey("The service wants an API key.", hint)
 
 
-def caller(headers: Headers) -> str:
-    """Who asks, as the journal will name it."""
-    name = headers.get("x-cofio-client", "").strip()
-    if not name:
-        return "http"
+def caller(headers: Headers, key: Key | None = None) -> str:
+    """Who asks, as the journal will name it: "codex", or with a key of the store "ada's laptop (key 3) · codex".
+
+    What a client calls itself is ASCII, and the dot is not: nobody passes for the holder of a key.
+    """
+    name = headers.get("x-cofio-client", "").strip() or "http"
     if not _NAME.fullmatch(name):
         raise InvalidInput("X-Cofio-Client is not a name.", "Send up to 100 printable ASCII characters.")
-    return name
+    return f"{key.grant.name[:_NAMED]} (key {key.id}) · {name}"[:_BY] if key else name
+
+
+def is_near(host: str) -> bool:
+    """Whether only this machine can call a service that listens there."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]") or EVERYWHERE[1], None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return all(is_loopback(str(each[4][0])) for each in found)
 
 
 def project(headers: Headers) -> str:
@@ -163,3 +256,18 @@ def _encoded(key: str) -> tuple[bytes, ...]:
         return tuple({key.encode(), key.encode("latin-1")})
     except UnicodeEncodeError:
         return (key.encode(),)
+
+
+def _pass(key: Key | None) -> Pass:
+    """What a key of the store lets its holder do; that of the settings, everything."""
+    return Pass("ok", key.grant.role, key.grant.viewer, key, key.grant.name) if key else _OWNER
+
+
+def _wrong() -> WrongKey:
+    return WrongKey("The API key is not the service's.", "Set COFIO_API_KEY to a key that the service knows.")
+
+
+def _no_longer(key: Key) -> WrongKey:
+    if key.revoked_at:
+        return WrongKey(f"The API key ({key.grant.name}) was revoked on {key.revoked_at[:10]}.", _ASK)
+    return WrongKey(f"The API key ({key.grant.name}) expired on {(key.grant.expires_at or '')[:10]}.", _ASK)

@@ -22,7 +22,9 @@ def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
 
     def answer(desk: Desk, given: bytes, call: Call) -> Reply:
         happened = event(client, given)
-        context = desk.attendant.attend(happened, call.project, raw=given, local=call.local, at=call.at)
+        context = desk.attendant.attend(
+            happened, call.project, raw=given, local=call.local, at=call.at, keeper=desk.keeper
+        )
         if happened.kind != "start":
             desk.worker.wake()
         said = reply(happened, context)

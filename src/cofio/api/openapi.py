@@ -53,6 +53,8 @@ def parameters(route: Route) -> list[dict[str, Any]]:
 def _operation(route: Route) -> dict[str, Any]:
     told: dict[str, Any] = {
         "summary": route.says,
+        "description": f"Where keys are in force, it takes one with the role {route.role}.",
+        "x-role": route.role,
         "operationId": route.path.strip("/").replace("/", "_").replace("-", "_")
         if route.raw
         else route.answer.__name__,

@@ -21,6 +21,7 @@ from cofio.errors import (
     StoreError,
     TooBusy,
     TooLarge,
+    TooManyTries,
     Unavailable,
     Unreadable,
 )
@@ -47,20 +48,42 @@ _HEADERS: Mapping[type[CofioError], Mapping[str, str]] = {
     TooLarge: {"Connection": "close"},  # some of the body may be on its way still
 }
 _LONGEST = 1_000  # characters: a message may quote what was sent
+#: What OpenAI's API calls an error of this status; what is not here is an api_error.
+_TYPES = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
+    405: "invalid_request_error", 413: "invalid_request_error", 429: "rate_limit_error",
+}  # fmt: skip
+_UNTRIED = {501: {"X-Should-Retry": "false"}}  # OpenAI's clients would ask twice more
 
 
-def refusal(error: CofioError, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
-    """What went wrong, with what to do about it."""
+def refusal(
+    error: CofioError, status: int | None = None, headers: Mapping[str, str] | None = None, *, path: str = ""
+) -> Response:
+    """What went wrong, with what to do about it; below /v1 as OpenAI's clients read it."""
     nearest = next((each for each in type(error).__mro__ if each in _STATUS), CofioError)
-    more = _HEADERS.get(type(error), {}) if headers is None else headers
+    more = _headers(error) if headers is None else headers
+    code = status or _STATUS.get(nearest, 500)
     told = {"code": error.code, "message": _clipped(error.message), "hint": _clipped(error.hint)}
-    return written(Reply({"error": told}, status or _STATUS.get(nearest, 500), headers=more))
+    if path.startswith("/v1/"):
+        told, more = {**told, **openai_error(_clipped(str(error)), code)}, {**more, **_UNTRIED.get(code, {})}
+    return written(Reply({"error": told}, code, headers=more))
 
 
-def failure() -> Response:
+def openai_error(message: str, status: int) -> dict[str, str]:
+    """What OpenAI's clients read in an error, beside its code."""
+    return {"message": message, "type": _TYPES.get(status, "api_error")}
+
+
+def _headers(error: CofioError) -> Mapping[str, str]:
+    if isinstance(error, TooManyTries):
+        return {"Retry-After": str(error.seconds)}
+    return _HEADERS.get(type(error), {})
+
+
+def failure(path: str = "") -> Response:
     """What an unexpected error looks like from outside; its details are in the log only."""
     hint = "The service's log has the details; please report it."
-    return refusal(CofioError("Something went wrong inside cofio.", hint))
+    return refusal(CofioError("Something went wrong inside cofio.", hint), path=path)
 
 
 def _clipped(text: str) -> str:

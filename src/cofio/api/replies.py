@@ -6,7 +6,7 @@ The answers are plain dictionaries, made by the words themselves; a test holds e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -26,17 +26,33 @@ HEADERS: Mapping[str, str] = {
 }
 
 
+class Relay(Protocol):
+    """A reply that comes from elsewhere, bit by bit. One thread at a time makes the calls; any may stop it."""
+
+    def head(self) -> Reply:
+        """How it begins, waited for; with its content where it is there at once, else `part` brings it."""
+
+    def part(self) -> bytes:
+        """What comes next, waited for; b"" at the end."""
+
+    def done(self) -> None:
+        """Whatever is left to do, once the reply is with its reader or its reader is gone."""
+
+    def stop(self) -> None:
+        """Have whoever waits for the rest wait no longer."""
+
+
 class Reply(NamedTuple):
     """A reply that is more than a dictionary with status 200."""
 
-    content: dict[str, Any] | bytes
+    content: dict[str, Any] | bytes | Relay
     status: int = 200
     media: str = JSON
     headers: Mapping[str, str] = {}
 
 
 def written(reply: Reply | dict[str, Any]) -> Response:
-    """The reply as bytes, with the headers that every reply has."""
+    """The reply as bytes, with the headers that every reply has. What comes from elsewhere is `relaying.Relayed`'s."""
     content, status, media, headers = reply if isinstance(reply, Reply) else Reply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, status, {**HEADERS, **headers}, media)
@@ -135,6 +151,7 @@ class Health(Shape):
     status: Literal["healthy"]
     version: str
     auth: Literal["open", "ok", "missing"]
+    role: Literal["read", "write", "admin"] | UnsetType = UNSET
     memories: int | UnsetType = UNSET
 
 
@@ -303,6 +320,24 @@ class Used(Shape):
     memories: list[Memory]
 
 
+class TeamFacts(Shape):
+    memories: list[Memory]
+
+
+class Repeated(Shape):
+    agent: str
+    occurrences: int
+    memory: Memory
+
+
+class Patterns(Shape):
+    patterns: list[Repeated]
+
+
+class Enriched(Shape):
+    context: str
+
+
 class Finding(Shape):
     name: str
     says: str
@@ -429,10 +464,51 @@ class Items(Shape):
     next: int | None
 
 
+class Key(Shape):
+    id: int
+    name: str
+    role: Literal["read", "write", "admin"]
+    agent: str
+    user: str
+    team: str
+    prefixes: list[str]
+    expires_at: str | None
+    hint: str
+    created_at: str
+    created_by: str
+    revoked_at: str | None
+    last_used_at: str | None
+
+
+class KeyMade(Key, kw_only=True):
+    secret: str
+
+
+class Keys(Shape):
+    keys: list[Key]
+
+
+class Deed(Shape):
+    id: int
+    at: str
+    act: str
+    outcome: Literal["done", "refused"]
+    key: int | None
+    name: str
+    what: str
+    address: str
+
+
+class DeedPage(Shape):
+    deeds: list[Deed]
+    next: int | None
+
+
 class Fault(Shape):
     code: str
     message: str
     hint: str
+    type: str | UnsetType = UNSET  # below /v1 alone: what OpenAI's clients call it
 
 
 class Error(Shape):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from cofio.access import ROLES, Grant
 from cofio.conversation import STATES, Exchange
 from cofio.errors import InvalidInput
 from cofio.keeper import MAX_PAGE
@@ -260,8 +261,30 @@ class Usage(Within):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
 
 
+class TeamFacts(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+    category: Annotated[str, _text("Of this category, or of this kind.", (*CATEGORIES, *KINDS))] = ""
+    team: Annotated[str, _text("Of exactly this team, where several may be seen.")] | UnsetType = UNSET
+
+
+class TeamPatterns(TeamFacts):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
+    min_occurrences: Annotated[int, Meta(ge=1, le=1_000_000, description="How often at least.")] = 2
+
+
+class Enrich(Given, kw_only=True):
+    query: Annotated[str, _text("What the user says, or asks.")]
+    session: Annotated[str, _text("What was said in this session is personal; else all that is one's own.")] = ""
+    include_team: Annotated[bool, _text("What the team knows, too.")] = False
+    max_facts: Annotated[int, Meta(ge=1, le=50, description="How many facts of either at most.")] = 5
+
+
 class Audit(Given):
     examples: Annotated[int, Meta(ge=0, le=100, description="How many of each finding are shown.")] = 5
+
+
+class Export(Given):
+    vectors: Annotated[bool, _text("Whether the vectors come along.")] = False
 
 
 class Listing(Within):
@@ -281,13 +304,11 @@ class DeleteAll(Given, kw_only=True):
         return self.source
 
 
-class Said(Given, kw_only=True):
-    """What was said, and where."""
+class Heard(Given, kw_only=True):
+    """What can be said about what was said."""
 
-    messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
     source: Source = ""
     project: Project = ""
-    context: Annotated[str, _text("Which event hands it over: stop, pre_compact, session_end, after_agent.")] = "stop"
     client: Annotated[str, _text("Which client hands it over.")] = ""
     session: str = ""
     turn: Annotated[str, _text("Names the turn within the session: the same one is taken once.")] = ""
@@ -305,8 +326,29 @@ class Said(Given, kw_only=True):
         return {**sent, "injected": tuple(self.injected)}
 
 
+class Said(Heard, kw_only=True):
+    """What was said, and where."""
+
+    messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
+    context: Annotated[str, _text("Which event hands it over: stop, pre_compact, session_end, after_agent.")] = "stop"
+
+
 class Capture(Said, kw_only=True):
     wait: Annotated[bool, _text("Learn from it now, and answer with the result.")] = False
+
+
+class Observe(Heard, kw_only=True):
+    validated_intent: Annotated[str, _text("What the user meant, as it was checked.")] = ""
+    response: Annotated[str, _text("What was answered: it counts like the user's own words.")]
+    session: Annotated[str, _text("The activity that was watched.")] = ""
+    dialogue: Annotated[str, _text("Names the dialogue within the session, as turn does: it is taken once.")] = ""
+    visibility: Visibility = "team"
+    wait: Annotated[bool, _text("Learn from it now, and answer with the result.")] = False
+
+    def about(self) -> dict[str, Any]:
+        if self.dialogue and self.turn:
+            raise InvalidInput("dialogue and turn are the same field.", "Send one of them.")
+        return {**Heard.about(self), "turn": self.dialogue or self.turn}
 
 
 class Extract(Said, kw_only=True, rename={"later": "async"}):
@@ -321,6 +363,27 @@ class Inbox(Given):
 
 class Changes(Given):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
+
+
+class NewKey(Given, kw_only=True):
+    name: Annotated[str, _text("Whose it is, or what for.")]
+    role: Annotated[str, _text("What it allows.", ROLES)] = "write"
+    agent: Annotated[str, _text("The agent that it is for.")] = ""
+    user: Annotated[str, _text("The user that it is for.")] = ""
+    team: Annotated[str, _text("Their team.")] = ""
+    prefixes: Annotated[list[str], _text("The sources that it may see and write, with what lies below; else all.")] = []
+    expires_at: Annotated[Time, _text("When it stops to open anything; else never.")] | None = None
+
+    def as_grant(self) -> Grant:
+        about = {name: getattr(self, name) for name in ("name", "role", "agent", "user", "team")}
+        expires = None if self.expires_at is None else moment(self.expires_at)
+        return Grant(**about, prefixes=tuple(self.prefixes), expires_at=expires)
+
+
+class Deeds(Given):
+    key: Annotated[Id, _text("Of what was done with this key.")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
 
 
 _EXCHANGE = tuple(name for name in Exchange.__dataclass_fields__ if name != "messages")

@@ -6,16 +6,20 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 
 import uvicorn
 
+from cofio import assemble
 from cofio.api.app import make
 from cofio.api.guard import EVERYWHERE
+from cofio.api.keyring import Ticks
 from cofio.errors import Misconfigured
 from cofio.keeper import Keeper
+from cofio.ports import Clock
 from cofio.settings import Settings
 
 _FINISH = 5  # seconds that requests have to finish once a stop was asked for
@@ -38,11 +42,13 @@ def run(keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None 
 class Serving:
     """The service on its socket, which is bound when this is made: port 0 has become a real one."""
 
-    def __init__(self, keeper: Keeper, settings: Settings) -> None:
-        self._socket = _bound(settings)
+    def __init__(
+        self, keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks: Ticks = time.monotonic
+    ) -> None:
+        self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
         config = uvicorn.Config(
-            make(keeper, settings),
+            make(keeper, settings, clock, ticks),
             http="httptools",
             ws="none",
             lifespan="on",
@@ -102,10 +108,10 @@ def log_to_stderr(settings: Settings) -> None:
     logging.basicConfig(level=levels[name], format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
     family, address = _resolved(settings.host, settings.port)
-    if not settings.api_key and not ip_address(address[0].partition("%")[0]).is_loopback:
-        hint = "Set COFIO_API_KEY, or listen on 127.0.0.1 only."
+    if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
+        hint = "Make a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
         raise Misconfigured(
             f"Without a key, others could read the memories on {settings.host or 'every address'}.", hint
         )

@@ -52,14 +52,14 @@ class Watch:
             return status or _GONE
         except CancelledError:  # the service ends, and it was waited for this answer long enough
             if not status:
-                await refusal(_ENDING)(scope, receive, noting)
+                await refusal(_ENDING, path=scope["path"])(scope, receive, noting)
         except CofioError as error:
-            reply = refusal(error)
+            reply = refusal(error, path=scope["path"])
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
         except Exception:  # noqa: BLE001 - the outermost layer: a bug is logged, and told as one shape like the rest
             _log.exception("a %s request failed", scope["method"])
             if not status:
-                await failure()(scope, receive, noting)
+                await failure(scope["path"])(scope, receive, noting)
         return status

@@ -1,4 +1,4 @@
-"""Commands on what was said: extract, ledger."""
+"""Commands on what was said: extract, observe, ledger."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from cofio import transcripts
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Column
 from cofio.cli.session import BY, PROJECT, Memories, Session, command
-from cofio.conversation import OPEN, STATES, Item, Ledger
+from cofio.conversation import OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
 from cofio.errors import InvalidInput
+from cofio.model import VISIBILITIES
 from cofio.transcripts import Turn
 
 # ── extract ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -76,9 +77,12 @@ def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: 
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
     # What has no session is named by its words alone, and may be said in another project too.
     name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
-    captured = memories.capture(turn.messages, wait=True, by=BY, turn=name, **said)
+    return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
+
+
+def _told(captured: Captured, turn: str) -> dict[str, Any]:
     return {
-        "turn": turn.turn,
+        "turn": turn,
         "new": captured.new,
         **captured.result,
         "state": captured.state,
@@ -111,6 +115,46 @@ def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *
 
 def _id(action: dict[str, Any]) -> int | str:
     return next((action[name] for name in ("id", "new_id", "existing_id", "old_id") if action.get(name)), "")
+
+
+# ── observe ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "observe",
+    'cofio observe "We switched from JWT to Clerk" --intent "How do we sign in?" --session activity-7',
+    "pbpaste | cofio observe - --agent agent-1 --dry-run",
+)
+@click.argument("response")
+@click.option("--intent", default="", metavar="TEXT", help="What the user meant, as it was checked.")
+@click.option("--session", "activity", default="", metavar="NAME", help="The activity that was watched.")
+@click.option("--dialogue", "named", default="", metavar="NAME", help="Names it in the session: it is taken once.")
+@click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
+@click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
+@click.option("--user", default="", metavar="NAME", help="Whose memories it makes.")
+@click.option("--team", default="", metavar="NAME", help="Whose team's.")
+@click.option(
+    "--visibility", type=click.Choice(VISIBILITIES), default="team", show_default=True, help="Who may see it."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
+def observe(
+    session: Session, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
+) -> None:
+    """Learn from a dialogue that was watched: the RESPONSE counts like the user's own words; - is standard input.
+
+    What is learned is the team's, and says which activity it comes from.
+    """
+    response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
+    messages = dialogue(intent, response)
+    about = {**about, "project": session.project(about["project"]), "session": activity}
+    with session.memories(new=not dry_run) as memories:
+        if dry_run:
+            learned = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
+            told = {"turn": named, **learned.as_dict()}
+        else:
+            told = _told(memories.observe(intent, response, wait=True, by=BY, turn=named, **about), named)
+    _tell(session, [told], dry_run=dry_run)
 
 
 # ── ledger ────────────────────────────────────────────────────────────────────────────────────────────────────────────

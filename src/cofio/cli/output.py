@@ -144,11 +144,24 @@ def past(value: str) -> str:
     """A time from what a person gives: ISO 8601, or how long ago ("30m", "12h", "7d", "2w")."""
     from cofio.model import moment
 
+    length = _length(value)
+    return moment(value) if length is None else moment(datetime.now(UTC) - length)
+
+
+def to_come(value: str) -> str:
+    """A time from what a person gives: ISO 8601, or in how long ("12h", "90d", "8w")."""
+    from cofio.model import moment
+
+    length = _length(value)
+    return moment(value) if length is None else moment(datetime.now(UTC) + length)
+
+
+def _length(value: str) -> timedelta | None:
     found = re.fullmatch(r"(\d{1,5})\s*([mhdw])", value.strip())
     if not found:
-        return moment(value)
+        return None
     unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[found[2]]
-    return moment(datetime.now(UTC) - timedelta(**{unit: int(found[1])}))
+    return timedelta(**{unit: int(found[1])})
 
 
 @contextmanager

@@ -22,19 +22,21 @@ _PORT = flag(
 )
 
 
-def _key_from(context: click.Context, _parameter: click.Parameter, number: int | None) -> None:
-    if number is None:
+def _secret_from(context: click.Context, parameter: click.Parameter, number: int | None) -> None:
+    """A setting that was written into a pipe: everybody can read a command line."""
+    if number is None or parameter.name is None:
         return
     with os.fdopen(number, "rb") as pipe:
-        key = pipe.read().decode()
-    if key:
-        context.ensure_object(Session).flags["api_key"] = key
+        secret = pipe.read().decode()
+    if secret:
+        context.ensure_object(Session).flags[parameter.name.removesuffix("_fd")] = secret
 
 
 @command("serve", "cofio serve", "cofio serve --port 9000", "COFIO_API_KEY=secret cofio serve --host 0.0.0.0")
 @_HOST
 @_PORT
-@click.option("--api-key-fd", type=int, callback=_key_from, expose_value=False, hidden=True)
+@click.option("--api-key-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
+@click.option("--store-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
 def serve(session: Session) -> None:
     """Run the service here, until Ctrl-C. `cofio up` runs it in the background."""
     from cofio import daemon
@@ -43,7 +45,8 @@ def serve(session: Session) -> None:
         if session.as_json:
             output.document(_plain(instance))
         else:
-            output.say(f"cofio {instance.version} serves {session.settings.store} at {instance.url}; Ctrl-C stops it.")
+            store = session.settings.shown("store")
+            output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
 
     daemon.serve(session.settings, session.open_keeper, announce)
     _leave_nobody_waiting()

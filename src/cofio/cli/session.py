@@ -59,12 +59,20 @@ class Session:
 
         settings = self.settings
         instance = None if settings.url else daemon.find(settings)
-        url = settings.url or (instance.url if instance else "")
-        if url:
-            return Client(url, settings.api_key, timeout=_PATIENCE)
-        if not new and settings.origins["store"] != "default" and not settings.store_path.exists():
+        if instance and instance.url:
+            return Client(instance.url, settings.api_key, timeout=_PATIENCE)
+        return self.store(new=new)
+
+    def store(self, *, new: bool = False) -> Memories:
+        """The service that was named, else the store itself, though one may serve it: its owner needs no key."""
+        from cofio.client import Client
+
+        settings = self.settings
+        if settings.url:
+            return Client(settings.url, settings.api_key, timeout=_PATIENCE)
+        if not new and settings.missing_file:
             hint = "`cofio add` makes it; --store or COFIO_STORE names another."
-            raise NotFound(f"There is no store at {settings.store_path}.", hint)
+            raise NotFound(f"There is no store at {settings.missing_file}.", hint)
         return self.open_keeper(settings)
 
     def project(self, given: str = ".") -> str:
@@ -113,7 +121,7 @@ def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
 
 _WHERE = (
     ("--home", {"metavar": "FOLDER", "help": "The folder for the store, the model and config.toml."}),
-    ("--store", {"metavar": "URL", "help": "The store to use: sqlite:///PATH, or a path."}),
+    ("--store", {"metavar": "URL", "help": "The store to use: sqlite:///PATH, a path, or postgresql://…."}),
     ("--url", {"metavar": "URL", "help": "Talk to the service at this address."}),
     ("--api-key", {"metavar": "KEY", "help": "The key of the service."}),
 )

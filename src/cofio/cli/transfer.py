@@ -1,9 +1,11 @@
-"""Commands that move memories: export, import, backup, and restore of a backup. They work on the store itself."""
+"""Commands that move memories: export, import, copy, backup, restore of a backup. They work on the store itself."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,9 @@ from cofio.model import moment
 
 if TYPE_CHECKING:
     from cofio.keeper import Keeper
+    from cofio.ports import Store
+    from cofio.settings import Settings
+    from cofio.transfer.copying import Copied
     from cofio.transfer.importing import Imported
 
 _STDOUT = "-"
@@ -38,8 +43,8 @@ def _refuse_service(session: Session, name: str) -> None:
 def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
     _refuse_service(session, name)
     settings = session.settings
-    if not new and settings.origins["store"] != "default" and not settings.store_path.exists():
-        raise NotFound(f"There is no store at {settings.store_path}.", "--store or COFIO_STORE names another.")
+    if not new and settings.missing_file:
+        raise NotFound(f"There is no store at {settings.missing_file}.", "--store or COFIO_STORE names another.")
     return session.open_keeper(settings)
 
 
@@ -200,6 +205,78 @@ def _tell(told: Imported, *, embedded: bool) -> None:
         output.say("They are found by their words; `cofio reembed --missing` makes the vectors.")
 
 
+# ── copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "copy",
+    "cofio copy sqlite:///~/.cofio/cofio.db postgresql://localhost/cofio",
+    "cofio copy postgresql://localhost/cofio team.db",
+    "cofio copy a.db b.db --json",
+)
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(session: Session, source: str, target: str) -> None:
+    """Copy one store into another: every memory, archived ones too.
+
+    With ids, lineage, pins, who said it when, counts, vectors, the embedder's name, and the keys. It is of one moment;
+    the source may be in use. TO is new, or holds what an earlier copy of FROM brought: a copy that was stopped goes on
+    when it is run again. At the end all of it is read back, and the digests of both are compared.
+
+    What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of retrievals
+    and of access, past runs of chores.
+    """
+    from cofio.transfer import copying
+
+    _refuse_service(session, "copy")
+    with _stores(session, source, target) as (one, other):
+        total = 2 * one.carrying.counts()[0]  # what is written is read back
+        with output.progress("Copying", total, hidden=session.as_json) as advance:
+            try:
+                told = copying.copy(one, other, by=BY, progress=_moved(advance))
+            except KeyboardInterrupt:
+                output.say("What was copied so far stays: run it again to go on.")
+                raise
+    if session.as_json:
+        output.document(told.as_dict())
+    else:
+        _tell_copied(told)
+
+
+@contextmanager
+def _stores(session: Session, source: str, target: str) -> Iterator[tuple[Store, Store]]:
+    """Both stores, open. What is not there is not made by being copied from."""
+    from cofio import assemble
+
+    given, wanted = (replace(session.settings, store=each, backup_schedule="") for each in (source, target))
+    if _place(given) == _place(wanted):
+        raise InvalidInput("A store cannot be copied into itself.", "Name another one to copy into.")
+    if given.store_file and not given.store_file.exists():
+        raise NotFound(f"There is no store at {given.store_file}.", "Name the one to copy from first.")
+    with closing(assemble.open_store(given)) as one, closing(assemble.open_store(wanted)) as other:
+        yield one, other
+
+
+def _place(settings: Settings) -> Path | str:
+    return settings.store_file.resolve() if settings.store_file else settings.store_name
+
+
+def _tell_copied(told: Copied) -> None:
+    from cofio.transfer.copying import STAYS
+
+    brought = [(told.added, "new"), (told.changed, "brought up to date"), (told.known, "there already")]
+    parts = ", ".join(f"{number:,} {what}" for number, what in brought if number)
+    gone = f"; {told.removed:,} that are gone at the source were removed" if told.removed else ""
+    keys = f", and {output.count(told.keys, 'key')}" if told.keys else ""
+    number = output.count(told.memories, "memory", "memories")
+    output.say(f"{number}{f' ({parts})' if parts else ''}{keys}{gone}.")
+    output.say(f"Both stores have the digest {told.digest}.")
+    output.say(f"Not copied: {STAYS}.")
+    if told.waiting:
+        waits = output.count(told.waiting, "capture")
+        output.say(f"In the inbox of the source are {waits}: have the service learn from them, then copy again.")
+
+
 # ── backup ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -263,8 +340,8 @@ def restore_backup(session: Session, named: str, *, yes: bool) -> None:
     from cofio.transfer import restoring
 
     settings = session.settings
-    _refuse_where_served(session)
     folder = settings.backups
+    _refuse_where_served(session)
     file = _backup_named(named, folder)
     restoring.check(file, settings.store_path)
     if not agreed(f"Put {file} in the place of {settings.store_path}? What is there now is kept.", yes=yes):

@@ -15,7 +15,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from cofio import prompts, salvage
-from cofio.conversation import ROLES, Exchange, Found, Message, Usage
+from cofio.conversation import OBSERVATION, ROLES, Exchange, Found, Message, Usage
 from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.wording import both_ends, end_of, fingerprint, telling, words
@@ -30,6 +30,7 @@ _LETTERS = 3  # in a token of English, at least
 _ROOM = 4_096  # tokens for the reply, where the model has that many
 _KNOWN = 6_000  # characters of what the assistant was shown
 _LEAST = 600  # characters of the conversation, however small the model
+_BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
 _KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, where the model names no kind
 _TEXTS = ("text", "fact", "content", "memory")  # what models call the sentence
@@ -118,7 +119,9 @@ def _room(llm: LLM, system: str, exchange: Exchange) -> int:
 def _user(exchange: Exchange, room: int) -> str:
     known = _known(exchange.injected, min(_KNOWN, room // 4))
     said = "\n".join(_turn(each) for each in _newest(exchange.messages, room - len(known)))
-    return f"{known}<transcript>\n{said}\n</transcript>\n\nWrite down what lasts. Reply with the JSON object only."
+    believed = f"{_BELIEVED} " if exchange.context == OBSERVATION else ""
+    asks = f"{believed}Write down what lasts. Reply with the JSON object only."
+    return f"{known}<transcript>\n{said}\n</transcript>\n\n{asks}"
 
 
 def _known(injected: Sequence[str], room: int) -> str:

@@ -126,7 +126,7 @@ def _newest_lines(injected: Sequence[str]) -> tuple[str, ...]:
     return tuple(reversed(kept))
 
 
-_FIELDS = tuple(each.name for each in fields(Exchange) if each.name != "messages")
+_FIELDS = tuple(each.name for each in fields(Exchange) if each.name not in ("messages", "reach"))
 _LABELS = frozenset({"source", "context", "client", "session", "turn", "agent"})
 _INSTRUCTING = ("system", "developer")  # roles whose texts are put before the agent
 _GAP = re.compile(r"\n(?:[ \t]*\n)+")

@@ -104,8 +104,12 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     if not state["answering"]:
         return _silent(settings, state)
     if state["key"] in ("wrong", "missing"):
-        says = f"The service at {state['url']} wants a key, and ours is {state['key']}."
-        return Check("service", "wrong", says, "Set api_key to the service's key: `cofio config set api_key`.")
+        says = f"The service at {state['url']} wants a key, and ours is {state['key']}. {state.get('problem') or ''}"
+        remedy = "Set api_key to a key of the service: `cofio config set api_key`."
+        return Check("service", "wrong", says.strip(), remedy)
+    if state["role"] == "read":
+        says = "Our key has the role read: hooks recall and capture with one that may write."
+        return Check("service", "wrong", says, "Ask for another where the service runs: `cofio keys create`.")
     if state["version"] != __version__:
         says = f"The service is cofio {state['version']}, this is {__version__}."
         remedy = "Update the older of the two." if settings.url else "`cofio down`, then `cofio up`."

@@ -12,14 +12,22 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from cofio.conversation import OPEN, SETTLED, Exchange, Ledger, Message, Settlement, State
+from cofio.conversation import OPEN, SETTLED, Exchange, Item, Ledger, Message, Settlement, State, Task
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.model import moment
+from cofio.stores.amending import Part
 from cofio.stores.rows import as_json
 
 #: What can be taken up again, as long as its words are there.
 RETRIED: tuple[State, ...] = ("parked", "rejected")
 UNREADABLE = "What is kept of it cannot be read any more"
+_COLUMNS = (
+    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "faults", "reason",
+    "changeset_id", "result",
+)  # fmt: skip
+_PAYLOAD = _COLUMNS.index("payload")
+#: The columns of an item, for a SELECT.
+ITEMS = ", ".join(_COLUMNS)
 _REASONS = 20  # told one by one; what is rarer is summed up
 
 
@@ -51,6 +59,24 @@ def cut_from(payload: str) -> tuple[str, ...]:
         return tuple(json.loads(payload).get("cut", ()))
     except (ValueError, TypeError, AttributeError):
         return ()
+
+
+def to_row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
+    """The values of a new row, by column."""
+    named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
+    return {**named, "received_at": at, "due_at": due_at, "payload": to_payload(exchange)}
+
+
+def to_item(row: Sequence[Any]) -> Item:
+    """The item of a row that was selected with ITEMS."""
+    told = dict(zip(_COLUMNS, row, strict=True))
+    exchange, result = from_payload(told.pop("payload")), json.loads(told.pop("result"))
+    return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)
+
+
+def to_part(row: Sequence[Any]) -> Part:
+    """The part of a turn of a row that was selected with ITEMS."""
+    return Part(to_item(row), cut_from(row[_PAYLOAD]))
 
 
 def dated(exchange: Exchange, at: str) -> Exchange:
@@ -88,8 +114,11 @@ def refuse_if_moved(settlement: Settlement, exchange: Exchange | None, result: M
 
 
 def storable(text: str) -> str:
-    """The text without halves of surrogate pairs: what a provider answers must not keep an item from being settled."""
-    return text.encode(errors="replace").decode()
+    """The text as every store takes it: what a provider answers must not keep an item from being settled.
+
+    That is without NUL characters and halves of surrogate pairs.
+    """
+    return text.replace("\x00", "").encode(errors="replace").decode()
 
 
 def refuse(item_id: int, state: State | None) -> NoReturn:
@@ -139,6 +168,16 @@ def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str
 def words_to_erase(texts: Iterable[str | None]) -> list[str]:
     """What is erased with a memory: each of its texts and contexts once, the longest first."""
     return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
+
+
+def says(payload: str, result: str, words: Sequence[str]) -> bool:
+    """Whether any of these words stands in what was said, or in what came of it."""
+    exchange = from_payload(payload)
+    if exchange is None:
+        return any(as_json(each)[1:-1] in payload for each in words)
+    done = json.loads(result).get("actions", ())
+    texts = [*(each.text for each in exchange.messages), *exchange.injected, *(str(each.get("text")) for each in done)]
+    return any(word in text for word in words for text in texts)
 
 
 def cut(payload: str, words: Sequence[str]) -> str:

@@ -73,11 +73,11 @@ class SqliteCarrying:
         return last
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        there = _rooms(self._read(_SQL["get_meta"], (f"room:{name}",)))
+        there = rooms(self._read(_SQL["get_meta"], (f"room:{name}",)))
         if last <= (there[-1][0] if there else 0):
             return there
         with self._file.writing() as connection:
-            there = _rooms(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
+            there = rooms(connection.execute(_SQL["get_meta"], (f"room:{name}",)).fetchall())
             below = there[-1][0] if there else 0
             if last > below:
                 there.append((last, self._take(connection, last - below) - below))
@@ -207,7 +207,8 @@ def as_vector(blob: bytes) -> Vector:
     return row
 
 
-def _rooms(rows: Sequence[Any]) -> list[tuple[int, int]]:
+def rooms(rows: Sequence[Any]) -> list[tuple[int, int]]:
+    """The rooms that were kept for another store, as they were written."""
     return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -23,14 +23,10 @@ from cofio.stores.rows import as_json, fits
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-_COLUMNS = (
-    "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "faults", "reason",
-    "changeset_id", "result",
-)  # fmt: skip
-_LISTED = ", ".join(_COLUMNS)
-_DUE, _GET = (_SQL[name].format(items=_LISTED) for name in ("due_items", "get_item"))
-_PART_OF_TURN = _SQL["part_of_turn"].format(items=_LISTED)
-_NEWEST, _NEWEST_IN = (_SQL[name].format(items=_LISTED) for name in ("newest_items", "newest_items_in"))
+_DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN = (
+    _SQL[name].format(items=captures.ITEMS)
+    for name in ("due_items", "get_item", "part_of_turn", "newest_items", "newest_items_in")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +51,13 @@ class SqliteInbox:
     ) -> list[Receipt]:
         at = self._clock()
         due_at = captures.later(at, hold)
-        rows = [_row(captures.dated(each, at), task, at, due_at) for each in exchanges]
+        rows = [captures.to_row(captures.dated(each, at), task, at, due_at) for each in exchanges]
         return self._keep(_Delivery(rows, most)) if rows else []
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
         at = self._clock()
         dated = captures.dated(exchange, at)
-        row = _row(dated, "learn", at, captures.later(at, hold))
+        row = captures.to_row(dated, "learn", at, captures.later(at, hold))
         return self._keep(_Delivery([row], most, dated))[0]
 
     def release(self, client: str, session: str) -> int:
@@ -80,7 +76,7 @@ class SqliteInbox:
                 if not connection.execute(_SQL["any_pending"]).fetchone()[0]:
                     return []  # by far the most frequent case
                 rows = connection.execute(_DUE, {"at": self._clock(), "limit": limit}).fetchall()
-            items = [_item(row) for row in rows]
+            items = [captures.to_item(row) for row in rows]
             unreadable = [item.id for item in items if item.exchange is None]
             if not unreadable:
                 return items
@@ -113,19 +109,19 @@ class SqliteInbox:
         at = self._clock()
         with self._file.writing() as connection:
             _update(connection, "retry_item", item_id, {"at": at}, refuse=captures.refuse_retry)
-            return _item(connection.execute(_GET, (item_id,)).fetchone())
+            return captures.to_item(connection.execute(_GET, (item_id,)).fetchone())
 
     def item(self, item_id: int) -> Item:
         with self._file.reading() as connection:
             row = connection.execute(_GET, (item_id,)).fetchone() if fits(item_id) else None
-        return _item(row) if row else captures.refuse(item_id, None)
+        return captures.to_item(row) if row else captures.refuse(item_id, None)
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         last = after if after is not None and fits(after) else 1 << 62
         values = {"state": state, "after": last, "limit": limit}
         with self._file.reading() as connection:
             rows = connection.execute(_NEWEST_IN if state else _NEWEST, values).fetchall()
-        return [_item(row) for row in rows]
+        return [captures.to_item(row) for row in rows]
 
     def ledger(self) -> Ledger:
         with self._file.reading() as connection:
@@ -171,11 +167,6 @@ def erase(connection: sqlite3.Connection, memory: Memory) -> None:
         connection.execute(_SQL[name], (listed,))
 
 
-def _row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
-    named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
-    return {**named, "received_at": at, "due_at": due_at, "payload": captures.to_payload(exchange)}
-
-
 def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
     """One receipt a row. Turns that all came before are answered even when no more are taken."""
     if delivery.amends:
@@ -208,7 +199,7 @@ def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exch
         return Receipt(new.part.item.id, False)
     if _is_full(connection, delivery.most):
         raise captures.too_busy(delivery.most or 0)
-    further = _row(new.exchange, "learn", row["received_at"], row["due_at"])
+    further = captures.to_row(new.exchange, "learn", row["received_at"], row["due_at"])
     return Receipt(int(connection.execute(_SQL["receive"], further).lastrowid or 0), True)
 
 
@@ -216,7 +207,7 @@ def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[amen
     """The items that the turn came in as, in order."""
     turn, number = row["turn"], 0
     while found := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():
-        yield amending.Part(_item(found), captures.cut_from(found[_COLUMNS.index("payload")]))
+        yield captures.to_part(found)
         number += 1
         turn = f"{row['turn']}+{number}"
 
@@ -245,9 +236,3 @@ def _update(
     if not connection.execute(_SQL[name], {**values, "id": item_id}).rowcount:
         row = connection.execute(_SQL["item_state"], (item_id,)).fetchone()
         refuse(item_id, row[0] if row else None)
-
-
-def _item(row: Iterable[Any]) -> Item:
-    told = dict(zip(_COLUMNS, row, strict=True))
-    exchange, result = captures.from_payload(told.pop("payload")), json.loads(told.pop("result"))
-    return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)

@@ -61,12 +61,25 @@ class SqliteKeys:
         with self._file.writing(BRIEFLY) as connection:  # a note waits for nobody
             connection.executemany(_SQL["key_used"], [{"id": each, "at": at} for each, at in when.items()])
 
+    def carried(self) -> list[tuple[Key, str]]:
+        with self._file.reading() as connection:
+            return [(to_key(row[:-1]), row[-1]) for row in connection.execute(_CARRIED)]
+
+    def adopt(self, key: Key, digest: str) -> None:
+        values = adopted(key, digest)
+        with self._file.writing() as connection:
+            connection.execute(_SQL["adopt_key"], values)
+            if not connection.execute(_SQL["follow_key"], values).rowcount:
+                refuse_name(key.grant.name)
+
     def log(self, deeds: Sequence[Deed]) -> None:
         with self._file.writing() as connection:
             connection.executemany(_SQL["log_deed"], [asdict(each) for each in deeds])
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
-        values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
+        if not fits(key or 0):
+            return []
+        values = {"limit": limit, "after": min(1 << 62, 1 << 62 if after is None else after), "key": key}
         with self._file.reading() as connection:
             rows = connection.execute(_DEEDS if key is None else _DEEDS_OF, values).fetchall()
         return [to_deed(row) for row in rows]
@@ -76,7 +89,9 @@ class SqliteKeys:
             return connection.execute(_SQL["forget_deeds"], {"before": moment(before)}).rowcount
 
 
-_FIND, _GET, _ALL = (_SQL[name].format(columns=KEYS) for name in ("find_key", "get_key", "all_keys"))
+_FIND, _GET, _ALL, _CARRIED = (
+    _SQL[name].format(columns=KEYS) for name in ("find_key", "get_key", "all_keys", "carried_keys")
+)
 _DEEDS, _DEEDS_OF = (_SQL[name].format(columns=DEEDS) for name in ("newest_deeds", "newest_deeds_of"))
 
 
@@ -87,6 +102,7 @@ class FakeKeys:
         self._clock = clock
         self._keys: dict[str, Key] = {}  # by digest
         self._deeds: list[Deed] = []
+        self._last = 0  # id of a deed; none is given again
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
         if any(each.grant.name == grant.name and each.revoked_at is None for each in self._keys.values()):
@@ -117,8 +133,22 @@ class FakeKeys:
             last = max(each.last_used_at or "", when.get(each.id, "")) or None
             self._keys[digest] = replace(each, last_used_at=last)
 
+    def carried(self) -> list[tuple[Key, str]]:
+        return [(key, digest) for digest, key in self._keys.items()]
+
+    def adopt(self, key: Key, digest: str) -> None:
+        others = (each.grant.name for known, each in self._keys.items() if known != digest and not each.revoked_at)
+        if key.revoked_at is None and key.grant.name in others:
+            refuse_name(key.grant.name)
+        here = self._keys.get(digest)
+        since = here.revoked_at if here and here.revoked_at else key.revoked_at
+        used = key.last_used_at or (here.last_used_at if here else None)
+        number = here.id if here else len(self._keys) + 1
+        self._keys[digest] = replace(key, id=number, revoked_at=since, last_used_at=used)
+
     def log(self, deeds: Sequence[Deed]) -> None:
-        self._deeds += [replace(each, id=len(self._deeds) + place) for place, each in enumerate(deeds, start=1)]
+        self._deeds += [replace(each, id=self._last + place) for place, each in enumerate(deeds, start=1)]
+        self._last += len(deeds)
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
         newest = [each for each in reversed(self._deeds) if key in (None, each.key)]
@@ -133,6 +163,12 @@ class FakeKeys:
 def granted(grant: Grant) -> dict[str, Any]:
     """What a grant says, as values of columns."""
     return {**asdict(grant), "prefixes": as_json(list(grant.prefixes))}
+
+
+def adopted(key: Key, digest: str) -> dict[str, Any]:
+    """What there is of a key from elsewhere, as values of columns."""
+    names = ("hint", "created_at", "created_by", "revoked_at", "last_used_at")
+    return {**granted(key.grant), **{name: getattr(key, name) for name in names}, "digest": digest}
 
 
 def to_key(row: Sequence[Any]) -> Key:

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-_K1, _B = 1.2, 0.75  # BM25's usual constants, FTS5's too
-_CONTEXT = np.float32(0.5)  # a word that stands in the context alone weighs half
-_FEW = 5_000  # memories: up to this, every word of a query is searched for
+K1, B = 1.2, 0.75  # BM25's usual constants, FTS5's too
+CONTEXT = np.float32(0.5)  # a word that stands in the context alone weighs half
+FEW = 5_000  # memories: up to this, every word of a query is searched for
 POSTINGS = 12_000  # rows that a search may have to look at in a larger store
 _KEPT = 2_000_000  # ids of all the words that are remembered at a time
-_COUNTED = 20_000  # words whose frequency is remembered
+COUNTED = 20_000  # words whose frequency is remembered
 
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -102,15 +102,15 @@ class Postings:
         """The BM25 of each id for any of the words, about what a text would score that held them all, and whether words
         had to be left out because more than `most` rows would have to be looked at. In a small store none are."""
         counts = {word: self._frequency(connection, word, lengths.count, changeset) for word in words}
-        chosen = list(counts) if lengths.count <= _FEW else _rarest(counts, most)
+        chosen = list(counts) if lengths.count <= FEW else rarest(counts, most)
         scores = np.zeros(len(lengths.words), np.float32)
         for word in chosen:
             ids, weights = self._found(connection, word, changeset)
             if ids.size and ids[-1] >= len(scores):  # written since the lengths were read: not looked at yet
                 ids, weights = ids[ids < len(scores)], weights[ids < len(scores)]
-            short = _K1 * (1 - _B + _B * lengths.words[ids] / lengths.mean)
-            scores[ids] += _idf(counts[word], lengths.count) * (_K1 + 1) * weights / (weights + short)
-        ideal = sum(_idf(count, lengths.count) for count in counts.values())
+            short = K1 * (1 - B + B * lengths.words[ids] / lengths.mean)
+            scores[ids] += idf(counts[word], lengths.count) * (K1 + 1) * weights / (weights + short)
+        ideal = sum(idf(count, lengths.count) for count in counts.values())
         return scores, ideal, len(chosen) < sum(count > 0 for count in counts.values())
 
     def _found(self, connection: sqlite3.Connection, word: str, changeset: int) -> tuple[Ids, Scores]:
@@ -122,19 +122,19 @@ class Postings:
             text = _ids(connection, f"{{text about}} : {quoted(word)}")
             context = _ids(connection, f"{{context}} : {quoted(word)}")
             ids = np.union1d(text, context) if context.size else text
-            weights = np.isin(ids, text).astype(np.float32) + _CONTEXT * np.isin(ids, context)
+            weights = np.isin(ids, text).astype(np.float32) + CONTEXT * np.isin(ids, context)
             known[word] = (ids, weights.astype(np.float32)) if context.size else (ids, np.ones(len(ids), np.float32))
             self._kept += len(ids)
         return known[word]
 
     def _frequency(self, connection: sqlite3.Connection, word: str, total: int, changeset: int) -> int:
         """In how many memories the word stands; in a large store counted once, and good until that has grown a bit."""
-        if total <= _FEW:
+        if total <= FEW:
             return len(self._found(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
         if when < 0 or abs(total - when) > when // 50:
             count = int(connection.execute(_SQL["frequency"], (quoted(word),)).fetchone()[0])
-            if len(self._counts) > _COUNTED:
+            if len(self._counts) > COUNTED:
                 self._counts = {}
             self._counts[word] = (count, total)
         return count
@@ -155,7 +155,7 @@ def quoted(word: str) -> str:
     return '"' + word.replace('"', '""') + '"'
 
 
-def _rarest(counts: Mapping[str, int], most: int) -> list[str]:
+def rarest(counts: Mapping[str, int], most: int) -> list[str]:
     """The rarest words, as many as can be looked at; one at least."""
     chosen: list[str] = []
     postings = 0
@@ -167,7 +167,7 @@ def _rarest(counts: Mapping[str, int], most: int) -> list[str]:
     return chosen
 
 
-def _idf(count: int, total: int) -> float:
+def idf(count: int, total: int) -> float:
     """Never zero or less: in a store of two, a word that one of them holds still tells them apart."""
     return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
 

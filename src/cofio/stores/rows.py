@@ -19,6 +19,8 @@ COLUMNS = tuple(f.name for f in fields(Memory))
 LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
 #: Written by the retrieval log alone: not journalled, and not part of what an undo compares.
 COUNTED = ("retrieval_count", "last_retrieved_at")
+#: What keeps equal texts apart.
+PLACED = ("source", "project", "visibility", "speaker", "agent", "user", "team")
 _JSON = ("entities", "tags", "metadata")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
 _ENTITIES, _TAGS, _METADATA, _PINNED, _ANCHORS = (

@@ -27,9 +27,9 @@ SILENCE = 600.0  # seconds without a sign of life after which a run has died
 DEATHS = 3  # of one slot, after which it is left alone
 _SQL = queries("sqlite")
 _COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
-_GET, _LAST, _NEWEST = (
-    _SQL[name].format(columns=", ".join(_COLUMNS)) for name in ("get_run", "last_run", "newest_runs")
-)
+#: The same for a SELECT.
+RUNS = ", ".join(_COLUMNS)
+_GET, _LAST, _NEWEST = (_SQL[name].format(columns=RUNS) for name in ("get_run", "last_run", "newest_runs"))
 
 
 class SqliteRuns:
@@ -45,7 +45,7 @@ class SqliteRuns:
             values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
             connection.execute(_SQL["bury_runs"], {**values, "dead": later(at, -SILENCE)})
             done = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
-            return _run(connection.execute(_GET, (done.lastrowid,)).fetchone()) if done.rowcount else None
+            return to_run(connection.execute(_GET, (done.lastrowid,)).fetchone()) if done.rowcount else None
 
     def alive(self, run_id: int) -> bool:
         with self._file.writing() as connection:
@@ -57,20 +57,20 @@ class SqliteRuns:
         with self._file.writing() as connection:
             ended = fits(run_id) and connection.execute(_SQL["finish_run"], {**values, "at": self._clock()}).rowcount
             row = connection.execute(_GET, (run_id,)).fetchone() if fits(run_id) else None
-            run = _run(row) if row else None
+            run = to_run(row) if row else None
             return run if run and ended else refuse(run_id, run)
 
     def last(self, chore: str) -> Run | None:
         with self._file.reading() as connection:
             at = self._clock()
             row = connection.execute(_LAST, {"chore": chore, "at": at, "dead": later(at, -SILENCE)}).fetchone()
-        return _run(row) if row else None
+        return to_run(row) if row else None
 
     def newest(self, limit: int, chore: str = "") -> list[Run]:
         with self._file.reading() as connection:
             values = {"chore": chore, "limit": limit, "dead": later(self._clock(), -SILENCE)}
             rows = connection.execute(_NEWEST, values).fetchall()
-        return [replace(_run(row), outcome="died") if silent else _run(row) for *row, silent in rows]
+        return [replace(to_run(row), outcome="died") if silent else to_run(row) for *row, silent in rows]
 
 
 def check_outcome(outcome: str) -> None:
@@ -88,6 +88,7 @@ def refuse(run_id: int, run: Run | None) -> NoReturn:
     raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "What it did is in the history; nothing is to be done.")
 
 
-def _run(row: Sequence[Any]) -> Run:
+def to_run(row: Sequence[Any]) -> Run:
+    """The run of a row that was selected with RUNS."""
     told = dict(zip(_COLUMNS, row, strict=True))
     return Run(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)

@@ -6,7 +6,6 @@ nearest, matching ─▶ has anybody written since? then catch up ─▶ ranked 
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import threading
@@ -38,16 +37,15 @@ from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import SqliteCarrying
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
+from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
     LISTED,
-    as_json,
+    PLACED,
     check_vectors,
     fits,
-    from_json,
-    occurrence_from,
     occurrence_json,
     to_json,
     to_memory,
@@ -64,7 +62,6 @@ _SQL = queries("sqlite")
 _INSERT = _SQL["insert_memory"].format(
     columns=LISTED, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
-_PLACED = ("source", "project", "visibility", "speaker", "agent", "user", "team")  # what keeps equal texts apart
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 16
 _log = logging.getLogger(__name__)
@@ -303,21 +300,21 @@ class SqliteStore:
             row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            return _changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
+            return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         where, values = condition(within) if within else ("", {})
         query = _SQL["newest_changesets_within"].format(where=where) if within else _SQL["newest_changesets"]
         with self._file.reading() as connection:
             rows = connection.execute(query, {**values, "limit": limit}).fetchall()
-        return [_changeset(row, []) for row in rows]
+        return [to_changeset(row, []) for row in rows]
 
     def _changes(self, connection: sqlite3.Connection, name: str, key: int) -> list[Change]:
         tables = _Tables(connection)
         rows = connection.execute(_SQL[name], (key,)).fetchall() if fits(key) else []
         changes = []
         for *columns, at, by, why in rows:
-            entry = _entry(columns)
+            entry = to_entry(columns)
             later = tables.next_recorded(entry)
             after = later.before if later else tables.load(entry.memory_id)
             changes.append(as_change(entry, after, at, by, why))
@@ -545,7 +542,7 @@ class _Tables:
             self._run(_SQL["set_vector"], (memory_id, vector))
 
     def twin(self, fact: Fact) -> int | None:
-        values = {name: getattr(fact, name) for name in _PLACED}
+        values = {name: getattr(fact, name) for name in PLACED}
         row = self._run(_SQL["twin"], {**values, "fingerprint": fingerprint(fact.text)}).fetchone()
         return row[0] if row else None
 
@@ -559,11 +556,11 @@ class _Tables:
 
     def recorded(self, change_id: int) -> Entry | None:
         row = self._run(_SQL["recorded"], (change_id,)).fetchone() if fits(change_id) else None
-        return _entry(row) if row else None
+        return to_entry(row) if row else None
 
     def next_recorded(self, entry: Entry) -> Entry | None:
         row = self._run(_SQL["next_recorded"], (entry.memory_id, entry.id)).fetchone()
-        return _entry(row) if row else None
+        return to_entry(row) if row else None
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None:
         self._run(_SQL["see"], (memory_id, change_id, occurrence.agent, occurrence.session, occurrence.at))
@@ -584,37 +581,6 @@ _GET_MEMORIES = _SQL["get_memories"].format(columns=LISTED)
 def _listed(ids: Sequence[int]) -> str:
     """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
     return f"[{','.join(str(each) for each in ids if fits(each))}]"
-
-
-def _entry(row: Sequence[Any]) -> Entry:
-    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
-    return Entry(
-        id=number,
-        changeset=changeset,
-        memory_id=memory_id,
-        action=action,
-        reason=reason,
-        before=from_json(before) if before else None,
-        vector=vector,
-        occurrence=occurrence_from(occurrence) if occurrence else None,
-        erased=bool(erased),
-        beside=beside_from(beside) if beside else None,
-    )
-
-
-def beside_json(beside: Beside) -> str:
-    seen = [[each.agent, each.session, each.at] for each in beside.sightings]
-    return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
-
-
-def beside_from(written: str) -> Beside:
-    count, last, seen = json.loads(written)
-    return Beside(count, last, tuple(Occurrence(*each) for each in seen))
-
-
-def _changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
-    names = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
-    return Changeset(**dict(zip(names, row, strict=True)), changes=tuple(changes))
 
 
 def _loaded(connection: sqlite3.Connection) -> Vectors | None:

@@ -13,10 +13,10 @@ from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
 #: Which memories a view shows, and in what order.
-_VIEWS: dict[View, tuple[str, str]] = {
+VIEWS: dict[View, tuple[str, str]] = {
     "never": ("retrieval_count = 0", "created_at, id"),
     "most": ("retrieval_count > 0", "retrieval_count DESC, last_retrieved_at DESC, id"),
-    "stale": ("retrieval_count > 0 AND last_retrieved_at < :before", "last_retrieved_at, id"),
+    "stale": ("retrieval_count > 0 AND last_retrieved_at < {before}", "last_retrieved_at, id"),
 }
 
 
@@ -28,8 +28,8 @@ class SqliteUses:
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
         where, values = condition(scope)
-        used, order = _VIEWS[view]
-        query = _SQL["view_of_use"].format(columns=LISTED, where=where, used=used, order=order)
+        used, order = VIEWS[view]
+        query = _SQL["view_of_use"].format(columns=LISTED, where=where, used=used.format(before=":before"), order=order)
         with self._file.reading() as connection:
             rows = connection.execute(query, {**values, "limit": limit, "before": moment(before)}).fetchall()
         return [to_memory(row) for row in rows]

@@ -57,6 +57,7 @@ class Import:
     embed: Embed | None = None  # None leaves the vectors for later
     signature: str = ""  # of the embedder: vectors of the same one are kept as they come
     redact: Callable[[str], str] = str  # what is done to the words of facts
+    own: Callable[[Fact], Fact] = lambda fact: fact  # the fact as whoever imports it may keep it
     about: Mapping[str, Any] = field(default_factory=dict)  # fields that every fact gets, whatever it says
     dry_run: bool = False
     skip_bad: bool = False
@@ -163,7 +164,8 @@ class Import:
     def _cleaned(self, fact: Fact) -> Fact:
         changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
         changes["metadata"] = _through(self.redact, fact.metadata)
-        return replace(fact, **changes) if any(getattr(fact, name) != now for name, now in changes.items()) else fact
+        changed = any(getattr(fact, name) != now for name, now in changes.items())
+        return self.own(replace(fact, **changes) if changed else fact)
 
     def _new(self, facts: Sequence[Fact]) -> list[Fact]:
         """Those whose origin is new, and whose words are new at their place, each once."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from cofio.literals import coded
-from cofio.model import Candidate, Memory, Scope
+from cofio.model import Candidate, Memory, Scope, audience
 from cofio.ports import Store
 from cofio.relation.stems import stem
 from cofio.sameness import LONG, gist
@@ -26,8 +26,8 @@ SEGMENTS = 2  # of a source, by which what belongs to no project is grouped
 _PAGE = 200
 _STEP = 0.001  # seconds of work between two pauses
 
-#: Project, source, visibility, speaker and agent, as far as each matters.
-Place: TypeAlias = tuple[str, str, str, str, str]
+#: Project, source, speaker and audience, as far as each matters.
+Place: TypeAlias = tuple[str, str, str, tuple[str, ...]]
 #: Of each memory those near to it with their cosines, best first.
 Near: TypeAlias = dict[int, list[Candidate]]
 
@@ -65,8 +65,7 @@ def place(memory: Memory) -> Place:
     As `same_place`, but for what belongs to no project: there the first parts of the source count, not all of it.
     """
     source = "" if memory.project else "/".join(memory.source.split("/")[:SEGMENTS])
-    agent = memory.agent if memory.visibility == "private" else ""
-    return memory.project, source, memory.visibility, memory.speaker, agent
+    return memory.project, source, memory.speaker, audience(memory)
 
 
 def places(store: Store, scope: Scope, halted: Callable[[], bool]) -> dict[Place, list[Entry]]:

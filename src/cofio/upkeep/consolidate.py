@@ -350,6 +350,8 @@ def _fact(merged: Merged, members: Sequence[Memory]) -> Fact:
         tags=tuple(dict.fromkeys(each for memory in members for each in memory.tags))[:_LABELS],
         session=newest.session if len({memory.session for memory in members}) == 1 else "",
         agent=newest.agent,
+        user=newest.user,
+        team=newest.team,
         visibility=newest.visibility,
         metadata={"consolidated_from": [memory.id for memory in members]},
         speaker=newest.speaker,

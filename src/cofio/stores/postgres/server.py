@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.string import TextLoader
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from cofio.addresses import shown
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.stores.sources import migrations, queries
 
@@ -29,12 +31,15 @@ TENANT = "main"  # where the address names none
 _SQL = queries("postgres")
 _NEWEST = migrations("postgres")[-1][0]
 _PATIENCE = 15.0  # seconds that a writer waits for its turn, and a caller for a connection
+_TRIED = 5  # seconds until a server that does not answer is not there
 _CONNECTIONS = 16  # of one process; a thread that finds none free waits
 _OLDEST_SERVER, _OLDEST_VECTOR = 150_000, (0, 8)
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
     "SET plan_cache_mode = force_custom_plan",  # a plan for no scope in particular is wrong for most
     "SET client_min_messages = warning",
+    "SET jit = off",  # compiling takes longer than any query here
+    "SET max_parallel_workers_per_gather = 0",  # and so does calling others to help
 )
 
 Values = Mapping[str, Any]
@@ -68,6 +73,10 @@ class Rows:
         """How many rows it changed."""
         return self.run(name, values, **parts).rowcount
 
+    def lock(self, name: str) -> None:
+        """Wait for one's turn at what is called so, among all processes of the tenant; until the transaction ends."""
+        self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"{self.tenant}/{name}"),))
+
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
         """The same query for each of these, sent together."""
         if rows:
@@ -81,6 +90,7 @@ class Server:
     def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
         self.address, self.tenant = parted(url)
         self.shown = shown(url)
+        _refuse_unreadable(self.address, self.shown)
         with translated(self.shown):
             prepare(self.address)
             self._pool = ConnectionPool(
@@ -96,9 +106,20 @@ class Server:
             self._pool.open()
 
     @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection of the pool. Where none comes the server is asked outside of it: that error says why."""
+        with translated(self.shown), ExitStack() as held:
+            try:
+                connection = held.enter_context(self._pool.connection())
+            except PoolTimeout:
+                psycopg.connect(self.address, connect_timeout=_TRIED).close()
+                raise
+            yield connection
+
+    @contextmanager
     def reading(self) -> Iterator[Rows]:
         """A connection of one's own to read with; each statement sees the latest commit of every process."""
-        with translated(self.shown), self._pool.connection() as connection:
+        with self._connected() as connection:
             yield Rows(connection, self.tenant)
 
     @contextmanager
@@ -108,7 +129,7 @@ class Server:
         With `alone` no other process of the tenant is inside one at the same time: changesets are numbered in the order
         in which they are committed, and what was read stays so until the end.
         """
-        with translated(self.shown), self._pool.connection() as connection, connection.transaction():
+        with self._connected() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
             if alone:
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(self.tenant),))
@@ -117,7 +138,7 @@ class Server:
     @contextmanager
     def still(self) -> Iterator[Rows]:
         """Everything as it is at one moment, however long it is read and whatever is written meanwhile."""
-        with translated(self.shown), self._pool.connection() as connection, connection.transaction():
+        with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield Rows(connection, self.tenant)
 
@@ -136,13 +157,17 @@ def parted(url: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(query=rest)), tenants[0] if tenants else TENANT
 
 
-def shown(url: str) -> str:
-    """The address as it may be shown: without its password."""
-    parts = urlsplit(url)
-    name, _, where = parts.netloc.rpartition("@")
-    user = name.partition(":")[0]
-    asked = [each for each in parse_qsl(parts.query) if each[0] not in ("password", "sslpassword")]
-    return urlunsplit(parts._replace(netloc=f"{user}@{where}" if user else where, query=urlencode(asked)))
+def _refuse_unreadable(address: str, where: str) -> None:
+    """Misconfigured for what is no address. What the driver would say of it may hold the password."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.Error:
+        parts = {"port": "unreadable"}
+    if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
+        hint = (
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password %2F for /, %40 for @ and so on."
+        )
+        raise Misconfigured(f"{where} cannot be read as an address.", hint)
 
 
 def prepare(address: str) -> None:

@@ -9,3 +9,756 @@ SELECT coalesce(max(number), 0) FROM cofio_migrations;
 
 -- name: note_migration
 INSERT INTO cofio_migrations (number) VALUES (%(number)s);
+
+-- ── memories, words, vectors and the journal ─────────────────────────────────────────────────────────────────────────
+
+-- name: set_meta
+INSERT INTO meta (tenant, name, value) VALUES (%(tenant)s, %(name)s, %(value)s)
+ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value;
+
+-- name: drop_meta
+DELETE FROM meta WHERE tenant = %(tenant)s AND name = %(name)s;
+
+-- name: state
+SELECT
+    coalesce((SELECT max(id) FROM changesets WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT max(id) FROM memories WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'signature'), ''),
+    coalesce((SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension'), 0);
+
+-- name: get_memory
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: get_memories
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[]);
+
+-- name: said
+SELECT id, speaker, created_at FROM memories WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[]);
+
+-- name: any_speaker
+SELECT EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND speaker <> '');
+
+-- name: page
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND {where} AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: latest
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND {where} ORDER BY created_at DESC, id DESC LIMIT %(limit)s;
+
+-- name: count
+SELECT count(*) FROM memories WHERE tenant = %(tenant)s AND {where};
+
+-- name: ids_of
+SELECT id FROM memories WHERE tenant = %(tenant)s AND {where} LIMIT %(limit)s;
+
+-- name: known
+SELECT id FROM memories WHERE tenant = %(tenant)s AND fingerprint = %(fingerprint)s AND {where} ORDER BY id;
+
+-- name: twin
+SELECT id FROM memories
+WHERE tenant = %(tenant)s AND fingerprint = %(fingerprint)s AND archived_at IS NULL AND project = %(project)s
+    AND (project <> '' OR source = %(source)s) AND visibility = %(visibility)s AND speaker = %(speaker)s
+    AND (visibility <> 'team' OR team = %(team)s)
+    AND (visibility <> 'private' OR ("user" = %(user)s AND ("user" <> '' OR agent = %(agent)s)))
+ORDER BY id LIMIT 1;
+
+-- name: insert_memory
+INSERT INTO memories (tenant, {columns}, fingerprint, said, around, length)
+VALUES (
+    %(tenant)s, {places}, %(fingerprint)s, to_tsvector('cofio', %(said)s), to_tsvector('cofio', %(around)s), %(length)s
+)
+RETURNING id;
+
+-- name: raise_sequence
+SELECT CASE -- one by one, so that it never goes back, whoever else takes ids meanwhile; a leap is beyond them anyway
+    WHEN %(id)s - last > 10000 THEN setval(name, %(id)s)
+    ELSE (SELECT max(id) FROM (SELECT nextval(name) AS id FROM generate_series(1, %(id)s - last)) taken)
+END
+FROM (
+    SELECT name, coalesce(pg_sequence_last_value(name), 0) AS last
+    FROM (SELECT pg_get_serial_sequence('memories', 'id')::regclass AS name) ours
+) given
+WHERE %(id)s > last;
+
+-- name: save_memory
+UPDATE memories SET
+    text = %(text)s, source = %(source)s, project = %(project)s, category = %(category)s, kind = %(kind)s,
+    confidence = %(confidence)s, method = %(method)s, entities = %(entities)s, tags = %(tags)s, session = %(session)s,
+    agent = %(agent)s, "user" = %(user)s, team = %(team)s, visibility = %(visibility)s, metadata = %(metadata)s,
+    speaker = %(speaker)s, context = %(context)s, created_at = %(created_at)s, updated_at = %(updated_at)s,
+    pinned = %(pinned)s, archived_at = %(archived_at)s, supersedes = %(supersedes)s, superseded_by = %(superseded_by)s,
+    previous_text = %(previous_text)s, occurrences = %(occurrences)s, anchors = %(anchors)s, origin = %(origin)s,
+    fingerprint = %(fingerprint)s, said = to_tsvector('cofio', %(said)s), around = to_tsvector('cofio', %(around)s),
+    length = %(length)s
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: counts_of
+SELECT retrieval_count, last_retrieved_at FROM memories WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: set_counts
+UPDATE memories SET retrieval_count = %(count)s, last_retrieved_at = %(last)s
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: remove_memory
+DELETE FROM memories WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: get_vector
+SELECT vector_send(vector) FROM vectors WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+
+-- name: set_vector
+INSERT INTO vectors (tenant, memory_id, vector) VALUES (%(tenant)s, %(id)s, %(vector)b)
+ON CONFLICT (tenant, memory_id) DO UPDATE SET vector = excluded.vector;
+
+-- name: any_vector
+SELECT EXISTS (SELECT 1 FROM vectors WHERE tenant = %(tenant)s);
+
+-- name: any_vector_of_any
+SELECT EXISTS (SELECT 1 FROM vectors);
+
+-- name: are_many_vectors
+SELECT count(*) >= %(most)s FROM (SELECT 1 FROM vectors WHERE tenant = %(tenant)s LIMIT %(most)s) first;
+
+-- name: fill_vector
+INSERT INTO vectors (tenant, memory_id, vector)
+SELECT tenant, id, %(vector)b::vector FROM memories WHERE tenant = %(tenant)s AND id = %(id)s
+ON CONFLICT (tenant, memory_id) DO NOTHING;
+
+-- name: drop_vector
+DELETE FROM vectors WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+
+-- name: drop_vectors
+DELETE FROM vectors WHERE tenant = %(tenant)s;
+
+-- name: forget_old_vectors
+UPDATE changes SET vector = NULL WHERE tenant = %(tenant)s AND vector IS NOT NULL;
+
+-- name: vectors_of
+SELECT v.memory_id, vector_send(v.vector), m.archived_at IS NULL
+FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
+WHERE v.tenant = %(tenant)s AND v.memory_id = ANY(%(ids)s::bigint[]);
+
+-- name: vectors_within
+SELECT v.memory_id, vector_send(v.vector), archived_at IS NULL
+FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
+WHERE v.tenant = %(tenant)s AND v.memory_id > %(after)s AND {where} ORDER BY v.memory_id LIMIT %(limit)s;
+
+-- name: has_nearness
+SELECT to_regclass('vectors_by_nearness_{dimension}') IS NOT NULL;
+
+-- name: one_at_a_time
+SELECT pg_advisory_xact_lock(hashtext('cofio/nearness'));
+
+-- name: make_nearness
+CREATE INDEX IF NOT EXISTS vectors_by_nearness_{dimension} ON vectors
+USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)
+WHERE vector_dims(vector) = {dimension};
+
+-- name: drop_nearness
+DROP INDEX IF EXISTS vectors_by_nearness_{dimension};
+
+-- name: search_by_nearness
+SELECT
+    set_config('hnsw.ef_search', %(effort)s::text, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
+    set_config('hnsw.max_scan_tuples', '10000', true), -- then looking at each is faster
+    -- The one plan that is right here is the index in its order, whatever the statistics say or do not say yet.
+    set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
+
+-- name: nearest_by_index
+SELECT memory_id, -(vector <#> %(vector)b::vector) AS cosine
+FROM (
+    SELECT v.memory_id, v.vector
+    FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
+    WHERE v.tenant = %(tenant)s AND vector_dims(v.vector) = {dimension} AND {where}
+    ORDER BY v.vector::halfvec({dimension}) <#> %(vector)b::vector::halfvec({dimension}) LIMIT %(many)s
+) near
+ORDER BY cosine DESC, memory_id LIMIT %(k)s;
+
+-- name: nearest_of_all
+SELECT v.memory_id, -(v.vector <#> %(vector)b::vector) AS cosine
+FROM vectors v JOIN memories m ON m.tenant = v.tenant AND m.id = v.memory_id
+WHERE v.tenant = %(tenant)s AND {where}
+ORDER BY cosine DESC, v.memory_id LIMIT %(k)s;
+
+-- name: cosines
+SELECT memory_id, -(vector <#> %(vector)b::vector) AS cosine FROM vectors
+WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s::bigint[]) ORDER BY {order} LIMIT %(k)s;
+
+-- name: unembedded
+SELECT {columns} FROM memories m
+WHERE tenant = %(tenant)s AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.tenant = m.tenant AND v.memory_id = m.id)
+ORDER BY id LIMIT %(limit)s;
+
+-- name: unembedded_among
+SELECT {columns} FROM memories m
+WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[])
+    AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.tenant = m.tenant AND v.memory_id = m.id)
+ORDER BY id LIMIT %(limit)s;
+
+-- name: lengths
+SELECT count(*), coalesce(sum(length), 0)::bigint FROM memories WHERE tenant = %(tenant)s;
+
+-- name: frequency
+WITH asked AS MATERIALIZED (
+    SELECT word, phraseto_tsquery('cofio', word) AS phrase FROM unnest(%(phrases)s::text[]) AS words (word)
+)
+SELECT a.word, count(*) FROM asked a JOIN memories m ON m.said @@ a.phrase OR m.around @@ a.phrase
+WHERE m.tenant = %(tenant)s GROUP BY a.word;
+
+-- name: matching
+WITH asked AS MATERIALIZED (
+    SELECT phraseto_tsquery('cofio', word) AS phrase, idf
+    FROM unnest(%(phrases)s::text[], %(rarity)s::float8[]) AS words (word, idf)
+)
+SELECT id, sum(idf * weight / (weight + short)) AS score
+FROM (
+    SELECT
+        m.id, a.idf, %(base)s::float8 + %(slope)s::float8 * m.length AS short,
+        CASE
+            WHEN m.around = ''::tsvector THEN 1::float8
+            ELSE (m.said @@ a.phrase)::integer + %(context)s::float8 * (m.around @@ a.phrase)::integer
+        END AS weight
+    FROM asked a JOIN memories m ON m.said @@ a.phrase OR m.around @@ a.phrase
+    WHERE m.tenant = %(tenant)s AND {where}
+    OFFSET 0 -- so that no weight is reckoned twice
+) held
+GROUP BY id ORDER BY score DESC, id LIMIT %(k)s;
+
+-- name: holding
+WITH asked AS MATERIALIZED (
+    SELECT place, phraseto_tsquery('cofio', word) AS phrase
+    FROM unnest(%(phrases)s::text[]) WITH ORDINALITY AS words (word, place)
+),
+among AS MATERIALIZED (
+    SELECT id, said, around FROM memories WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[])
+)
+SELECT m.id, a.place FROM among m JOIN asked a ON m.said @@ a.phrase OR m.around @@ a.phrase ORDER BY a.place;
+
+-- name: open_changeset
+INSERT INTO changesets (tenant, at, by, why, undoes, part_of)
+VALUES (%(tenant)s, %(at)s, %(by)s, %(why)s, %(undoes)s, %(part_of)s) RETURNING id;
+
+-- name: get_changeset
+SELECT
+    s.id, s.at, s.by, s.why, s.undoes,
+    (SELECT u.id FROM changesets u WHERE u.tenant = s.tenant AND u.undoes = s.id), s.part_of
+FROM changesets s WHERE s.tenant = %(tenant)s AND s.id = %(id)s;
+
+-- name: newest_changesets
+SELECT
+    s.id, s.at, s.by, s.why, s.undoes,
+    (SELECT u.id FROM changesets u WHERE u.tenant = s.tenant AND u.undoes = s.id), s.part_of
+FROM changesets s WHERE s.tenant = %(tenant)s ORDER BY s.id DESC LIMIT %(limit)s;
+
+-- name: newest_changesets_within
+SELECT
+    s.id, s.at, s.by, s.why, s.undoes,
+    (SELECT u.id FROM changesets u WHERE u.tenant = s.tenant AND u.undoes = s.id), s.part_of
+FROM changesets s
+WHERE s.tenant = %(tenant)s AND EXISTS (
+    SELECT 1 FROM changes c JOIN memories m ON m.tenant = c.tenant AND m.id = c.memory_id
+    WHERE c.tenant = s.tenant AND c.changeset_id = s.id AND {where}
+)
+ORDER BY s.id DESC LIMIT %(limit)s;
+
+-- name: record
+INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
+VALUES (
+    %(tenant)s, %(changeset)s, %(memory_id)s, %(action)s, %(reason)s, %(before)s, %(vector)s, %(occurrence)s, %(erased)s,
+    %(beside)s
+)
+RETURNING id;
+
+-- name: recorded
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: next_recorded
+SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
+WHERE tenant = %(tenant)s AND memory_id = %(memory_id)s AND id > %(id)s ORDER BY id LIMIT 1;
+
+-- name: changes_of_changeset
+SELECT
+    c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, NULL, s.at, s.by, s.why
+FROM changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
+WHERE c.tenant = %(tenant)s AND c.changeset_id = %(id)s ORDER BY c.id;
+
+-- name: changes_of_lineage
+WITH RECURSIVE lineage (id) AS (
+    SELECT %(id)s::bigint
+    UNION SELECT next.id FROM lineage l, LATERAL (
+        SELECT unnest(ARRAY[m.supersedes, m.superseded_by]) AS id FROM memories m
+        WHERE m.tenant = %(tenant)s AND m.id = l.id
+        UNION ALL SELECT m.id FROM memories m WHERE m.tenant = %(tenant)s AND m.supersedes = l.id
+        UNION ALL SELECT m.id FROM memories m WHERE m.tenant = %(tenant)s AND m.superseded_by = l.id
+    ) next WHERE next.id IS NOT NULL
+)
+SELECT
+    c.id, c.changeset_id, c.memory_id, c.action, c.reason, c.before, NULL, c.occurrence, c.erased, NULL, s.at, s.by, s.why
+FROM changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
+WHERE c.tenant = %(tenant)s AND c.memory_id IN (SELECT id FROM lineage) ORDER BY c.id;
+
+-- name: see
+INSERT INTO occurrences (tenant, memory_id, change_id, agent, session, at)
+VALUES (%(tenant)s, %(memory_id)s, %(change_id)s, %(agent)s, %(session)s, %(at)s);
+
+-- name: unsee
+DELETE FROM occurrences WHERE tenant = %(tenant)s AND change_id = %(id)s;
+
+-- name: sightings_beside
+SELECT agent, session, at FROM occurrences WHERE tenant = %(tenant)s AND memory_id = %(id)s ORDER BY at, id;
+
+-- name: sightings
+WITH RECURSIVE merged (id) AS ( -- what was merged into it, but not what it took the place of: that is another fact
+    SELECT %(id)s::bigint
+    UNION SELECT m.id FROM merged h JOIN memories m ON m.tenant = %(tenant)s AND m.superseded_by = h.id
+    WHERE NOT EXISTS (SELECT 1 FROM memories n WHERE n.tenant = m.tenant AND n.id = h.id AND n.supersedes = m.id)
+)
+SELECT agent, session, at FROM occurrences WHERE tenant = %(tenant)s AND memory_id IN (SELECT id FROM merged)
+UNION ALL
+SELECT agent, session, created_at FROM memories WHERE tenant = %(tenant)s AND id IN (SELECT id FROM merged)
+ORDER BY 3;
+
+-- name: repeated
+WITH inside AS (SELECT id, agent, fingerprint FROM memories WHERE tenant = %(tenant)s AND {where})
+SELECT agent, min(id), count(*)
+FROM (
+    SELECT id, agent, fingerprint FROM inside
+    UNION ALL
+    SELECT i.id, o.agent, i.fingerprint FROM occurrences o JOIN inside i ON i.id = o.memory_id
+    WHERE o.tenant = %(tenant)s
+) times
+WHERE agent <> ''
+GROUP BY agent, fingerprint HAVING count(*) >= %(least)s
+ORDER BY 3 DESC, 2, 1 LIMIT %(limit)s;
+
+-- name: last_touched
+SELECT max(changeset_id) FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+
+-- name: erase_changes
+UPDATE changes SET before = NULL, vector = NULL, occurrence = NULL, beside = NULL, reason = '', erased = 1
+WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+
+-- name: erase_retrievals
+DELETE FROM retrievals WHERE tenant = %(tenant)s AND memory_id = %(id)s;
+
+-- name: erase_previous_text
+UPDATE memories SET previous_text = NULL WHERE tenant = %(tenant)s AND supersedes = %(id)s;
+
+-- name: erase_previous_text_in_changes
+UPDATE changes SET before = jsonb_set(before::jsonb, '{previous_text}', 'null')::json
+WHERE tenant = %(tenant)s AND before IS NOT NULL AND (before ->> 'supersedes')::bigint = %(id)s;
+
+-- name: note
+INSERT INTO retrievals (tenant, memory_id, query, caller, at)
+SELECT tenant, id, %(query)s, %(caller)s, %(at)s FROM memories WHERE tenant = %(tenant)s AND id = %(memory_id)s;
+
+-- name: count_retrievals
+UPDATE memories SET
+    retrieval_count = retrieval_count + %(count)s, last_retrieved_at = greatest(last_retrieved_at, %(last)s)
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: begin_tracking
+INSERT INTO meta (tenant, name, value)
+SELECT tenant, 'tracked_since', at FROM (
+    SELECT tenant, at FROM retrievals WHERE tenant = %(tenant)s ORDER BY at LIMIT 1
+) first
+ON CONFLICT (tenant, name) DO UPDATE SET value = excluded.value WHERE excluded.value < meta.value;
+
+-- name: given
+SELECT memory_id, digest FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
+
+-- name: give
+INSERT INTO given (tenant, client, session, memory_id, digest, at)
+SELECT tenant, %(client)s, %(session)s, id, %(digest)s, %(at)s FROM memories WHERE tenant = %(tenant)s AND id = %(id)s
+ON CONFLICT (tenant, client, session, memory_id) DO UPDATE SET digest = excluded.digest, at = excluded.at;
+
+-- name: forget_given
+DELETE FROM given WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s;
+
+-- name: forget_given_before
+DELETE FROM given WHERE tenant = %(tenant)s AND at < %(before)s;
+
+-- name: stats
+SELECT
+    (SELECT count(*) FROM memories WHERE tenant = %(tenant)s AND archived_at IS NULL),
+    (SELECT count(*) FROM memories WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM vectors WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM changesets WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM retrievals WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM inbox WHERE tenant = %(tenant)s AND state = 'pending');
+
+-- name: stats_by
+SELECT {column}, count(*) FROM memories WHERE tenant = %(tenant)s AND archived_at IS NULL
+GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50;
+
+-- name: bytes
+SELECT sum(pg_total_relation_size(each::regclass))::bigint FROM unnest(ARRAY[ -- of all tenants: they share the pages
+    'meta', 'memories', 'vectors', 'changesets', 'changes', 'occurrences', 'retrievals', 'given', 'inbox', 'runs', 'keys',
+    'deeds'
+]) each;
+
+-- ── the inbox, runs, uses, carrying, keys ────────────────────────────────────────────────────────────────────────────
+
+-- name: receive
+INSERT INTO inbox (tenant, client, session, turn, task, received_at, due_at, payload)
+VALUES (%(tenant)s, %(client)s, %(session)s, %(turn)s, %(task)s, %(received_at)s, %(due_at)s, %(payload)s)
+ON CONFLICT DO NOTHING -- somebody else was faster with this turn
+RETURNING id;
+
+-- name: received
+SELECT id FROM inbox
+WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn = %(turn)s AND task = %(task)s
+    AND turn <> '' AND (client <> '' OR session <> '');
+
+-- name: part_of_turn
+SELECT {items} FROM inbox
+WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn = %(turn)s AND task = %(task)s
+    AND turn <> '' AND (client <> '' OR session <> '')
+FOR UPDATE;
+
+-- name: turns
+SELECT DISTINCT turn FROM inbox
+WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
+    AND (client <> '' OR session <> '');
+
+-- name: amend_item
+UPDATE inbox SET payload = %(payload)s, due_at = least(due_at, %(due_at)s), state = 'pending'
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: due_by
+UPDATE inbox SET due_at = %(due_at)s
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending' AND due_at > %(due_at)s;
+
+-- name: release_items
+UPDATE inbox SET due_at = %(at)s
+WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s AND attempts = 0
+    AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
+
+-- name: is_full
+SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
+    WHEN (SELECT max(id) FROM inbox WHERE tenant = %(tenant)s)
+        - (SELECT min(id) FROM inbox WHERE tenant = %(tenant)s AND state = 'pending') + 1 < %(most)s THEN false
+    ELSE (
+        SELECT count(*) FROM (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'pending' LIMIT %(most)s) w
+    ) >= %(most)s
+END;
+
+-- name: any_due
+SELECT EXISTS (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s);
+
+-- name: due_items
+SELECT {items} FROM inbox
+WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
+    AND (claimed_until IS NULL OR claimed_until <= %(at)s)
+ORDER BY id LIMIT %(limit)s;
+
+-- name: claim_items
+WITH due AS (
+    SELECT id, client, session FROM inbox i
+    WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
+        AND (claimed_until IS NULL OR claimed_until <= %(at)s)
+        AND NOT EXISTS ( -- what was said before in the same session is being learned from
+            SELECT 1 FROM inbox o
+            WHERE o.tenant = %(tenant)s AND o.client = i.client AND o.session = i.session AND o.id < i.id
+                AND o.state = 'pending' AND o.claimed_until > %(at)s AND (o.client <> '' OR o.session <> '')
+        )
+    ORDER BY id LIMIT %(limit)s
+),
+free AS (
+    SELECT id FROM inbox
+    WHERE tenant = %(tenant)s AND id IN (SELECT id FROM due) AND state = 'pending' AND due_at <= %(at)s
+    FOR UPDATE SKIP LOCKED -- what grows just now is had the next time
+)
+UPDATE inbox SET claimed_until = %(until)s, due_at = %(until)s
+WHERE tenant = %(tenant)s AND id IN (
+    SELECT d.id FROM due d WHERE d.id IN (SELECT id FROM free) AND NOT EXISTS ( -- nor does it go before what grows
+        SELECT 1 FROM due o
+        WHERE o.client = d.client AND o.session = d.session AND o.id < d.id AND (o.client <> '' OR o.session <> '')
+            AND o.id NOT IN (SELECT id FROM free)
+    )
+)
+RETURNING {items};
+
+-- name: give_back_items
+UPDATE inbox SET claimed_until = NULL, due_at = CASE due_at WHEN claimed_until THEN %(at)s ELSE due_at END
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending' AND claimed_until = %(until)s;
+
+-- name: get_item
+SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: item_state
+SELECT state FROM inbox WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: newest_items
+SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: newest_items_in
+SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND state = %(state)s AND id < %(after)s
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: settle_item
+UPDATE inbox SET
+    state = %(state)s, reason = %(reason)s, result = %(result)s,
+    changeset_id = coalesce(%(changeset)s::bigint, changeset_id),
+    claimed_until = CASE %(state)s WHEN 'pending' THEN claimed_until END, -- halfway, whoever works on it goes on
+    finished_at = CASE %(state)s WHEN 'pending' THEN NULL ELSE %(at)s END
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
+
+-- name: postpone_item
+UPDATE inbox SET
+    attempts = attempts + 1, faults = faults + %(fault)s, due_at = %(due_at)s, reason = %(reason)s, claimed_until = NULL
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
+
+-- name: park_item
+UPDATE inbox SET state = 'parked', reason = %(reason)s, claimed_until = NULL
+WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
+
+-- name: retry_item
+UPDATE inbox SET
+    state = 'pending', due_at = %(at)s, attempts = 0, faults = 0, reason = '', finished_at = NULL,
+    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- what was learned of a parked one is not learned again
+WHERE tenant = %(tenant)s AND id = %(id)s AND state IN ('parked', 'rejected') AND payload <> '';
+
+-- name: ledger
+SELECT 'state', state, count(*) FROM inbox WHERE tenant = %(tenant)s GROUP BY state -- one statement: all of one moment
+UNION ALL SELECT 'reason', reason, count(*) FROM inbox
+WHERE tenant = %(tenant)s AND state = 'rejected' GROUP BY reason
+UNION ALL SELECT 'oldest', min(received_at), 0 FROM inbox WHERE tenant = %(tenant)s AND id IN (
+    (SELECT min(id) FROM inbox WHERE tenant = %(tenant)s AND state = 'pending'),
+    (SELECT min(id) FROM inbox WHERE tenant = %(tenant)s AND state = 'parked')
+);
+
+-- name: forget_items
+UPDATE inbox SET payload = '', result = '{}'
+WHERE tenant = %(tenant)s AND id IN (
+    SELECT id FROM inbox
+    WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND finished_at < %(before)s AND payload <> ''
+    LIMIT %(limit)s
+);
+
+-- name: words_of
+SELECT before ->> 'text', before ->> 'context' FROM changes
+WHERE tenant = %(tenant)s AND memory_id = %(id)s AND before IS NOT NULL;
+
+-- name: settled_items_saying
+SELECT id, payload, result FROM inbox -- may say it: what is written in JSON is looked at again, read
+WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> ''
+    AND EXISTS (SELECT 1 FROM unnest(%(written)s::text[]) w WHERE strpos(payload, w) > 0 OR strpos(result, w) > 0);
+
+-- name: erase_settled_items
+UPDATE inbox SET payload = '', result = '{}'
+WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> '' AND (
+    id = ANY(%(ids)s) OR changeset_id IN (
+        SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s
+    )
+);
+
+-- name: erase_reasons
+UPDATE inbox SET reason = ''
+WHERE tenant = %(tenant)s AND reason <> ''
+    AND EXISTS (SELECT 1 FROM unnest(%(said)s::text[]) s WHERE strpos(reason, s) > 0);
+
+-- name: open_payloads
+SELECT id, payload FROM inbox WHERE tenant = %(tenant)s AND state IN ('pending', 'parked') ORDER BY id FOR UPDATE;
+
+-- name: set_payload
+UPDATE inbox SET
+    payload = %(payload)s, -- of one that is learned halfway, that it is stays known
+    result = CASE result WHEN '{}' THEN '{}' ELSE '{"actions": []}' END
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: as_read
+SELECT payload, result FROM inbox WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending' FOR UPDATE;
+
+-- name: erase_shared_context
+UPDATE memories SET
+    context = '', around = '',
+    length = greatest(1, (SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(said)))
+WHERE tenant = %(tenant)s AND context = ANY(%(said)s);
+
+-- name: erase_shared_context_in_changes
+UPDATE changes SET before = jsonb_set(before::jsonb, '{context}', '""')::json
+WHERE tenant = %(tenant)s AND before IS NOT NULL AND before ->> 'context' = ANY(%(said)s);
+
+-- name: bury_runs
+UPDATE runs SET outcome = 'died', finished_at = %(at)s
+WHERE tenant = %(tenant)s AND chore = %(chore)s AND outcome = 'running' AND alive_at < %(dead)s;
+
+-- name: claim_run
+INSERT INTO runs (tenant, chore, slot, by, started_at, alive_at)
+SELECT %(tenant)s, %(chore)s, %(slot)s, %(by)s, %(at)s, %(at)s
+WHERE %(slot)s = '' OR (
+    NOT EXISTS ( -- nobody goes back behind a slot, but one in the future is the work of a wrong clock
+        SELECT 1 FROM runs
+        WHERE tenant = %(tenant)s AND chore = %(chore)s AND slot <> '' AND slot >= %(slot)s AND slot <= %(at)s
+            AND outcome <> 'died'
+    )
+    AND (
+        SELECT count(*) FROM runs
+        WHERE tenant = %(tenant)s AND chore = %(chore)s AND slot = %(slot)s AND outcome = 'died'
+    ) < %(deaths)s
+)
+ON CONFLICT DO NOTHING -- the chore is running
+RETURNING {columns};
+
+-- name: run_is_alive
+UPDATE runs SET alive_at = %(at)s WHERE tenant = %(tenant)s AND id = %(id)s AND outcome = 'running';
+
+-- name: finish_run
+UPDATE runs SET outcome = %(outcome)s, told = %(told)s, changeset_id = %(changeset)s, finished_at = %(at)s
+WHERE tenant = %(tenant)s AND id = %(id)s AND outcome = 'running';
+
+-- name: get_run
+SELECT {columns} FROM runs WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: last_run
+SELECT {columns} FROM runs
+WHERE tenant = %(tenant)s AND chore = %(chore)s AND slot <> '' AND slot <= %(at)s AND outcome <> 'died'
+    AND (outcome <> 'running' OR alive_at >= %(dead)s)
+ORDER BY slot DESC LIMIT 1;
+
+-- name: newest_runs
+SELECT {columns}, outcome = 'running' AND alive_at < %(dead)s FROM runs
+WHERE tenant = %(tenant)s AND %(chore)s IN ('', chore) ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: view_of_use
+SELECT {columns} FROM memories
+WHERE tenant = %(tenant)s AND {where} AND archived_at IS NULL AND {used} ORDER BY {order} LIMIT %(limit)s;
+
+-- name: tracking
+SELECT
+    (SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'tracked_since'),
+    (SELECT count(DISTINCT substr(at, 1, 10)) FROM retrievals WHERE tenant = %(tenant)s AND at >= %(since)s);
+
+-- name: unused
+SELECT {columns} FROM memories m
+WHERE tenant = %(tenant)s AND category = %(category)s AND created_at < %(before)s AND archived_at IS NULL
+    AND retrieval_count = 0 AND pinned = 0
+    AND NOT EXISTS ( -- whatever was done to it since, its arrival included, is a sign of life
+        SELECT 1 FROM changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
+        WHERE c.tenant = %(tenant)s AND c.memory_id = m.id AND s.at >= %(before)s
+    )
+    AND NOT EXISTS ( -- recalled as another
+        SELECT 1 FROM memories d
+        WHERE d.tenant = %(tenant)s AND d.superseded_by = m.id AND d.retrieval_count > 0
+    )
+ORDER BY created_at, id LIMIT %(limit)s;
+
+-- name: queries_that_found
+SELECT query FROM retrievals
+WHERE tenant = %(tenant)s AND query <> '' AND memory_id IN (
+    SELECT unnest(%(ids)s::bigint[])
+    UNION SELECT id FROM memories WHERE tenant = %(tenant)s AND superseded_by = ANY(%(ids)s) -- what they stand for
+)
+GROUP BY query ORDER BY max(at) DESC, query COLLATE "C" LIMIT %(limit)s;
+
+-- name: touched
+SELECT DISTINCT memory_id FROM changes
+WHERE tenant = %(tenant)s AND changeset_id > %(after)s AND memory_id = ANY(%(ids)s);
+
+-- name: forget_retrievals
+DELETE FROM retrievals WHERE tenant = %(tenant)s AND id IN (
+    SELECT id FROM retrievals WHERE tenant = %(tenant)s AND at < %(before)s LIMIT %(limit)s
+);
+
+-- name: get_meta
+SELECT value FROM meta WHERE tenant = %(tenant)s AND name = %(name)s;
+
+-- name: make_identity
+INSERT INTO meta (tenant, name, value) VALUES (%(tenant)s, 'identity', %(value)s) ON CONFLICT DO NOTHING;
+
+-- name: last_given
+SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('memories', 'id')::regclass), 0);
+
+-- name: ever_held
+SELECT EXISTS (SELECT 1 FROM changesets WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM meta WHERE tenant = %(tenant)s AND name = 'reserved');
+
+-- name: take_ids
+SELECT min(id) FROM ( -- one by one: the sequence never goes back, whoever else takes ids meanwhile
+    SELECT nextval(pg_get_serial_sequence('memories', 'id')) AS id FROM generate_series(1, %(count)s)
+) taken;
+
+-- name: origins
+SELECT origin, min(id) FROM memories
+WHERE tenant = %(tenant)s AND origin <> '' AND origin = ANY(%(origins)s) GROUP BY origin;
+
+-- name: carried_counts
+SELECT count(*), coalesce(max(id), 0) FROM memories WHERE tenant = %(tenant)s;
+
+-- name: carried_memories
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id > %(after)s ORDER BY id LIMIT %(limit)s;
+
+-- name: carried_sightings
+SELECT memory_id, agent, session, at FROM occurrences
+WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s) ORDER BY memory_id, at, agent, session;
+
+-- name: carried_vectors
+SELECT memory_id, vector FROM vectors WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s);
+
+-- name: parts
+SELECT id FROM changesets WHERE tenant = %(tenant)s AND id = %(id)s
+UNION SELECT id FROM changesets WHERE tenant = %(tenant)s AND part_of = %(id)s ORDER BY id;
+
+-- name: create_key
+INSERT INTO keys (tenant, digest, hint, name, role, agent, "user", team, prefixes, expires_at, created_at, created_by)
+VALUES (
+    %(tenant)s, %(digest)s, %(hint)s, %(name)s, %(role)s, %(agent)s, %(user)s, %(team)s, %(prefixes)s, %(expires_at)s,
+    %(at)s, %(by)s
+)
+ON CONFLICT DO NOTHING;
+
+-- name: find_key
+SELECT {columns} FROM keys WHERE tenant = %(tenant)s AND digest = %(digest)s;
+
+-- name: get_key
+SELECT {columns} FROM keys WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: all_keys
+SELECT {columns} FROM keys WHERE tenant = %(tenant)s ORDER BY id DESC;
+
+-- name: carried_keys
+SELECT {columns}, digest FROM keys WHERE tenant = %(tenant)s ORDER BY id;
+
+-- name: adopt_key
+INSERT INTO keys (
+    tenant, digest, hint, name, role, agent, "user", team, prefixes, expires_at, created_at, created_by, revoked_at
+)
+VALUES (
+    %(tenant)s, %(digest)s, %(hint)s, %(name)s, %(role)s, %(agent)s, %(user)s, %(team)s, %(prefixes)s, %(expires_at)s,
+    %(created_at)s, %(created_by)s, %(revoked_at)s
+)
+ON CONFLICT DO NOTHING;
+
+-- name: follow_key
+UPDATE keys SET
+    revoked_at = coalesce(revoked_at, %(revoked_at)s), last_used_at = coalesce(%(last_used_at)s, last_used_at)
+WHERE tenant = %(tenant)s AND digest = %(digest)s;
+
+-- name: any_valid_key
+SELECT EXISTS (
+    SELECT 1 FROM keys
+    WHERE tenant = %(tenant)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %(at)s)
+);
+
+-- name: revoke_key
+UPDATE keys SET revoked_at = %(at)s WHERE tenant = %(tenant)s AND id = %(id)s AND revoked_at IS NULL;
+
+-- name: key_used
+UPDATE keys SET last_used_at = %(at)s
+WHERE tenant = %(tenant)s AND id = %(id)s AND (last_used_at IS NULL OR last_used_at < %(at)s);
+
+-- name: log_deed
+INSERT INTO deeds (tenant, at, act, outcome, key_id, name, what, address)
+VALUES (%(tenant)s, %(at)s, %(act)s, %(outcome)s, %(key)s, %(name)s, %(what)s, %(address)s);
+
+-- name: newest_deeds
+SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: newest_deeds_of
+SELECT {columns} FROM deeds WHERE tenant = %(tenant)s AND key_id = %(key)s AND id < %(after)s
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: forget_deeds
+DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;

@@ -513,6 +513,19 @@ SELECT {columns} FROM keys WHERE id = :id;
 -- name: all_keys
 SELECT {columns} FROM keys ORDER BY id DESC;
 
+-- name: carried_keys
+SELECT {columns}, digest FROM keys ORDER BY id;
+
+-- name: adopt_key
+INSERT INTO keys (digest, hint, name, role, agent, user, team, prefixes, expires_at, created_at, created_by, revoked_at)
+VALUES (:digest, :hint, :name, :role, :agent, :user, :team, :prefixes, :expires_at, :created_at, :created_by, :revoked_at)
+ON CONFLICT DO NOTHING;
+
+-- name: follow_key
+UPDATE keys SET
+    revoked_at = coalesce(revoked_at, :revoked_at), last_used_at = coalesce(:last_used_at, last_used_at)
+WHERE digest = :digest;
+
 -- name: any_valid_key
 SELECT EXISTS (SELECT 1 FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :at));
 

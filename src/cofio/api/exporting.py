@@ -1,0 +1,52 @@
+"""The answer to an export: lines of JSON, passed on as they are read, all of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+
+MEDIA = "application/x-ndjson"
+_PART = 65_536  # characters sent at a time, at the least
+
+
+def export(desk: Desk, given: schemas.Export, call: Call) -> Reply:  # noqa: ARG001
+    return Reply(Exported(desk.keeper.export_lines(vectors=given.vectors)))
+
+
+class Exported:
+    """An export as a relay: read no faster than it is sent."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self._first = b""
+        self._stopped = Event()
+
+    def head(self) -> Reply:
+        """How it begins. What is wrong with the store shows here, while it can still be told."""
+        self._first = self._next()
+        return Reply(b"", media=MEDIA)
+
+    def part(self) -> bytes:
+        first, self._first = self._first, b""
+        return first or self._next()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def done(self) -> None:
+        """Let go of the moment that was read."""
+        close = getattr(self._lines, "close", None)
+        if close:
+            close()
+
+    def _next(self) -> bytes:
+        parts: list[str] = []
+        size = 0
+        while size < _PART and not self._stopped.is_set() and (line := next(self._lines, "")):
+            parts.append(line)
+            size += len(line)
+        return "".join(parts).encode()

@@ -1,0 +1,54 @@
+"""What the audit log says of an answer: every request with a key that changed something, or was not let."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from cofio.access import Deed
+from cofio.api.desk import Call
+from cofio.api.replies import Reply
+from cofio.api.routes import Route
+from cofio.errors import Forbidden
+from cofio.ports import Clock
+
+_NAMED = ("id", "old_id", "new_id", "job", "changeset")  # of what a reply tells: numbers, and never words
+_MOST = 20  # ids of a reply that are named
+
+
+class Noted:
+    """Watches one answer. On an open service nobody can be told from another, and nothing is noted."""
+
+    def __init__(self, route: Route, call: Call, clock: Clock, note: Callable[[Deed], None]) -> None:
+        self._route, self._call, self._clock, self._note = route, call, clock, note
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Note what the caller's key does not let it do."""
+        try:
+            yield
+        except Forbidden as error:
+            if self._call.auth == "ok":
+                self._note(self._deed("refused", error.message))
+            raise
+
+    def done(self, reply: Reply | dict[str, Any]) -> None:
+        """Note what was changed, if anything was."""
+        content = reply.content if isinstance(reply, Reply) else reply
+        told: Mapping[str, Any] = content if isinstance(content, dict) else {}
+        if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
+            self._note(self._deed("done", what(told)))
+
+    def _deed(self, outcome: str, said: str) -> Deed:
+        path = self._route.path.replace("{id}", str(self._call.id))
+        return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
+
+
+def what(told: Mapping[str, Any]) -> str:
+    """Which memories and changesets a reply names, by their numbers alone."""
+    named = [f"{name.replace('_', ' ')} {told[name]}" for name in _NAMED if isinstance(told.get(name), int)]
+    each = [one.get("id") for one in told.get("results", ()) if isinstance(one, dict)]
+    ids = [str(one) for one in each if isinstance(one, int)]
+    listed = [f"ids {' '.join(ids[:_MOST])}{' …' if len(ids) > _MOST else ''}"] if ids else []
+    return ", ".join(named + listed)

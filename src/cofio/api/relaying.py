@@ -1,0 +1,92 @@
+"""Passing on what comes from elsewhere, bit by bit, while its reader is there.
+
+A model may think for minutes. Those who wait for one have threads of their own, so that they take none from the rest;
+when the reader hangs up, nobody waits any longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from anyio import CapacityLimiter, WouldBlock, create_task_group, to_thread
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
+
+from cofio.api.refusals import refusal
+from cofio.api.replies import Relay, Reply, written
+from cofio.errors import CofioError, TooBusy
+
+RELAYS = 64  # at once; whoever comes then is asked to come again
+_Told = TypeVar("_Told")
+
+
+class Relayed:
+    """A relay as an ASGI reply."""
+
+    def __init__(self, relay: Relay, lane: CapacityLimiter) -> None:
+        self._relay = relay
+        self._lane = lane
+        self._thread = CapacityLimiter(1)  # apart from those of every other reply
+        self._begun = self._ended = self._gone = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._admitted():
+            try:
+                async with create_task_group() as tasks:
+                    tasks.start_soon(self._watch, receive)
+                    await self._pass_on(scope, receive, send)
+                    tasks.cancel_scope.cancel()
+            finally:
+                self._relay.stop()
+                await self._waited_for(self._relay.done)
+        if self._gone and not self._begun:
+            raise ClientDisconnect
+
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        try:
+            self._lane.acquire_on_behalf_of_nowait(self)
+        except WouldBlock:
+            raise TooBusy(f"{RELAYS} chats are under way already.", "Try again in a few seconds.") from None
+        try:
+            yield
+        finally:
+            self._lane.release_on_behalf_of(self)
+
+    async def _watch(self, receive: Receive) -> None:
+        """Stop the relay when its reader hangs up."""
+        while not self._ended:
+            if (await receive())["type"] == "http.disconnect" and not self._ended:
+                self._gone = True
+                self._relay.stop()
+                return
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            head = await self._waited_for(self._relay.head)
+        except CofioError as error:
+            if not self._gone:
+                await refusal(error, path=scope["path"])(scope, receive, send)
+            return
+        if self._gone:
+            return
+        self._begun = True
+        if head.content:
+            self._ended = True  # after this the reader may go
+            await written(head)(scope, receive, send)
+        else:
+            await self._pass_on_parts(head, send)
+
+    async def _pass_on_parts(self, head: Reply, send: Send) -> None:
+        raw = written(head).raw_headers
+        headers = [(name, value) for name, value in raw if name != b"content-length"]
+        await send({"type": "http.response.start", "status": head.status, "headers": headers})
+        while not self._gone and (part := await self._waited_for(self._relay.part)):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+        self._ended = True
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _waited_for(self, call: Callable[[], _Told]) -> _Told:
+        return await to_thread.run_sync(call, limiter=self._thread)

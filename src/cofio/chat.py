@@ -1,0 +1,179 @@
+"""A chat completion as OpenAI's API words it: what is asked, with what memories add; what is answered, put together.
+
+    request ─ enriched ─▶ request          answer, whole or in parts ─▶ Answer ─▶ what was said
+
+Every byte of a request that is not ours to change stays as it was sent, fields that nobody knows yet included. What is
+worded otherwise than we know is left as it is: whoever answers may know it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from cofio.errors import InvalidInput
+
+LONGEST_ANSWER = 1 << 20  # characters that are put together; more than is ever learned from
+_SYSTEM = ("system", "developer")
+_CALLING = ("tool_calls", "function_call")
+_WHOLE = ("stop", *_CALLING)  # how an answer ends that has its last word
+_TEXTS = ("text", "input_text", "output_text")
+_SENTENCE_END = re.compile(r"[.!?…](?=[\s\"')\]*_]|$)[\"')\]*_]*|\n")
+_TROUBLES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Request:
+    """What a client asks of a model."""
+
+    def __init__(self, body: bytes) -> None:
+        try:
+            self._fields = msgspec.json.decode(body, type=dict[str, Raw])
+        except _TROUBLES as error:
+            hint = "Send a chat completion as OpenAI's API has it."
+            raise InvalidInput("The body is no JSON object.", hint) from error
+        self._body = body
+        self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
+        self._told = [_message(each) for each in self._messages]
+
+    @property
+    def model(self) -> str:
+        """The model that is asked, "" where none is named."""
+        return _read(self._fields.get("model"), str) or ""
+
+    @property
+    def question(self) -> str:
+        """What the user said last, as text."""
+        place = self._last_of_user()
+        return "" if place is None else text_of(self._told[place].get("content"))
+
+    @property
+    def session(self) -> str:
+        """The session that the request's metadata names, "" where it names none."""
+        metadata = _read(self._fields.get("metadata"), dict[str, Any]) or {}
+        named = (metadata.get(name) for name in ("session", "session_id"))
+        return next((each for each in named if isinstance(each, str) and each), "")
+
+    @property
+    def conversation(self) -> str:
+        """A name for the conversation, by how it begins: up to what the user said first."""
+        first = next((place for place, each in enumerate(self._told) if each.get("role") == "user"), 0)
+        return digest(*self._messages[: first + 1])
+
+    @property
+    def turn(self) -> str:
+        """A name for the turn, by all that was said up to what the user said last.
+
+        The same request sent again is the same turn, and so is what follows on a tool's result.
+        """
+        last = self._last_of_user()
+        return digest(*self._messages[: 0 if last is None else last + 1])
+
+    def enriched(self, context: str) -> bytes:
+        """The request with the context behind its system message, or as one; as it was sent when there is none."""
+        if not context.strip() or not self._messages:
+            return self._body
+        place = next((at for at, each in enumerate(self._told) if each.get("role") in _SYSTEM), None)
+        grown = None if place is None else _grown(self._messages[place], self._told[place].get("content"), context)
+        messages = list(self._messages)
+        if place is None or grown is None:
+            messages.insert(0, Raw(msgspec.json.encode({"role": "system", "content": context.strip()})))
+        else:
+            messages[place] = Raw(grown)
+        return msgspec.json.encode({**self._fields, "messages": messages})
+
+    def _last_of_user(self) -> int | None:
+        places = (place for place in reversed(range(len(self._told))) if self._told[place].get("role") == "user")
+        return next(places, None)
+
+
+class Answer:
+    """What a model says, put together from what passes by. Of several answers at once it is the first one's."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self.ended = ""  # how, in the model's words; "" as long as it has not
+
+    def take_whole(self, body: bytes) -> None:
+        """Take in an answer that came in one piece."""
+        self._take_choices(_read(body, dict[str, Any]), "message")
+
+    def take_line(self, line: bytes) -> None:
+        """Take in a line of a stream of events. What is no part of an answer is passed over."""
+        if line.startswith(b"data:"):
+            self._take_choices(_read(line[5:].strip(), dict[str, Any]), "delta")
+
+    @property
+    def calls(self) -> bool:
+        """Whether it ends in a call of tools: the turn goes on when their results are there."""
+        return self.ended in _CALLING
+
+    @property
+    def said(self) -> str:
+        """The text. Of one that broke off, the sentences that are whole: half a sentence may say the opposite."""
+        text = "".join(self._parts)
+        if self.ended in _WHOLE:
+            return text.strip()
+        ends = [found.end() for found in _SENTENCE_END.finditer(text)]
+        return text[: ends[-1]].strip() if ends else ""
+
+    def _take_choices(self, told: Mapping[str, Any] | None, name: str) -> None:
+        choices = (told or {}).get("choices")
+        for each in choices if isinstance(choices, list) else ():
+            if isinstance(each, dict) and each.get("index", 0) == 0:
+                self._take(each.get(name))
+                self.ended = str(each.get("finish_reason") or self.ended)
+
+    def _take(self, message: Any) -> None:
+        text = text_of(message.get("content")) if isinstance(message, dict) else ""
+        if text and self._length < LONGEST_ANSWER:
+            self._parts.append(text)
+            self._length += len(text)
+
+
+def text_of(content: Any) -> str:
+    """The text of a message's content: itself, or that of its parts; "" where it has none, as a picture."""
+    return content if isinstance(content, str) else "\n\n".join(_texts(content))
+
+
+def digest(*said: bytes | Raw | str) -> str:
+    """A short name for what was said."""
+    made = blake2b(digest_size=12)
+    for each in said:
+        raw = each.encode("utf-8", "surrogatepass") if isinstance(each, str) else bytes(each)
+        made.update(len(raw).to_bytes(8, "big") + raw)
+    return made.hexdigest()
+
+
+def _texts(content: Any) -> Iterator[str]:
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str):
+            yield part["text"]
+
+
+def _message(raw: Raw) -> dict[str, Any]:
+    return _read(raw, dict[str, Any]) or {}
+
+
+def _grown(message: Raw, content: Any, context: str) -> bytes | None:
+    """The message with the context behind what it says; None where that cannot be told."""
+    if isinstance(content, str):
+        content = f"{content.rstrip()}{context}" if content.strip() else context.strip()
+    elif isinstance(content, list):
+        content = [*content, {"type": "text", "text": context.strip()}]
+    else:
+        return None
+    return msgspec.json.encode({**(_read(message, dict[str, Raw]) or {}), "content": content})
+
+
+def _read(raw: Raw | bytes | None, kind: Any) -> Any:
+    """What stands there, None where it is nothing of that kind."""
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=kind)
+    except _TROUBLES:
+        return None

@@ -1,0 +1,82 @@
+"""What was done with keys: put into the audit log off the request's path, in batches."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from cofio.access import Deed
+from cofio.errors import CofioError
+from cofio.ports import Store
+
+_log = logging.getLogger(__name__)
+_EVERY = 1.0  # seconds between two batches
+_MOST_WAITING = 10_000  # beyond that nothing is noted: a log may not eat the memory
+_MINUTE = len("2026-01-01T00:00")  # of a moment: a key that is used all the time is noted once in each
+
+
+class DeedLog:
+    """A buffer that a background thread empties into the store; reading the log empties it first."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[Deed] = []
+        self._used: dict[int, str] = {}  # what is still to be written, by key
+        self._noted: dict[int, str] = {}  # the minute in which each key was noted last
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def note(self, deed: Deed) -> None:
+        """Have this written. Costs the caller an append."""
+        with self._lock:
+            if len(self._waiting) < _MOST_WAITING:
+                self._waiting.append(deed)
+            self._begin()
+
+    def used(self, key_id: int, at: str) -> None:
+        """Have it written that a key was used. Costs the caller a look into a dictionary."""
+        with self._lock:
+            if self._noted.get(key_id) == at[:_MINUTE]:
+                return
+            self._noted[key_id] = at[:_MINUTE]
+            self._used[key_id] = at
+            self._begin()
+
+    def flush(self) -> None:
+        """Write what waits, now."""
+        with self._writing:
+            with self._lock:
+                batch, used = self._waiting[:], dict(self._used)
+            if batch:
+                self._store.keys.log(batch)  # what cannot be written waits for the next time
+                with self._lock:
+                    del self._waiting[: len(batch)]
+            if used:
+                self._store.keys.used(used)
+                with self._lock:
+                    self._used = {each: at for each, at in self._used.items() if used.get(each) != at}
+
+    def flush_or_tell(self) -> None:
+        """Write what waits, if the store takes it: no answer may fail because of a log."""
+        try:
+            self.flush()
+        except CofioError as error:
+            _log.warning("the audit log could not be written: %s", error)
+
+    def close(self) -> None:
+        """Write what waits and stop."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush_or_tell()
+
+    def _begin(self) -> None:
+        if self._thread is None and not self._closing.is_set():
+            self._thread = threading.Thread(target=self._run, name="cofio-deeds", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.wait(_EVERY):
+            self.flush_or_tell()

@@ -1,0 +1,663 @@
+"""A store as one viewer may use it: what they may not see is not there, and what they write is theirs.
+
+    Scope ─ with the viewer in it ─▶ the store's own queries        ids, changes, items ─ Viewer.sees ─▶ what is left
+    Decision ─ stamped with user, agent and team, or refused ─▶ store.apply
+
+Reads are narrowed inside the store's queries, so that nothing starves the k that were asked for. What is asked for by
+id is looked at before it is told. What may not be seen is NotFound, as if it were not there; what may be seen, but not
+done, is Forbidden.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from cofio.chores import Carried, Tracking, View
+from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.errors import Forbidden, NotFound
+from cofio.model import (
+    CATEGORIES,
+    KINDS,
+    MAX_LABEL,
+    VISIBILITIES,
+    Add,
+    Adopt,
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Matching,
+    Memory,
+    Merge,
+    Noop,
+    Occurrence,
+    Purge,
+    Restore,
+    Retrieval,
+    Revert,
+    Scope,
+    Update,
+    Viewer,
+    audience,
+    edited,
+    place_of,
+)
+from cofio.ports import Carrying, Inbox, Keys, Runs, Settles, Store, Uses, Vector
+
+_PAGE = 500  # rows looked through at a time
+_ADMIN = "It takes an admin key."
+
+
+def of_teller(store: Store, exchange: Exchange) -> Store:
+    """The store as whoever told the exchange may use it; as it is where that is nobody in particular."""
+    if not exchange.user and not exchange.agent:
+        return store
+    viewer = Viewer(agent=exchange.agent, user=exchange.user, team=exchange.team, prefixes=exchange.reach)
+    return Seen(store, viewer)
+
+
+def refuse(what: str) -> NoReturn:
+    """Say that this is not for a viewer."""
+    raise Forbidden(f"{what} is not for this key.", _ADMIN)
+
+
+class Seen:
+    """A Store, narrowed to what a viewer may see and do."""
+
+    def __init__(self, store: Store, viewer: Viewer) -> None:
+        self._store = store
+        self._sight = _Sight(store, viewer)
+        self._hand = _Hand(self._sight)
+        self.viewer = viewer
+        self.inbox: Inbox = _SeenInbox(store.inbox, self._hand)
+        self.uses: Uses = _SeenUses(store.uses, self._sight)
+        self.carrying: Carrying = _SeenCarrying(store.carrying, self._sight)
+
+    @property
+    def runs(self) -> Runs:
+        refuse("Upkeep")
+
+    @property
+    def keys(self) -> Keys:
+        refuse("Keys")
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def fact(self, fact: Fact) -> Fact:
+        """The fact as theirs. Forbidden when its source is not."""
+        return self._hand.fact(fact)
+
+    def exchange(self, exchange: Exchange) -> Exchange:
+        """The exchange as told by them. Forbidden when its source is not theirs."""
+        return self._hand.exchange(exchange)
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        settles: Settles | None = None,
+    ) -> Changeset:
+        if undoes is not None or any(isinstance(each, Revert) for each in decisions):
+            self._hand.refuse_undo(undoes, decisions)
+        if part_of is not None and not self._sight.in_full(self._store.changeset(part_of)):
+            raise NotFound(f"There is no changeset {part_of}.", "cofio history shows the newest.")
+        mine = [self._hand.decision(each) for each in decisions]
+        done = self._store.apply(mine, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles)
+        return replace(done, changes=tuple(self._sight.done(done.changes)))
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        return self._sight.memories(self._store.get(ids))
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        return self._store.said(self._sight.ids(ids))
+
+    def has_speakers(self) -> bool:
+        return self._store.has_speakers()
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+        found, total = self._store.page(self._sight.scope(scope), limit=limit, after=after)
+        return self._sight.memories(found), total
+
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        return self._sight.memories(self._store.newest(self._sight.scope(scope), limit))
+
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        return self._sight.memories(self._store.latest(self._sight.scope(scope), limit))
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        return self._store.nearest(vector, k, self._sight.scope(scope), also=self._sight.ids(list(also)))
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        return self._store.matching(words, k, self._sight.scope(scope))
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        held = self._store.holding(words, self._sight.ids(ids))
+        return {each: held.get(each, []) for each in ids}
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        return self._store.known(text, self._sight.scope(scope))
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        return self._store.pairs(threshold, self._sight.scope(scope))
+
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        return self._store.neighbours(self._sight.ids(ids), threshold, k)
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> list[Change]:
+        changes = self._sight.changes(self._store.history(memory_id))
+        if not changes:
+            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+        return changes
+
+    def sightings(self, memory_id: int) -> list[Occurrence]:
+        return self._store.sightings(memory_id) if self._sight.ids([memory_id]) else []
+
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        return self._store.repeated(least, limit, self._sight.scope(scope))
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        told = self._sight.changeset(self._store.changeset(changeset_id))
+        if told is None:
+            raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+        return told
+
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        """The newest of which they may see a change. One that changed what is theirs by now may be none of them."""
+        scope, asked = self._sight.scope(within or Scope(include_archived=True)), limit
+        known: dict[int, Changeset | None] = {}
+        while True:
+            found = self._store.changesets(asked, within=scope)
+            for each in found:
+                if each.id not in known:
+                    known[each.id] = self._sight.changeset(self._store.changeset(each.id))
+            told = [replace(whole, changes=()) for each in found if (whole := known[each.id])]
+            if len(told) >= limit or len(found) < asked:
+                return told[:limit]
+            asked *= 2
+
+    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        there = set(self._sight.ids([each.memory_id for each in retrievals]))
+        self._store.note([each for each in retrievals if each.memory_id in there])
+
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        if among is None:
+            refuse("Embedding every memory")
+        return self._sight.memories(self._store.unembedded(limit, among=self._sight.ids(among)))
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        self._store.put_vectors({each: vectors[each] for each in self._sight.ids(list(vectors))})
+
+    def sign(self, signature: str, *, anew: bool = False) -> None:
+        if anew:
+            refuse("Embedding every memory anew")
+        self._store.sign(signature)
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        given = self._store.given(self._hand.client(client), session)
+        return {each: given[each] for each in self._sight.ids(list(given))}
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        there = {each: given[each] for each in self._sight.ids(list(given))}
+        self._store.give(self._hand.client(client), session, there)
+
+    def forget_given(self, client: str, session: str) -> None:
+        self._store.forget_given(self._hand.client(client), session)
+
+    def forget_given_before(self, before: str) -> int:  # noqa: ARG002
+        refuse("Forgetting what sessions were given")
+
+    def stats(self) -> dict[str, Any]:
+        """Counts of what they may see. What tells of the whole store alone (vectors, retrievals, size) is 0."""
+        live, everything = self._count(), self._count(include_archived=True)
+        groups = (("category", CATEGORIES), ("kind", KINDS), ("visibility", VISIBILITIES))
+        return {
+            "memories": live,
+            "archived": everything - live,
+            "vectors": 0,
+            "changesets": 0,
+            "retrievals": 0,
+            "inbox_pending": 0,
+            "embedder": self._store.stats()["embedder"],
+            "bytes": 0,
+            "by_source": _counted({each: self._count(source_prefix=each) for each in self.viewer.prefixes}),
+            **{f"by_{name}": _counted({each: self._count(**_only(name, each)) for each in of}) for name, of in groups},
+        }
+
+    def _count(self, **within: Any) -> int:
+        return self._store.page(self._sight.scope(Scope(**within)), limit=1)[1]
+
+    def close(self) -> None:
+        """Nothing: whoever opened the store closes it."""
+
+
+def _only(name: str, value: str) -> dict[str, Any]:
+    return {name: (value,) if name == "visibility" else value}
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    """Those of which there are any, the most first."""
+    return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
+
+
+class _Sight:
+    """What of a store a viewer may see."""
+
+    def __init__(self, store: Store, viewer: Viewer) -> None:
+        self.store = store
+        self.viewer = viewer
+
+    def scope(self, scope: Scope) -> Scope:
+        """The scope, as far as they see it."""
+        return replace(scope, viewer=self.viewer)
+
+    def ids(self, ids: Sequence[int]) -> list[int]:
+        """Those of these memories that they may see, in order."""
+        if not ids:
+            return []
+        seen = {memory.id for memory in self.store.get(list(dict.fromkeys(ids))) if self.viewer.sees(memory)}
+        return [each for each in ids if each in seen]
+
+    def memories(self, found: Iterable[Memory]) -> list[Memory]:
+        """Those that they may see; what one of them said before only if they may see what it took the place of."""
+        seen = [memory for memory in found if self.viewer.sees(memory)]
+        asked = {each.supersedes for each in seen if each.previous_text is not None and each.supersedes is not None}
+        known = set(self.ids(sorted(asked)))
+        return [
+            memory
+            if memory.previous_text is None or memory.supersedes in known
+            else replace(memory, previous_text=None)
+            for memory in seen
+        ]
+
+    # ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def changes(self, changes: Sequence[Change]) -> list[Change]:
+        """Those that they may see. Reasons are told only where nothing else was done beside them."""
+        left = self._seen(changes)
+        whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
+        return [self._told(change, whole=whole[change.changeset]) for change in left]
+
+    def changeset(self, done: Changeset) -> Changeset | None:
+        """As much of it as they may see; None for nothing."""
+        left = self._seen(done.changes)
+        whole = len(left) == len(done.changes)
+        told = tuple(self._told(change, whole=whole) for change in left)
+        return replace(done, changes=told, why=done.why if whole else "") if left else None
+
+    def in_full(self, done: Changeset) -> bool:
+        """Whether they may see all of it, and there is something."""
+        return bool(done.changes) and len(self._seen(done.changes)) == len(done.changes)
+
+    def done(self, changes: Sequence[Change]) -> list[Change]:
+        """Those of their own doing that they may see: with a memory that is brought back, another's counts may move."""
+        return [replace(change, **self._states(change)) for change in changes if self._sees(change)]
+
+    def _seen(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes of which they may see what was before and after, of memories that they may see as they stand."""
+        open_ = [change for change in changes if self._sees(change)]
+        standing = self._standing({change.memory_id for change in open_})
+        return [change for change in open_ if change.memory_id in standing]
+
+    def _sees(self, change: Change) -> bool:
+        """Of what was purged nobody can tell whose it was."""
+        states = [each for each in (change.before, change.after) if each]
+        purged_now = change.action == "purge"
+        return (bool(states) or purged_now) and all(self.viewer.sees(each) for each in states)
+
+    def _standing(self, ids: set[int]) -> set[int]:
+        """Those that they may see as they are now; of those that are gone, as they were last."""
+        there = {memory.id: memory for memory in self.store.get(sorted(ids))}
+        last = {each: there.get(each) or self._last_of(each) for each in ids}
+        return {each for each, memory in last.items() if memory and self.viewer.sees(memory)}
+
+    def _last_of(self, memory_id: int) -> Memory | None:
+        own = [change for change in self.store.history(memory_id) if change.memory_id == memory_id]
+        return next((state for change in reversed(own) if (state := change.after or change.before)), None)
+
+    def _told(self, change: Change, *, whole: bool) -> Change:
+        """The change as they may read it. A reason may quote what is not seen: what it was decided by, or beside."""
+        reason = change.reason if whole and not self.viewer.prefixes else ""
+        return replace(change, **self._states(change), reason=reason, why=change.why if whole else "")
+
+    def _states(self, change: Change) -> dict[str, Any]:
+        return {
+            name: self.memories([state])[0]
+            for name, state in (("before", change.before), ("after", change.after))
+            if state is not None
+        }
+
+
+class _Hand:
+    """What a viewer may write, and how it is marked as theirs."""
+
+    def __init__(self, sight: _Sight) -> None:
+        self._sight = sight
+        self._viewer = sight.viewer
+        told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
+        self._mark = "~" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+
+    @property
+    def _whose(self) -> dict[str, Any]:
+        return {"user": self._viewer.user, "agent": self._viewer.agent, "team": self._viewer.team}
+
+    def fact(self, fact: Fact) -> Fact:
+        self._check_source(fact.source)
+        return replace(fact, **self._whose)
+
+    def exchange(self, exchange: Exchange) -> Exchange:
+        self._check_source(exchange.source)
+        return replace(exchange, **self._whose, reach=self._viewer.prefixes)
+
+    def client(self, client: str) -> str:
+        """The client under a name of the viewer's own: two people's sessions may have the same one."""
+        return client[: MAX_LABEL - len(self._mark)].removesuffix(self._mark) + self._mark
+
+    def marked(self, exchange: Exchange) -> Exchange:
+        """The exchange as it is kept. What has no name stays without one."""
+        theirs = self.exchange(exchange)
+        named = theirs.client or theirs.session
+        return replace(theirs, client=self.client(theirs.client)) if named else theirs
+
+    def unmarked(self, item: Item) -> Item:
+        """The item as it was delivered, without what was put before the agent: that may not be theirs to see by now."""
+        said = item.exchange
+        if said is None:
+            return item
+        return replace(item, exchange=replace(said, client=said.client.removesuffix(self._mark), injected=()))
+
+    def told(self, item: Item) -> bool:
+        """Whether the item is theirs: told by them, and learned from with no more in sight than they have."""
+        said, viewer = item.exchange, self._viewer
+        if said is None or not viewer.reaches(said.source):
+            return False
+        mine = said.user == viewer.user if said.user else said.agent == viewer.agent != ""
+        return mine and (not viewer.prefixes or (bool(said.reach) and all(map(viewer.reaches, said.reach))))
+
+    # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def decision(self, decision: Decision) -> Decision:
+        """The decision with what it brings stamped as theirs. NotFound, or Forbidden, where it may not be."""
+        match decision:
+            case Add():
+                return self._add(decision)
+            case Update():
+                self._target(decision.id)
+                return replace(decision, fact=self.fact(decision.fact))
+            case Merge():
+                for each in decision.ids:
+                    self._target(each)
+                return replace(decision, fact=self.fact(decision.fact))
+            case Adopt():
+                return self._adopt(decision)
+            case Noop():
+                self._target(decision.id)
+                return replace(decision, occurrence=self._sighting(decision.occurrence))
+            case _:
+                self._check(decision)
+                return decision
+
+    def _check(self, decision: Edit | Delete | Restore | Purge | Revert) -> None:
+        """Refuse what may not be done to a memory that is there."""
+        match decision:
+            case Edit():
+                self._check_edit(decision)
+            case Delete():
+                self._target(decision.id)
+                if decision.into is not None:
+                    self._target(decision.into)
+            case Restore():
+                self._target(decision.id)
+            case Purge():
+                if self._target(decision.id).visibility != "private":
+                    raise Forbidden(f"Memory {decision.id} is not yours alone.", f"Archive it; to erase it, {_TAKES}.")
+
+    def _add(self, decision: Add) -> Add:
+        fact = self.fact(decision.fact)
+        again = tuple(self._sighting(each) for each in decision.again)
+        return replace(
+            decision, fact=fact, again=again, unless_known=decision.unless_known and self._may_be_known(fact)
+        )
+
+    def _may_be_known(self, fact: Fact) -> bool:
+        """Whether the store may take a memory that says the same for this one. Within a project, sources do not matter
+        to that: where they do to the viewer, it must be one that they see."""
+        if not self._viewer.prefixes or not fact.project:
+            return True
+        store = self._sight.store
+        twins = [each for each in store.get(store.known(fact.text, place_of(fact))) if each.speaker == fact.speaker]
+        return bool(twins) and self._viewer.sees(twins[0])
+
+    def _adopt(self, decision: Adopt) -> Adopt:
+        memory = decision.memory
+        if memory.id:
+            raise Forbidden("Which id a memory gets is not for this key to say.", f"Leave it 0; otherwise {_TAKES}.")
+        self._check_source(memory.source)
+        for link in (memory.supersedes, memory.superseded_by):
+            if link is not None:
+                self._target(link)
+        before = memory.previous_text if memory.supersedes is not None else None
+        sightings = tuple(self._sighting(each) for each in decision.sightings)
+        return replace(decision, memory=replace(memory, **self._whose, previous_text=before), sightings=sightings)
+
+    def _check_edit(self, decision: Edit) -> None:
+        before = self._target(decision.id)
+        after = edited(before, decision.fields)
+        if any(getattr(before, name) != getattr(after, name) for name in self._whose):
+            raise Forbidden("Whose a memory is cannot be changed with this key.", _ADMIN)
+        if before.visibility != after.visibility and not self._viewer.owns(before):
+            raise Forbidden(f"Memory {before.id} is another's.", "Who sees it is for its owner to say.")
+        self._check_source(after.source)
+        if not self._viewer.sees(after):
+            raise Forbidden("You would not see it any more.", f"Leave it where you do; otherwise {_TAKES}.")
+
+    def refuse_undo(self, undoes: int | None, decisions: Sequence[Decision]) -> None:
+        """Refuse to take back what they may not see in full, or only in part, or what only the owner may."""
+        if undoes is None:
+            raise Forbidden("A change is taken back with all that was done beside it.", "Undo its changeset.")
+        done = self._sight.store.changeset(undoes)
+        if self._sight.changeset(done) is None:
+            raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
+        if not self._sight.in_full(done):
+            raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {_TAKES}.")
+        reverted = [each.change_id if isinstance(each, Revert) else None for each in decisions]
+        if set(reverted) != {change.id for change in done.changes}:
+            raise Forbidden(f"That does not take back changeset {undoes}.", "Undo the whole changeset, and only that.")
+        if not all(self._may_take_back(change) for change in done.changes):
+            raise Forbidden(f"Changeset {undoes} says who sees another's memory.", "Its owner can undo it.")
+
+    def _may_take_back(self, change: Change) -> bool:
+        if change.before is None or change.after is None or audience(change.before) == audience(change.after):
+            return True
+        return self._viewer.owns(change.before) and self._viewer.owns(change.after)
+
+    def _target(self, memory_id: int) -> Memory:
+        found = self._sight.memories(self._sight.store.get([memory_id]))
+        if not found:
+            raise NotFound(
+                f"There is no memory {memory_id}.", "It may have been purged; cofio list shows what there is."
+            )
+        return found[0]
+
+    def _sighting(self, seen: Occurrence) -> Occurrence:
+        return replace(seen, agent=self._viewer.agent)
+
+    def _check_source(self, source: str) -> None:
+        if not self._viewer.reaches(source):
+            told = f"The source {source!r} is" if source else "No source is"
+            raise Forbidden(
+                f"{told} not within reach of this key.", f"Name one below: {', '.join(self._viewer.prefixes)}."
+            )
+
+
+_TAKES = "it takes an admin key"
+
+
+class _SeenInbox:
+    """An Inbox that holds what the viewer told, and nothing else."""
+
+    def __init__(self, inbox: Inbox, hand: _Hand) -> None:
+        self._inbox = inbox
+        self._hand = hand
+
+    def receive(
+        self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
+    ) -> list[Receipt]:
+        return self._inbox.receive([self._hand.marked(each) for each in exchanges], task=task, most=most, hold=hold)
+
+    def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
+        return self._inbox.amend(self._hand.marked(exchange), hold=hold, most=most)
+
+    def release(self, client: str, session: str) -> int:
+        return self._inbox.release(self._hand.client(client), session)
+
+    def turns(self, client: str, session: str) -> set[str]:
+        return self._inbox.turns(self._hand.client(client), session)
+
+    def item(self, item_id: int) -> Item:
+        return self._hand.unmarked(self._own(item_id))
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
+        own: list[Item] = []
+        while len(own) < limit and (found := self._inbox.items(state, limit=_PAGE, after=after)):
+            own += [self._hand.unmarked(each) for each in found if self._hand.told(each)]
+            after = found[-1].id
+        return own[:limit]
+
+    def retry(self, item_id: int) -> Item:
+        self._own(item_id)
+        return self._hand.unmarked(self._inbox.retry(item_id))
+
+    def _own(self, item_id: int) -> Item:
+        item = self._inbox.item(item_id)
+        if not self._hand.told(item):
+            raise NotFound(f"There is no item {item_id} in the inbox.", "It may belong to another store.")
+        return item
+
+    def due(self, limit: int) -> list[Item]:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def claim(self, limit: int) -> list[Item]:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def give_back(self, items: Sequence[Item]) -> None:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def settle(self, settlement: Settlement) -> None:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def park(self, item_id: int, reason: str) -> None:  # noqa: ARG002
+        refuse("Working on the inbox")
+
+    def ledger(self) -> Ledger:
+        refuse("The ledger")
+
+    def forget(self, before: str) -> int:  # noqa: ARG002
+        refuse("Forgetting what was captured")
+
+
+class _SeenUses:
+    """The Uses of what the viewer may see. What was asked for, and by whom, is nobody else's business."""
+
+    def __init__(self, uses: Uses, sight: _Sight) -> None:
+        self._uses = uses
+        self._sight = sight
+
+    def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
+        return self._sight.memories(self._uses.view(view, self._sight.scope(scope), limit, before))
+
+    def tracking(self, since: str) -> Tracking:
+        return self._uses.tracking(since)
+
+    def unused(self, category: str, before: str, limit: int) -> list[Memory]:  # noqa: ARG002
+        refuse("Upkeep")
+
+    def touched(self, ids: Sequence[int], after: int) -> set[int]:  # noqa: ARG002
+        refuse("Upkeep")
+
+    def queries(self, ids: Sequence[int], limit: int) -> list[str]:  # noqa: ARG002
+        refuse("What was asked for")
+
+    def forget(self, before: str) -> int:  # noqa: ARG002
+        refuse("Forgetting what was asked for")
+
+
+class _SeenCarrying:
+    """The Carrying of what the viewer may see. Names and ids of the store are not theirs to give."""
+
+    def __init__(self, carrying: Carrying, sight: _Sight) -> None:
+        self._carrying = carrying
+        self._sight = sight
+
+    @contextmanager
+    def still(self) -> Iterator[Carrying]:
+        with self._carrying.still() as frozen:
+            yield _SeenCarrying(frozen, self._sight)
+
+    def identity(self) -> str:
+        return self._carrying.identity()
+
+    def adopt_identity(self, identity: str) -> bool:  # noqa: ARG002
+        refuse("Importing an export")
+
+    def reserve(self, count: int) -> int:
+        if count:
+            refuse("Importing an export")
+        return self._carrying.reserve(0)
+
+    def room(self, name: str, last: int) -> list[tuple[int, int]]:  # noqa: ARG002
+        if last:
+            refuse("Importing an export")
+        return []
+
+    def origins(self, origins: Sequence[str]) -> dict[str, int]:
+        found = self._carrying.origins(origins)
+        there = set(self._sight.ids(list(found.values())))
+        return {origin: each for origin, each in found.items() if each in there}
+
+    def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
+        told: list[Carried] = []
+        for each in self._all(after, vectors=vectors):
+            told.append(each)
+            if len(told) == limit:
+                break
+        return told
+
+    def _all(self, after: int, *, vectors: bool) -> Iterator[Carried]:
+        """Those that they may see, however many others lie between them."""
+        while found := self._carrying.rows(after, _PAGE, vectors=vectors):
+            shown = {memory.id: memory for memory in self._sight.memories(each.memory for each in found)}
+            yield from (replace(each, memory=shown[each.memory.id]) for each in found if each.memory.id in shown)
+            after = found[-1].memory.id
+
+    def counts(self) -> tuple[int, int]:
+        number, last = 0, 0
+        for each in self._all(0, vectors=False):
+            number, last = number + 1, each.memory.id
+        return number, last
+
+    def parts(self, changeset_id: int) -> list[int]:
+        found = self._carrying.parts(changeset_id)
+        if not found or self._sight.changeset(self._sight.store.changeset(changeset_id)) is None:
+            return []
+        return found

@@ -1,0 +1,45 @@
+"""Lines of the journal as rows of a table, and back. Shared by every SQL store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from cofio.model import Change, Changeset, Occurrence
+from cofio.stores.applying import Beside, Entry
+from cofio.stores.rows import as_json, from_json, occurrence_from
+
+_HEAD = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
+
+
+def to_entry(row: Sequence[Any]) -> Entry:
+    """The line of a row of changes."""
+    number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
+    return Entry(
+        id=number,
+        changeset=changeset,
+        memory_id=memory_id,
+        action=action,
+        reason=reason,
+        before=from_json(before) if before else None,
+        vector=vector,
+        occurrence=occurrence_from(occurrence) if occurrence else None,
+        erased=bool(erased),
+        beside=beside_from(beside) if beside else None,
+    )
+
+
+def to_changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
+    """The changeset of a row, with its changes."""
+    return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes))
+
+
+def beside_json(beside: Beside) -> str:
+    seen = [[each.agent, each.session, each.at] for each in beside.sightings]
+    return as_json([beside.retrieval_count, beside.last_retrieved_at, seen])
+
+
+def beside_from(written: str) -> Beside:
+    count, last, seen = json.loads(written)
+    return Beside(count, last, tuple(Occurrence(*each) for each in seen))

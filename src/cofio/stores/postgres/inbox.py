@@ -1,0 +1,265 @@
+"""The inbox on the server: many processes deliver to it, and share out what is to be learned from.
+
+receive, amend ─▶ pending ─ claim ─▶ settled | postponed | parked ─ retry ─▶ pending
+                     ▲         │
+                     └─────────┴─ given back, or not heard of for five minutes
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.errors import Conflict
+from cofio.model import Memory, moment
+from cofio.ports import Clock
+from cofio.stores import amending, captures
+from cofio.stores.postgres.server import Rows, Server
+from cofio.stores.rows import as_json, fits
+
+CLAIMED = 300.0  # seconds for which what was claimed is nobody else's: longer than a model takes
+_AT_ONCE = 4  # items that one process claims: the others want some too
+_FORGOTTEN = 1_000  # items whose words are forgotten in one transaction
+
+
+class PostgresInbox:
+    """An Inbox of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    # ── coming in ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def receive(
+        self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
+    ) -> list[Receipt]:
+        at = self._clock()
+        due_at = captures.later(at, hold)
+        delivered = [captures.to_row(captures.dated(each, at), task, at, due_at) for each in exchanges]
+        if not delivered:
+            return []
+        with self._server.writing() as rows:
+            _lock_sessions(rows, delivered)
+            if not _is_full(rows, most):
+                return [_receipt(rows, each) for each in delivered]
+            known = [_received(rows, each) for each in delivered]
+            if None in known:
+                raise captures.too_busy(most or 0)
+            return [Receipt(each, False) for each in known if each]
+
+    def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
+        at = self._clock()
+        dated = captures.dated(exchange, at)
+        row = captures.to_row(dated, "learn", at, captures.later(at, hold))
+        with self._server.writing() as rows:
+            _lock_sessions(rows, [row])
+            return _amended(rows, row, dated, most)
+
+    def release(self, client: str, session: str) -> int:
+        with self._server.writing() as rows:
+            return rows.count("release_items", {"client": client, "session": session, "at": self._clock()})
+
+    def turns(self, client: str, session: str) -> set[str]:
+        with self._server.reading() as rows:
+            return {turn for (turn,) in rows.all("turns", {"client": client, "session": session})}
+
+    # ── giving out ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def due(self, limit: int) -> list[Item]:
+        return self._readable(lambda: self._due(limit))
+
+    def _due(self, limit: int) -> list[tuple[Any, ...]]:
+        with self._server.reading() as rows:
+            return rows.all("due_items", {"at": self._clock(), "limit": limit}, items=captures.ITEMS)
+
+    def claim(self, limit: int) -> list[Item]:
+        return self._readable(lambda: self._claim(min(limit, _AT_ONCE)))
+
+    def _claim(self, limit: int) -> list[tuple[Any, ...]]:
+        with self._server.reading() as rows:
+            if not rows.value("any_due", {"at": self._clock()}):
+                return []  # by far the most frequent case
+        with self._server.writing() as rows:
+            rows.lock("claiming")  # nobody takes what is later in a session while another takes what is earlier
+            at = self._clock()
+            values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit}
+            return rows.all("claim_items", values, items=captures.ITEMS)
+
+    def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
+        """What is found, oldest first. What cannot be read is parked for a person, out of the way of the others."""
+        while True:
+            items = sorted((captures.to_item(row) for row in found()), key=lambda item: item.id)
+            unreadable = [item.id for item in items if item.exchange is None]
+            for each in unreadable:
+                with suppress(Conflict):  # another process was faster
+                    self.park(each, captures.UNREADABLE)
+            readable = [item for item in items if item.exchange is not None]
+            if readable or not unreadable:
+                return readable
+
+    def give_back(self, items: Sequence[Item]) -> None:
+        at = self._clock()
+        with self._server.writing() as rows:
+            rows.many("give_back_items", [{"id": item.id, "until": item.due_at, "at": at} for item in items])
+
+    # ── what becomes of an item ───────────────────────────────────────────────────────────────────────────────────────
+
+    def settle(self, settlement: Settlement) -> None:
+        at = self._clock()
+        with self._server.writing() as rows:
+            settle(rows, settlement, at=at)
+
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+        due_at = captures.later(self._clock(), seconds)
+        values = {"due_at": due_at, "reason": captures.storable(reason), "fault": int(fault)}
+        with self._server.writing() as rows:
+            _update(rows, "postpone_item", item_id, values)
+
+    def park(self, item_id: int, reason: str) -> None:
+        with self._server.writing() as rows:
+            _update(rows, "park_item", item_id, {"reason": captures.storable(reason)})
+
+    def retry(self, item_id: int) -> Item:
+        at = self._clock()
+        with self._server.writing() as rows:
+            _update(rows, "retry_item", item_id, {"at": at}, refuse=captures.refuse_retry)
+            return _got(rows, item_id) or captures.refuse(item_id, None)
+
+    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def item(self, item_id: int) -> Item:
+        with self._server.reading() as rows:
+            found = _got(rows, item_id) if fits(item_id) else None
+        return found or captures.refuse(item_id, None)
+
+    def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
+        last = after if after is not None and fits(after) else 1 << 62
+        values = {"state": state, "after": last, "limit": limit}
+        with self._server.reading() as rows:
+            found = rows.all("newest_items_in" if state else "newest_items", values, items=captures.ITEMS)
+        return [captures.to_item(row) for row in found]
+
+    def ledger(self) -> Ledger:
+        with self._server.reading() as rows:
+            found = rows.all("ledger")
+        states, reasons = ({name: n for told, name, n in found if told == what} for what in ("state", "reason"))
+        return captures.ledger_of(states, reasons, next(name for told, name, _ in found if told == "oldest"))
+
+    def forget(self, before: str) -> int:
+        values = {"before": moment(before), "limit": _FORGOTTEN}
+        gone = 0
+        while True:  # bit by bit: whoever delivers meanwhile does not wait for all of it
+            with self._server.writing() as rows:
+                count = rows.count("forget_items", values)
+            gone += count
+            if count < _FORGOTTEN:
+                return gone
+
+
+def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
+    """End an item inside a transaction. Conflict, and so the end of the transaction, unless it is pending."""
+    reason, result = captures.settled(settlement, changeset)
+    number = settlement.item
+    row = rows.one("as_read", {"id": number}) if settlement.read and fits(number) else None
+    if row:
+        captures.refuse_if_moved(settlement, captures.from_payload(row[0]), json.loads(row[1]))
+    values = {"state": settlement.state, "reason": reason, "result": as_json(result), "changeset": changeset, "at": at}
+    _update(rows, "settle_item", number, values)
+
+
+def erase(rows: Rows, memory: Memory) -> None:
+    """Remove a purged memory's words, those that it had before too, while the journal still knows them.
+
+    What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
+    the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
+    """
+    former = rows.all("words_of", {"id": memory.id})
+    said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
+    written = [as_json(each)[1:-1] for each in said]
+    maybe = rows.all("settled_items_saying", {"written": written})
+    saying = [number for number, payload, result in maybe if captures.says(payload, result, said)]
+    rows.run("erase_settled_items", {"id": memory.id, "ids": saying})
+    rows.run("erase_reasons", {"said": said})
+    for number, payload in rows.all("open_payloads"):
+        if (rest := captures.cut(payload, said)) != payload:
+            rows.run("set_payload", {"id": number, "payload": rest})
+    # What was read out of the same sentence keeps no copy of it.
+    for name in ("erase_shared_context", "erase_shared_context_in_changes"):
+        rows.run(name, {"said": said})
+
+
+def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:
+    """Have the sessions to oneself: a turn comes in once, and grows by one hand at a time.
+
+    In one order for all, so that no two wait for each other.
+    """
+    for name in sorted({as_json([row["client"], row["session"]]) for row in delivered if row["turn"]}):
+        rows.lock(f"session/{name}")
+
+
+def _is_full(rows: Rows, most: int | None) -> bool:
+    return most is not None and bool(rows.value("is_full", {"most": most}))
+
+
+def _receipt(rows: Rows, row: Mapping[str, Any]) -> Receipt:
+    known = _received(rows, row)
+    return Receipt(known, False) if known else _kept(rows, row)
+
+
+def _kept(rows: Rows, row: Mapping[str, Any]) -> Receipt:
+    made = rows.value("receive", row)
+    return Receipt(int(made), True) if made else Receipt(int(rows.value("received", row)), False)
+
+
+def _received(rows: Rows, row: Mapping[str, Any]) -> int | None:
+    """The item that this turn came in as, for the same task, if it did."""
+    return rows.value("received", row) if row["turn"] else None
+
+
+def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
+    """The item that takes in what is new of a turn; where nothing is, the last of those that have it."""
+    parts = list(_parts(rows, row))
+    new = amending.amended(parts, exchange) if parts else amending.Amendment(None, exchange)
+    if new is None:
+        last = parts[-1].item.id
+        rows.run("due_by", {"id": last, "due_at": row["due_at"]})
+        return Receipt(last, False)
+    if new.part:
+        payload = captures.to_payload(new.exchange, new.part.cut)
+        rows.run("amend_item", {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"]})
+        return Receipt(new.part.item.id, False)
+    if _is_full(rows, most):
+        raise captures.too_busy(most or 0)
+    return _kept(rows, captures.to_row(new.exchange, "learn", row["received_at"], row["due_at"]))
+
+
+def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[amending.Part]:
+    """The items that the turn came in as, in order; nobody settles or purges them until the transaction ends."""
+    turn, number = row["turn"], 0
+    while found := rows.one("part_of_turn", {**row, "turn": turn}, items=captures.ITEMS):
+        yield captures.to_part(found)
+        number += 1
+        turn = f"{row['turn']}+{number}"
+
+
+def _update(
+    rows: Rows,
+    name: str,
+    item_id: int,
+    values: Mapping[str, Any],
+    refuse: Callable[[int, State | None], NoReturn] = captures.refuse,
+) -> None:
+    """Change an item, unless it is in no state for that."""
+    if not fits(item_id):
+        refuse(item_id, None)
+    if not rows.count(name, {**values, "id": item_id}):
+        refuse(item_id, rows.value("item_state", {"id": item_id}))
+
+
+def _got(rows: Rows, item_id: int) -> Item | None:
+    row = rows.one("get_item", {"id": item_id}, items=captures.ITEMS)
+    return captures.to_item(row) if row else None

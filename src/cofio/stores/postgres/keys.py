@@ -1,0 +1,83 @@
+"""Keys and the audit log on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cofio.access import Deed, Grant, Key
+from cofio.model import moment
+from cofio.ports import Clock
+from cofio.stores.keys import DEEDS, KEYS, adopted, granted, refuse_name, refuse_revoking, to_deed, to_key
+from cofio.stores.postgres.server import BRIEFLY, Rows, Server
+from cofio.stores.rows import fits
+
+
+class PostgresKeys:
+    """The Keys of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
+        values = {**granted(grant), "digest": digest, "hint": hint, "by": by, "at": self._clock()}
+        with self._server.writing() as rows:
+            made = rows.count("create_key", values)
+            key = _found(rows, "find_key", {"digest": digest}) if made else None
+            return key or refuse_name(grant.name)
+
+    def find(self, digest: str) -> Key | None:
+        with self._server.reading() as rows:
+            return _found(rows, "find_key", {"digest": digest})
+
+    def all(self) -> list[Key]:
+        with self._server.reading() as rows:
+            return [to_key(row) for row in rows.all("all_keys", columns=KEYS)]
+
+    def any_valid(self) -> bool:
+        with self._server.reading() as rows:
+            return bool(rows.value("any_valid_key", {"at": self._clock()}))
+
+    def revoke(self, key_id: int) -> Key:
+        if not fits(key_id):
+            refuse_revoking(key_id, None)
+        with self._server.writing() as rows:
+            revoked = rows.count("revoke_key", {"id": key_id, "at": self._clock()})
+            key = _found(rows, "get_key", {"id": key_id})
+            return key if key and revoked else refuse_revoking(key_id, key)
+
+    def used(self, when: Mapping[int, str]) -> None:
+        with self._server.writing(BRIEFLY) as rows:  # a note waits for nobody
+            rows.many("key_used", [{"id": each, "at": when[each]} for each in sorted(when)])
+
+    def carried(self) -> list[tuple[Key, str]]:
+        with self._server.reading() as rows:
+            return [(to_key(row[:-1]), row[-1]) for row in rows.all("carried_keys", columns=KEYS)]
+
+    def adopt(self, key: Key, digest: str) -> None:
+        values = adopted(key, digest)
+        with self._server.writing() as rows:
+            rows.run("adopt_key", values)
+            if not rows.count("follow_key", values):
+                refuse_name(key.grant.name)
+
+    def log(self, deeds: Sequence[Deed]) -> None:
+        with self._server.writing() as rows:
+            rows.many("log_deed", [asdict(each) for each in deeds])
+
+    def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
+        values = {"limit": limit, "after": after if after is not None else 1 << 62, "key": key}
+        with self._server.reading() as rows:
+            found = rows.all("newest_deeds" if key is None else "newest_deeds_of", values, columns=DEEDS)
+        return [to_deed(row) for row in found]
+
+    def forget(self, before: str) -> int:
+        with self._server.writing() as rows:
+            return rows.count("forget_deeds", {"before": moment(before)})
+
+
+def _found(rows: Rows, name: str, values: Mapping[str, Any]) -> Key | None:
+    row = rows.one(name, values, columns=KEYS)
+    return to_key(row) if row else None

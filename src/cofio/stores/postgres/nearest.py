@@ -1,0 +1,144 @@
+"""Vectors in the server store: an index finds candidates, their cosines are reckoned in full.
+
+    a small store, a narrow scope ─▶ every vector of it
+    anything else ─▶ HNSW over half precision, narrowed while it searches ─▶ the best, again, in full
+
+The index is of one dimension; it is made once there are so many vectors that it pays.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cofio.model import Candidate, Scope
+from cofio.ports import Matrix, Vector
+from cofio.stores.postgres.extent import Extent, State
+from cofio.stores.postgres.server import Rows, Server
+from cofio.stores.scopes import POSTGRES, condition
+from cofio.stores.vectors import Vectors
+
+FEW = 2_000  # vectors: up to this, looking at each is as fast as an index
+_EFFORT = 200  # vectors that the index keeps in sight at least; where more are wanted, twice as many
+_MOST = 1_000  # that pgvector allows
+_SPARE = 16  # more than are wanted: half precision may put neighbours in the wrong order
+_WIDEST = 4_000  # dimensions that an index takes
+_AT_ONCE = 4_096  # vectors read at a time
+_SCOPES_KEPT = 64
+_HEAD = 4  # bytes before the numbers in what the server sends: the dimension, and nothing
+_log = logging.getLogger(__name__)
+
+
+class Nearest:
+    """Finds a tenant's nearest vectors, and keeps the index that this takes."""
+
+    def __init__(self) -> None:
+        self._indexed: set[int] = set()
+        self._scopes: dict[Scope, list[int] | None] = {}
+        self._scopes_at = 0
+
+    def find(self, rows: Rows, vector: Vector, k: int, scope: Scope, extent: Extent, state: State) -> list[Candidate]:
+        """The k nearest of the scope, best first, of equals the lower id first."""
+        asked = {"vector": _as_sent(vector), "k": k}
+        where, values = condition(scope, POSTGRES)
+        if extent.count > FEW and scope.narrows:
+            inside = self._inside(rows, scope, state)
+            if inside is not None:
+                return _candidates(rows.all("cosines", {**asked, "ids": inside}, order="cosine DESC, memory_id"))
+        if extent.count > FEW and state.dimension <= _WIDEST:
+            found = _by_index(rows, {**asked, **values}, k, where, state.dimension)
+            if len(found) == k:
+                return found
+        return _candidates(rows.all("nearest_of_all", {**asked, **values}, where=where))
+
+    def cosines(self, rows: Rows, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
+        """The cosine of each of these that has a vector, by id."""
+        asked = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
+        return _candidates(rows.all("cosines", asked, order="memory_id")) if ids else []
+
+    def _inside(self, rows: Rows, scope: Scope, state: State) -> list[int] | None:
+        """Every id of the scope, where they are few; read once while nothing changes. None where they are many."""
+        if state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:
+            self._scopes, self._scopes_at = {}, state.changeset
+        known = self._scopes
+        if scope not in known:
+            where, values = condition(scope, POSTGRES)
+            ids = [row[0] for row in rows.all("ids_of", {**values, "limit": FEW + 1}, where=where)]
+            known[scope] = ids if len(ids) <= FEW else None
+        return known[scope]
+
+    def keep_index(self, server: Server, dimension: int) -> None:
+        """Make the index, where there are many vectors and none is there. A write of vectors waits meanwhile."""
+        if dimension in self._indexed or not 0 < dimension <= _WIDEST:
+            return
+        with server.reading() as rows:
+            if not rows.value("are_many_vectors", {"most": FEW}):
+                return
+            if rows.value("has_nearness", dimension=str(dimension)):
+                self._indexed.add(dimension)
+                return
+        with server.writing() as rows:
+            rows.run("one_at_a_time")
+            rows.run("make_nearness", dimension=str(dimension))
+        self._indexed.add(dimension)
+        _log.info("an index of vectors of %d dimensions was made", dimension)
+
+    def drop_index(self, rows: Rows, dimension: int) -> None:
+        """Drop the index of a dimension of which there are no vectors any more, whoever's: made anew it is better."""
+        if dimension and not rows.value("any_vector_of_any"):
+            rows.run("drop_nearness", dimension=str(dimension))
+        self._indexed.discard(dimension)
+
+
+def loaded(rows: Rows, scope: Scope, dimension: int) -> Vectors:
+    """Every vector of the scope, to be compared with each other."""
+    where, values = condition(scope, POSTGRES)
+    vectors, after = Vectors(dimension), 0
+    while some := rows.all("vectors_within", {**values, "after": after, "limit": _AT_ONCE}, where=where):
+        _put(vectors, some)
+        after = some[-1][0]
+    return vectors
+
+
+def loaded_of(rows: Rows, ids: Sequence[int], dimension: int) -> Vectors:
+    """The vectors of these memories."""
+    vectors = Vectors(dimension)
+    for start in range(0, len(ids), _AT_ONCE):
+        _put(vectors, rows.all("vectors_of", {"ids": ids[start : start + _AT_ONCE]}))
+    return vectors
+
+
+def _put(vectors: Vectors, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        ids, sent, live = zip(*rows, strict=True)
+        vectors.put_many(np.array(ids, np.int64), received(sent), np.array(live, bool))
+
+
+def received(sent: Sequence[bytes]) -> Matrix:
+    """Vectors as the server sends them, a row each."""
+    raw = np.frombuffer(b"".join(sent), np.uint8).reshape(len(sent), -1)
+    return np.ascontiguousarray(raw[:, _HEAD:]).view(">f4").astype(np.float32)
+
+
+def _by_index(rows: Rows, asked: dict[str, Any], k: int, where: str, dimension: int) -> list[Candidate]:
+    with rows.connection.transaction():  # the settings are for this one search
+        rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
+        found = rows.all("nearest_by_index", {**asked, "many": k + _SPARE}, where=where, dimension=str(dimension))
+    return _candidates(found)
+
+
+def _as_sent(vector: Vector) -> Vector:
+    return np.ascontiguousarray(vector, dtype=np.float32)
+
+
+def _candidates(rows: Sequence[tuple[int, float]]) -> list[Candidate]:
+    return [Candidate(memory_id, min(1.0, max(-1.0, cosine))) for memory_id, cosine in rows]
+
+
+def told(near: Iterator[tuple[int, list[tuple[int, float]]]]) -> Iterator[tuple[int, list[Candidate]]]:
+    """Neighbours as the rest of cofio reads them."""
+    for each, some in near:
+        yield each, [Candidate(*one) for one in some]

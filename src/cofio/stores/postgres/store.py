@@ -1,0 +1,348 @@
+"""The Store over one tenant of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from psycopg.errors import UniqueViolation
+
+from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
+from cofio.model import (
+    Candidate,
+    Change,
+    Changeset,
+    Decision,
+    Matching,
+    Memory,
+    Occurrence,
+    Retrieval,
+    Scope,
+    moment,
+)
+from cofio.ports import Clock, Settles, Vector
+from cofio.stores.applying import Applying, as_change
+from cofio.stores.journal import to_changeset, to_entry
+from cofio.stores.postgres.carrying import PostgresCarrying
+from cofio.stores.postgres.extent import Extent, State
+from cofio.stores.postgres.inbox import PostgresInbox, settle
+from cofio.stores.postgres.keys import PostgresKeys
+from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
+from cofio.stores.postgres.runs import PostgresRuns
+from cofio.stores.postgres.server import BRIEFLY, Rows, Server
+from cofio.stores.postgres.tables import Tables, listed
+from cofio.stores.postgres.uses import PostgresUses
+from cofio.stores.postgres.words import Words
+from cofio.stores.rows import LISTED, check_vectors, fits, to_memory
+from cofio.stores.scopes import POSTGRES, condition
+from cofio.wording import fingerprint
+
+_LAST = (1 << 63) - 1  # above every id
+_GROUPS = ("category", "kind", "source", "visibility")
+_log = logging.getLogger(__name__)
+
+
+class PostgresStore:
+    """A Store in a PostgreSQL database, which other tenants, processes and machines may share."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._server = Server(url)
+        self._clock = clock
+        self.inbox = PostgresInbox(self._server, clock)
+        self.runs = PostgresRuns(self._server, clock)
+        self.uses = PostgresUses(self._server)
+        self.carrying = PostgresCarrying(self._server)
+        self.keys = PostgresKeys(self._server, clock)
+        self._words = Words()
+        self._nearest = Nearest()
+        self._extent: Extent | None = None
+        self._signature = ""  # "" until somebody embeds
+
+    # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        *,
+        by: str,
+        why: str,
+        undoes: int | None = None,
+        part_of: int | None = None,
+        settles: Settles | None = None,
+    ) -> Changeset:
+        at = self._clock()
+        about = {"at": at, "by": by, "why": why, "undoes": undoes, "part_of": part_of}
+        with self._server.writing(alone=True) as rows:
+            dimension = self._bound_to(rows, vectors)
+            number = _open_changeset(rows, about)
+            applying = Applying(Tables(rows), changeset=number, at=at, by=by, why=why)
+            blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
+            changes = applying.all(decisions, blobs)
+            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of, changes=tuple(changes))
+            if settles:
+                settle(rows, settles(done), at=at, changeset=number)
+        if part_of is None:  # a series may be long: made after it, the index costs a fraction (`sign` sees to it)
+            self._follow_up(dimension)
+        return done
+
+    def _bound_to(self, rows: Rows, vectors: Mapping[int, Vector]) -> int:
+        """The dimension of these vectors, once they are known to fit the store's; 0 where there are none."""
+        if not vectors:
+            return 0
+        state = State.read(rows)
+        check_vectors(vectors, state.dimension or None)
+        self._refuse_another_embedder(state.signature)
+        dimension = len(next(iter(vectors.values())))
+        if not state.dimension:
+            rows.run("set_meta", {"name": "dimension", "value": str(dimension)})
+        return dimension
+
+    def _follow_up(self, dimension: int) -> None:
+        """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
+        try:
+            self._nearest.keep_index(self._server, dimension)
+        except StoreError as error:
+            _log.warning("after a write: %s", error)
+
+    def _refuse_another_embedder(self, signature: str) -> None:
+        if self._signature and signature != self._signature:
+            hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
+            raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
+
+    def _state(self, rows: Rows) -> State:
+        """Where the store stands; refused once another process has embedded it all anew."""
+        state = State.read(rows)
+        self._refuse_another_embedder(state.signature)
+        return state
+
+    def _extent_at(self, rows: Rows, state: State) -> Extent:
+        extent = self._extent
+        if extent is None or not extent.is_good_at(state):
+            self._extent = extent = Extent.read(rows, state)
+        return extent
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ids: Sequence[int]) -> list[Memory]:
+        with self._server.reading() as rows:
+            read = rows.all("get_memories", {"ids": listed(ids)}, columns=LISTED)
+        found = {row[0]: to_memory(row) for row in read}
+        return [found[each] for each in ids if each in found]
+
+    def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
+        with self._server.reading() as rows:
+            read = rows.all("said", {"ids": listed(ids)})
+        return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in read}
+
+    def has_speakers(self) -> bool:
+        with self._server.reading() as rows:
+            return bool(rows.value("any_speaker"))
+
+    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+        where, values = condition(scope, POSTGRES)
+        with self._server.reading() as rows:
+            found = _page(rows, scope, limit, _LAST if after is None else after)
+            return found, int(rows.value("count", values, where=where))
+
+    def newest(self, scope: Scope, limit: int) -> list[Memory]:
+        with self._server.reading() as rows:
+            return _page(rows, scope, limit, _LAST)
+
+    def latest(self, scope: Scope, limit: int) -> list[Memory]:
+        where, values = condition(scope, POSTGRES)
+        with self._server.reading() as rows:
+            read = rows.all("latest", {**values, "limit": limit}, columns=LISTED, where=where)
+        return [to_memory(row) for row in read]
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        with self._server.reading() as rows:
+            state = self._state(rows)
+            if not state.dimension:
+                return []
+            extent = self._extent_at(rows, state)
+            found = self._nearest.find(rows, vector, k, scope, extent, state) if k > 0 else []
+            missing = listed(sorted(set(also) - {each.id for each in found}))
+            return found + self._nearest.cosines(rows, vector, missing)
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        with self._server.reading() as rows:
+            extent = self._extent_at(rows, self._state(rows))
+            return self._words.matching(rows, words, k, scope, extent)
+
+    def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        with self._server.reading() as rows:
+            return self._words.holding(rows, words, ids)
+
+    def known(self, text: str, scope: Scope) -> list[int]:
+        where, values = condition(scope, POSTGRES)
+        with self._server.reading() as rows:
+            found = rows.all("known", {**values, "fingerprint": fingerprint(text)}, where=where)
+        return [memory_id for (memory_id,) in found]
+
+    def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
+        with self._server.still() as rows:
+            state = self._state(rows)
+            vectors = loaded(rows, scope, state.dimension) if state.dimension else None
+        return vectors.pairs(threshold) if vectors else iter(())
+
+    def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
+        with self._server.still() as rows:
+            state = self._state(rows)
+            vectors = loaded_of(rows, listed(ids), state.dimension) if state.dimension else None
+        return told(vectors.neighbours(ids, threshold, k)) if vectors else iter(())
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def history(self, memory_id: int) -> list[Change]:
+        with self._server.reading() as rows:
+            changes = _changes(rows, "changes_of_lineage", memory_id)
+        if not changes:
+            raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
+        return changes
+
+    def sightings(self, memory_id: int) -> list[Occurrence]:
+        with self._server.reading() as rows:
+            return [Occurrence(*row) for row in rows.all("sightings", {"id": memory_id})]
+
+    def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
+        where, values = condition(scope, POSTGRES)
+        with self._server.reading() as rows:
+            found = rows.all("repeated", {**values, "least": least, "limit": limit}, where=where)
+        return [(agent, memory_id, times) for agent, memory_id, times in found]
+
+    def changeset(self, changeset_id: int) -> Changeset:
+        with self._server.reading() as rows:
+            row = rows.one("get_changeset", {"id": changeset_id}) if fits(changeset_id) else None
+            if row is None:
+                raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
+            return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id))
+
+    def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
+        with self._server.reading() as rows:
+            if within:
+                where, values = condition(within, POSTGRES)
+                read = rows.all("newest_changesets_within", {**values, "limit": limit}, where=where)
+            else:
+                read = rows.all("newest_changesets", {"limit": limit})
+        return [to_changeset(row, []) for row in read]
+
+    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note(self, retrievals: Sequence[Retrieval]) -> None:
+        if not retrievals:
+            return
+        counts = Counter(each.memory_id for each in retrievals)
+        latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
+        # By id, so that two who count the same memories never wait for each other.
+        moved = [{"id": each, "count": counts[each], "last": latest[each]} for each in sorted(counts)]
+        with self._server.writing(BRIEFLY) as rows:  # a log waits for nobody
+            rows.many("note", [asdict(each) for each in retrievals])
+            rows.run("begin_tracking")
+            rows.many("count_retrievals", moved)
+
+    def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
+        name = "unembedded" if among is None else "unembedded_among"
+        with self._server.reading() as rows:
+            read = rows.all(name, {"limit": limit, "ids": listed(among or ())}, columns=LISTED)
+        return [to_memory(row) for row in read]
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        with self._server.writing(alone=True) as rows:
+            dimension = self._bound_to(rows, vectors)
+            filled = {each: np.asarray(vectors[each], np.float32) for each in sorted(listed(list(vectors)))}
+            rows.many("fill_vector", [{"id": each, "vector": vector} for each, vector in filled.items()])
+        self._follow_up(dimension)
+
+    def sign(self, signature: str, *, anew: bool = False) -> None:
+        with self._server.reading() as rows:
+            state = State.read(rows)
+        if state.signature == signature and not anew:
+            self._signature = signature  # the usual case: whoever only searches waits for no writer
+            self._follow_up(state.dimension)
+            return
+        with self._server.writing(alone=True) as rows:
+            known = State.read(rows)
+            empty = not rows.value("any_vector")
+            if known.signature and known.signature != signature and not (anew or empty):
+                self._signature = signature
+                self._refuse_another_embedder(known.signature)
+            rows.run("set_meta", {"name": "signature", "value": signature})
+            if anew or empty:
+                self._begin_anew(rows, known.dimension)
+        self._signature = signature
+
+    def _begin_anew(self, rows: Rows, dimension: int) -> None:
+        """Forget every vector, and how long they were."""
+        for name in ("drop_vectors", "forget_old_vectors"):
+            rows.run(name)
+        rows.run("drop_meta", {"name": "dimension"})
+        self._nearest.drop_index(rows, dimension)
+
+    def given(self, client: str, session: str) -> dict[int, str]:
+        with self._server.reading() as rows:
+            return dict(rows.all("given", {"client": client, "session": session}))
+
+    def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
+        whom = {"client": client, "session": session, "at": self._clock()}
+        noted = [{**whom, "id": each, "digest": given[each]} for each in sorted(listed(list(given)))]
+        if noted:
+            with self._server.writing(BRIEFLY) as rows:  # a note waits for nobody
+                rows.many("give", noted)
+
+    def forget_given(self, client: str, session: str) -> None:
+        with self._server.writing() as rows:
+            rows.run("forget_given", {"client": client, "session": session})
+
+    def forget_given_before(self, before: str) -> int:
+        with self._server.writing() as rows:
+            return rows.count("forget_given_before", {"before": moment(before)})
+
+    def stats(self) -> dict[str, Any]:
+        with self._server.reading() as rows:
+            live, total, vectors, changesets, retrievals, pending = rows.all("stats")[0]
+            signature = State.read(rows).signature
+            size = int(rows.value("bytes"))
+            groups = {f"by_{column}": dict(rows.all("stats_by", column=column)) for column in _GROUPS}
+        return {
+            "memories": live,
+            "archived": total - live,
+            "vectors": vectors,
+            "changesets": changesets,
+            "retrievals": retrievals,
+            "inbox_pending": pending,
+            "embedder": signature or None,
+            "bytes": size,
+            **groups,
+        }
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _open_changeset(rows: Rows, about: Mapping[str, Any]) -> int:
+    try:
+        return int(rows.value("open_changeset", about))
+    except UniqueViolation as error:
+        raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to bring it back.") from error
+
+
+def _page(rows: Rows, scope: Scope, limit: int, after: int) -> list[Memory]:
+    where, values = condition(scope, POSTGRES)
+    read = rows.all("page", {**values, "after": after, "limit": limit}, columns=LISTED, where=where)
+    return [to_memory(row) for row in read]
+
+
+def _changes(rows: Rows, name: str, key: int) -> list[Change]:
+    tables = Tables(rows)
+    changes = []
+    for *columns, at, by, why in rows.all(name, {"id": key}) if fits(key) else []:
+        entry = to_entry(columns)
+        later = tables.next_recorded(entry)
+        after = later.before if later else tables.load(entry.memory_id)
+        changes.append(as_change(entry, after, at, by, why))
+    return changes

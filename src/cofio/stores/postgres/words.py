@@ -1,0 +1,96 @@
+"""Words in the server store: taken apart as the embedded store takes them, weighed by the same BM25.
+
+    text ─ tokens ─▶ tsvector (Porter's stems) ─▶ GIN
+    words ─ phrases, and how rare each is ─▶ one statement finds, weighs and narrows ─▶ the best of the scope
+
+How rare a word is, is remembered in the process: exactly while the store is small, roughly once it is large.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import starmap
+from typing import Any
+from unicodedata import combining, normalize
+
+from cofio.model import Candidate, Matching, Memory, Scope
+from cofio.stores.postgres.extent import Extent
+from cofio.stores.postgres.server import Rows
+from cofio.stores.postings import CONTEXT, COUNTED, K1, POSTINGS, B, idf, rarest
+from cofio.stores.rows import as_json
+from cofio.stores.scopes import POSTGRES, condition
+
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+def tokens(text: str) -> list[str]:
+    """The words of a text as they are searched: letters and digits, lower case, without accents."""
+    plain = text if text.isascii() else "".join(each for each in normalize("NFKD", text) if not combining(each))
+    return _TOKEN.findall(plain.lower())
+
+
+def phrase(word: str) -> str:
+    """A word as the server takes it: "next.js" is "next js", one right after the other. "" where nothing is left."""
+    return " ".join(tokens(word))
+
+
+def searchable(memory: Memory) -> dict[str, Any]:
+    """What is searched by words: the text with whom and what it is about, what was said around it, how much that is."""
+    about = (memory.speaker, memory.agent, memory.source, as_json(memory.entities), as_json(memory.tags))
+    said, around = tokens(" ".join((memory.text, *about))), tokens(memory.context)
+    return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}
+
+
+class Words:
+    """The BM25 of a tenant's memories, and what is known of how rare each word is."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._counted: Extent | None = None
+
+    def matching(self, rows: Rows, words: Sequence[str], k: int, scope: Scope, extent: Extent) -> Matching:
+        counts = self._frequencies(rows, words, extent)
+        ideal = sum(idf(count, extent.count) for count in counts.values())
+        held = {word: count for word, count in counts.items() if count}
+        chosen = list(held) if extent.is_small else rarest(held, POSTINGS)
+        found = self._best(rows, chosen, held, k, scope, extent)
+        if not found and scope.narrows and len(chosen) < len(held):  # the rarest of the store may all lie elsewhere
+            found = self._best(rows, rarest(held, 5 * POSTINGS), held, k, scope, extent)
+        return Matching(tuple(found), ideal)
+
+    def _best(
+        self, rows: Rows, words: Sequence[str], counts: Mapping[str, int], k: int, scope: Scope, extent: Extent
+    ) -> list[Candidate]:
+        if not words:
+            return []
+        where, values = condition(scope, POSTGRES)
+        asked = {
+            "phrases": [phrase(word) for word in words],
+            "rarity": [(K1 + 1) * idf(counts[word], extent.count) for word in words],
+            "base": K1 * (1 - B),
+            "slope": K1 * B / extent.mean,
+            "context": float(CONTEXT),
+            "k": k,
+        }
+        return list(starmap(Candidate, rows.all("matching", {**values, **asked}, where=where)))
+
+    def _frequencies(self, rows: Rows, words: Sequence[str], extent: Extent) -> dict[str, int]:
+        """In how many memories each word stands."""
+        if self._counted is not extent or len(self._counts) > COUNTED:
+            self._counts, self._counted = {}, extent
+        known = self._counts
+        unknown = {word: phrase(word) for word in words if word not in known}
+        asked = sorted({each for each in unknown.values() if each})
+        counted = dict(rows.all("frequency", {"phrases": asked})) if asked else {}
+        known.update((word, counted.get(each, 0)) for word, each in unknown.items())
+        return {word: known[word] for word in words}
+
+    def holding(self, rows: Rows, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
+        """Which of the words each of these memories holds, in the order of the words."""
+        held: dict[int, list[str]] = {each: [] for each in ids}
+        if words and ids:
+            asked = {"phrases": [phrase(word) for word in words], "ids": list(ids)}
+            for memory_id, place in rows.all("holding", asked):
+                held[memory_id].append(words[place - 1])
+        return held

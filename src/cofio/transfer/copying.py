@@ -1,0 +1,241 @@
+"""One store into another, whatever either is made of: every memory as it is, under its own id.
+
+    source ─ still ─▶ windows of rows ─ held against what the target has ─▶ Adopt, Revert, Purge ─ target.apply
+           └──────── digest of all ◀─ must be the same ─▶ digest of all ──────────────────── target
+
+The target is empty, or holds nothing but what earlier copies from the same store brought: its name says whose copy it
+is, and its journal that nobody else wrote there. So a copy that was stopped goes on, and one that is finished can be
+brought up to date as long as nobody uses it. Vectors come along; no model is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from typing import Any
+
+from cofio.access import Key
+from cofio.chores import Carried
+from cofio.errors import Conflict
+from cofio.model import Adopt, Decision, Memory, Occurrence, Purge, Revert
+from cofio.ports import Carrying, Store, Vector
+from cofio.stores.carrying import as_vector
+
+BATCH = 1_000  # memories in one changeset
+#: What is not copied, for people.
+STAYS = "the history of changes (a copy begins its own), the inbox, the logs of retrievals and of access, past runs"
+_ALL = 1 << 31  # changesets, more than there are
+_FIELDS = tuple(each.name for each in fields(Memory))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """What a copy did. The digest is that of either store, over every memory with all that is known of it."""
+
+    store: str  # the name that both have
+    memories: int  # archived ones too
+    added: int = 0
+    changed: int = 0  # there from an earlier copy, and not as they are now
+    removed: int = 0  # there from an earlier copy, and gone at the source
+    keys: int = 0
+    embedder: str | None = None
+    digest: str = ""
+    waiting: int = 0  # captures in the inbox of the source, which stay there
+
+    @property
+    def known(self) -> int:
+        """How many an earlier copy had brought, as they are."""
+        return self.memories - self.added - self.changed
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "known": self.known}
+
+
+@dataclass(kw_only=True)
+class Copying:
+    """How a copy is done, and how far it has come."""
+
+    source: Store
+    target: Store
+    by: str = "library"
+    progress: Callable[[int], None] = lambda _: None  # told how many rows were looked at, in the source and then here
+    first: int | None = None  # the changeset that the series begins with
+    counted: dict[str, int] = field(default_factory=lambda: {"added": 0, "changed": 0, "removed": 0})
+
+    def run(self) -> Copied:
+        """Make the target a copy of what the source holds now. Conflict when it is no place for one, or came out wrong.
+
+        Whatever stops it, running it again goes on.
+        """
+        name = self.source.carrying.identity()
+        embedder = self.source.stats()["embedder"]
+        keys = self.source.keys.carried()
+        self._refuse_other_keys({digest: key for key, digest in keys})
+        self._become(name)
+        with self.source.carrying.still() as still:
+            if self.source.stats()["embedder"] != embedder:
+                raise Conflict("The vectors of the source are being made again.", "Copy once that is done.")
+            self._keep_ids()
+            self._sign(embedder)
+            told = self._rows(still, f"copy of store {name}")
+        self._sign(embedder)  # now that all vectors are there: a store may have an index of them to make
+        for key, digest in keys:
+            self.target.keys.adopt(key, digest)
+        self._check(told)
+        return Copied(
+            store=name,
+            memories=told.count,
+            keys=len(keys),
+            embedder=embedder,
+            digest=told.digest,
+            waiting=self.source.inbox.ledger().pending,
+            **self.counted,
+        )
+
+    # ── whether it may be ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _refuse_other_keys(self, coming: Mapping[str, Key]) -> None:
+        names = {key.grant.name for key in coming.values() if key.revoked_at is None}
+        for key, digest in self.target.keys.carried():
+            if digest not in coming and key.revoked_at is None and key.grant.name in names:
+                hint = "Revoke one of the two. Nothing was changed."
+                raise Conflict(f"Both stores have a key {key.grant.name!r}, and they are different ones.", hint)
+
+    def _become(self, name: str) -> None:
+        """Take the source's name, or find that an earlier copy from it did."""
+        carrying = self.target.carrying
+        if carrying.adopt_identity(name):
+            return
+        hint = "Copy into a store that is new, or bring memories together with `cofio export` and `cofio import`."
+        if carrying.identity() != name:
+            raise Conflict("The store to copy into has memories of its own.", f"{hint} Nothing was changed.")
+        done = self.target.changesets(_ALL)
+        if any(each.why != f"copy of store {name}" for each in done):
+            raise Conflict("The store to copy into was used since it was copied.", f"{hint} Nothing was changed.")
+        self.first = min((each.id for each in done), default=None)
+
+    # ── doing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keep_ids(self) -> None:
+        """Have no id given again that the source ever gave, though what had it is gone."""
+        missing = self.source.carrying.reserve(0) - self.target.carrying.reserve(0)
+        if missing > 0:
+            self.target.carrying.reserve(missing)
+
+    def _sign(self, embedder: str | None) -> None:
+        known = self.target.stats()["embedder"]
+        if embedder and embedder != known:
+            self.target.sign(embedder, anew=known is not None)  # made anew at the source since: all vectors come again
+        elif embedder:
+            self.target.sign(embedder)
+
+    def _rows(self, still: Carrying, why: str) -> _Told:
+        """Bring every row; what they are, told as they go by."""
+        told, after = _Told(), 0
+        highest = self.target.carrying.counts()[1]
+        while rows := still.rows(after, BATCH, vectors=True):
+            last = rows[-1].memory.id
+            there = _between(self.target.carrying, after, last) if after < highest else {}
+            self._bring(rows, there, why)
+            told.add(rows)
+            self.progress(told.count)
+            after = last
+        self._bring((), _between(self.target.carrying, after, highest) if after < highest else {}, why)
+        return told
+
+    def _bring(self, rows: Sequence[Carried], there: Mapping[int, Carried], why: str) -> None:
+        """Make the target hold these rows, and of those that it has there no others."""
+        here = {each.memory.id for each in rows}
+        gone = [each for each in there if each not in here]
+        changed = [each for each in rows if each.memory.id in there and not _same(each, there[each.memory.id])]
+        new = [each for each in rows if each.memory.id not in there]
+        decisions: list[Decision] = [Purge(each, "gone at the source") for each in gone]
+        decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
+        vectors: dict[int, Vector] = {}
+        for each in (*changed, *new):
+            if each.vector is not None:
+                vectors[len(decisions)] = as_vector(each.vector)
+            decisions.append(Adopt(each.memory, each.sightings))
+        if decisions:
+            self._apply(decisions, vectors, why)
+        for name, some in (("added", new), ("changed", changed), ("removed", gone)):
+            self.counted[name] += len(some)
+
+    def _apply(self, decisions: Sequence[Decision], vectors: Mapping[int, Vector], why: str) -> None:
+        try:
+            done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first)
+        except Conflict as error:
+            hint = "Run it again once nobody else does: it goes on from there."
+            raise Conflict("Somebody else writes into the store to copy into.", hint) from error
+        self.first = self.first or done.id
+
+    def _brought_by(self, memory_id: int) -> int:
+        """The change that an earlier copy brought the memory by."""
+        return max(each.id for each in self.target.history(memory_id) if each.memory_id == memory_id)
+
+    def _check(self, wanted: _Told) -> None:
+        """Read everything back."""
+        found, after = _Told(), 0
+        with self.target.carrying.still() as still:
+            while rows := still.rows(after, BATCH, vectors=True):
+                found.add(rows)
+                self.progress(wanted.count + min(found.count, wanted.count))
+                after = rows[-1].memory.id
+        if (found.count, found.digest) != (wanted.count, wanted.digest):
+            message = f"The copy has {found.count:,} memories and the digest {found.digest}; the source has "
+            message += f"{wanted.count:,} and {wanted.digest}."
+            hint = "Somebody may have used the copy meanwhile. Run it again: what differs is brought anew."
+            raise Conflict(message, hint)
+
+
+class _Told:
+    """How many rows went by, and a digest of all that they say."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._hash = sha256()
+
+    def add(self, rows: Sequence[Carried]) -> None:
+        for each in rows:
+            self._hash.update(_written(each))
+            self._hash.update(each.vector or b"")
+        self.count += len(rows)
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _written(row: Carried) -> bytes:
+    """A memory with all that is known of it but the vector, the same bytes whichever store gives it out."""
+    plain = {name: getattr(row.memory, name) for name in _FIELDS}
+    plain["anchors"] = [asdict(each) for each in row.memory.anchors]
+    plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
+    plain["vector"] = None if row.vector is None else len(row.vector)
+    return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _seen(row: Carried) -> list[Occurrence]:
+    return sorted(row.sightings, key=lambda each: (each.at, each.agent, each.session))
+
+
+def _same(one: Carried, other: Carried) -> bool:
+    return one.vector == other.vector and _written(one) == _written(other)
+
+
+def _between(carrying: Carrying, after: int, last: int) -> dict[int, Carried]:
+    """The rows above an id up to another, by id."""
+    return {each.memory.id: each for each in _rows_up_to(carrying, after, last)}
+
+
+def _rows_up_to(carrying: Carrying, after: int, last: int) -> Iterator[Carried]:
+    while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
+        yield from (each for each in rows if each.memory.id <= last)
+        after = rows[-1].memory.id
+
+
+def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:
+    """Make the target a copy of the source; what was done."""
+    return Copying(source=source, target=target, by=by, progress=progress or (lambda _: None)).run()

@@ -1,0 +1,197 @@
+"""The server that a chat goes on to: one request over one connection, which may be hung up from another thread.
+
+Its answer is passed on as it comes, so it is read in parts and never held whole unless asked for. No redirect is
+followed: the key is for one server alone.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from cofio.errors import Misconfigured, Unavailable
+from cofio.web import checked_url, opener
+
+MOST = 64 << 20  # bytes of an answer; no server may fill our memory, nor talk for ever
+_LONGEST_ERROR = 1 << 20
+_AT_ONCE = 1 << 16
+_CONNECT = 15.0  # seconds to reach it; how long it may think is a setting
+_HINT = "Is it up? CHAT_UPSTREAM_URL says where it is, CHAT_UPSTREAM_TIMEOUT how long it may be silent."
+
+
+class Answered(NamedTuple):
+    """How an answer begins."""
+
+    status: int
+    headers: Mapping[str, str]  # by lower-case name; of those that came more than once the last
+
+
+class Upstream:
+    """A server that speaks like OpenAI's, with the key that it wants. `timeout` is how long it may be silent."""
+
+    def __init__(self, url: str, key: str = "", timeout: float = 600.0) -> None:
+        self.url = checked_url(url.strip(), "the chat upstream").rstrip("/")
+        if key and not (key.isascii() and key.isprintable() and " " not in key.strip()):
+            hint = "Set CHAT_UPSTREAM_KEY again, without line breaks."
+            raise Misconfigured("The key for the chat upstream holds blanks or odd characters.", hint)
+        self.key = key.strip()
+        self._timeout = timeout
+        self._opener = opener(self.url, _Plain(), _Secure(), _NoRedirect())
+
+    def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Line:
+        """A request, not sent yet. The key goes with it, and nothing that is not named here."""
+        sent = {"Accept-Encoding": "identity", "User-Agent": "cofio", **(headers or {})}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        if self.key:
+            sent["Authorization"] = f"Bearer {self.key}"
+        line = Line(self._opener, self._timeout)
+        line.request = _Asking(self.url + path, body, sent, line)
+        return line
+
+
+class Line:
+    """A request on its way and the answer to it. One thread uses it; any may hang it up."""
+
+    request: _Asking
+
+    def __init__(self, opened_by: urllib.request.OpenerDirector, timeout: float) -> None:
+        self._opener = opened_by
+        self._timeout = timeout
+        self._reply: Any = None
+        self._size = 0
+        self._socket: socket.socket | None = None
+        self._hung_up = False
+        self._lock = threading.Lock()
+
+    def open(self) -> Answered:
+        """Send the request, and wait for the beginning of the answer. Unavailable when none comes."""
+        try:
+            self._reply = self._opener.open(self.request, timeout=self._timeout)
+        except urllib.error.HTTPError as error:  # an answer like any other
+            self._reply = error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._silence(error) from error
+        return Answered(self._reply.status, {name.lower(): value for name, value in self._reply.headers.items()})
+
+    def read(self) -> bytes:
+        """What has come of the answer, at least a byte; b"" at its end. Unavailable when it breaks off."""
+        try:
+            part: bytes = self._reply.read1(_AT_ONCE)
+        except (OSError, http.client.HTTPException, ValueError) as error:  # a hung-up reply is closed: a ValueError
+            raise self._silence(error) from error
+        self._size += len(part)
+        if self._size > MOST:
+            raise Unavailable(f"The upstream's answer is longer than {MOST:,} bytes.", _HINT)
+        if not part and self._reply.length:  # `read1` does not say that the connection was cut
+            raise Unavailable("The upstream broke off in the middle of its answer.", _HINT)
+        return part
+
+    def whole(self) -> bytes:
+        """All that is left of the answer."""
+        return b"".join(iter(self.read, b""))
+
+    def error(self) -> bytes:
+        """What a refusal says, as much of it as can be had."""
+        try:
+            raw: bytes = self._reply.read(_LONGEST_ERROR)
+        except (OSError, http.client.HTTPException, ValueError):  # the status alone has to do, then
+            return b""
+        return raw
+
+    def hang_up(self) -> None:
+        """End it, from any thread, at any time: whoever waits for the answer is told that it broke off."""
+        with self._lock:
+            self._hung_up = True
+            if self._socket is not None:
+                _shut(self._socket)
+
+    def close(self) -> None:
+        """Let go of the connection; for the thread that uses it."""
+        self.hang_up()
+        if self._reply is not None:
+            self._reply.close()
+
+    def hold(self, connected: socket.socket) -> None:
+        """Note the connection, once there is one."""
+        with self._lock:
+            self._socket = connected
+            if self._hung_up:
+                raise ConnectionAbortedError("hung up")
+
+    def _silence(self, error: Exception) -> Unavailable:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            return Unavailable(f"The upstream was silent for {self._timeout:g} seconds.", _HINT)
+        if self._reply is not None:
+            return Unavailable("The upstream broke off in the middle of its answer.", _HINT)
+        where = self.request.host if isinstance(self.request.host, str) else ""
+        return Unavailable(f"The upstream could not be reached at {where}: {reason}.", _HINT)
+
+
+class _Asking(urllib.request.Request):
+    """A request that knows whose line it is."""
+
+    def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], line: Line) -> None:
+        super().__init__(url, body, dict(headers))
+        self.line = line
+
+
+class _Held:
+    """A connection that is told to its line as soon as it is there."""
+
+    sock: Any
+    timeout: Any
+
+    def __init__(self, *args: Any, line: Line, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._line = line
+
+    def connect(self) -> None:
+        patience, self.timeout = self.timeout, min(self.timeout, _CONNECT)
+        super().connect()  # type: ignore[misc]
+        self.sock.settimeout(patience)
+        self._line.hold(self.sock)
+
+
+class _PlainConnection(_Held, http.client.HTTPConnection):
+    pass
+
+
+class _SecureConnection(_Held, http.client.HTTPSConnection):
+    pass
+
+
+class _Plain(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        assert isinstance(req, _Asking)
+        return self.do_open(partial(_PlainConnection, line=req.line), req)
+
+
+class _Secure(urllib.request.HTTPSHandler):
+    def __init__(self) -> None:
+        self._trusted = ssl.create_default_context()  # made once: it reads every authority there is
+        super().__init__(context=self._trusted)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        assert isinstance(req, _Asking)
+        return self.do_open(partial(_SecureConnection, line=req.line), req, context=self._trusted)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _shut(connected: socket.socket) -> None:
+    """End the connection below any encryption: the thread that reads it wakes, and nobody is in its way."""
+    with suppress(OSError):  # it has ended already
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)

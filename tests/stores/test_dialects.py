@@ -1,0 +1,141 @@
+"""The two dialects of the SQL stores: the same queries by name, and in the server's every one keeps to its tenant."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import psycopg
+import pytest
+
+from cofio.stores.sources import migrations, queries, schema
+
+#: What the embedded store alone asks, and why.
+EMBEDDED_ALONE = {
+    "newest": "it holds arrays as long as the highest id",
+    "among": "it ranks in memory and narrows afterwards",
+    "all_vectors": "it loads every vector when it is opened",
+    "changed_vectors": "what it holds in memory follows the file",
+    "size_of_vectors": "to make room for them in memory",
+    "note_embedded": "other processes that hold vectors must hear of new ones",
+    "archived": "it holds who is live in memory",
+    "holders": "FTS5 finds, and the weighing is done in memory",
+    "lengths_of": "the same",
+    "tidy_words": "FTS5 keeps deleted words until it is tidied",
+    "any_pending": "the server has any_due",
+    "move_last_given": "AUTOINCREMENT is a table; the server has a sequence",
+    "set_last_given": "the same",
+    "sequences": "the same",
+    "set_sequence": "the same",
+}
+
+#: What the server store alone asks, and why.
+SERVER_ALONE = {
+    "make_migrations": "SQLite counts migrations in the file's header",
+    "newest_migration": "the same",
+    "note_migration": "the same",
+    "drop_meta": "the dimension of the vectors is noted, and forgotten with them",
+    "matching": "the server weighs words itself",
+    "search_by_nearness": "the server searches vectors itself",
+    "nearest_by_index": "the same",
+    "nearest_of_all": "the same",
+    "cosines": "the same",
+    "vectors_of": "it holds no vectors in memory: those to be compared are fetched",
+    "vectors_within": "the same",
+    "are_many_vectors": "whether an index of vectors pays",
+    "any_vector_of_any": "whether another tenant still needs that index",
+    "has_nearness": "that index",
+    "make_nearness": "the same",
+    "drop_nearness": "the same",
+    "one_at_a_time": "two processes must not make it at once",
+    "bytes": "an embedded store's size is that of its files",
+    "any_due": "whether a claim has to take its lock",
+    "claim_items": "many processes take from one inbox",
+    "give_back_items": "the same",
+    "settled_items_saying": "the payloads that say something are looked at outside the database",
+    "ever_held": "the embedded store asks its sequences",
+    "take_ids": "ids come from a sequence",
+}
+
+#: Queries that are about no tenant, and why.
+OF_NO_TENANT = {
+    "make_migrations": "the database has one shape for all",
+    "newest_migration": "the same",
+    "note_migration": "the same",
+    "any_vector_of_any": "the index is shared by all",
+    "has_nearness": "the same",
+    "make_nearness": "the same",
+    "drop_nearness": "the same",
+    "one_at_a_time": "the same",
+    "search_by_nearness": "it changes settings of the connection alone",
+    "bytes": "tenants share the pages of the tables",
+    "raise_sequence": "tenants share the sequence of ids",
+    "last_given": "the same",
+    "take_ids": "the same",
+}
+
+
+def test_both_dialects_know_the_same_queries_but_for_those_with_a_reason() -> None:
+    embedded, server = set(queries("sqlite")), set(queries("postgres"))
+    assert embedded - server == EMBEDDED_ALONE.keys()
+    assert server - embedded == SERVER_ALONE.keys()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "postgres"])
+def test_no_name_is_given_to_two_queries(dialect: str) -> None:
+    written = (files("cofio.stores") / "sql" / dialect / "queries.sql").read_text(encoding="utf-8")
+    names = re.findall(r"^-- name: (\w+)$", written, re.MULTILINE)
+    assert len(names) == len(set(names)) == len(queries(dialect))
+
+
+def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason() -> None:
+    free = {name for name, text in queries("postgres").items() if "%(tenant)s" not in text}
+    assert free == OF_NO_TENANT.keys()
+
+
+def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
+    tables = re.compile(
+        r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|inbox)\b"
+    )
+    for name, text in queries("postgres").items():
+        if name not in OF_NO_TENANT:
+            assert len(tables.findall(text)) <= len(re.findall(r"\btenant\b", text)), name
+
+
+def test_the_schema_is_what_the_migrations_lead_to(empty_postgres_url: str) -> None:
+    migrated, written = (
+        _shape(empty_postgres_url, script)
+        for script in ("\n".join(each for _, each in migrations("postgres")), schema("postgres"))
+    )
+    assert len(written) > 100
+    assert migrated == written
+
+
+def _shape(url: str, script: str) -> list[tuple[str, ...]]:
+    """Every column, index, constraint and text search setting that the script makes, as the server tells them."""
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute(script)
+        found = [row for query in _SHAPES for row in connection.execute(query).fetchall()]
+        connection.rollback()
+    return sorted(found)
+
+
+_SHAPES = (
+    """
+    SELECT table_name, column_name, concat_ws(' ', udt_name, collation_name, is_nullable, column_default, is_identity,
+        identity_generation, ordinal_position)
+    FROM information_schema.columns WHERE table_schema = 'public'
+    """,
+    "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+    """
+    SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+    WHERE connamespace = 'public'::regnamespace
+    """,
+    "SELECT relname, relkind::text, reloptions::text FROM pg_class WHERE relnamespace = 'public'::regnamespace",
+    """
+    SELECT c.cfgname, m.maptokentype::text, d.dictname || ' ' || coalesce(d.dictinitoption, '')
+    FROM pg_ts_config c JOIN pg_ts_config_map m ON m.mapcfg = c.oid JOIN pg_ts_dict d ON d.oid = m.mapdict
+    WHERE c.cfgnamespace = 'public'::regnamespace
+    """,
+)

@@ -1,0 +1,524 @@
+"""The server store: the contracts, and what only a server has."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pgvector.psycopg import register_vector
+
+from cofio.errors import EmbedderMismatch, NotFound, StoreError
+from cofio.model import Add, Adopt, Delete, Edit, Fact, Memory, Merge, Purge, Retrieval, Scope, Update, Viewer
+from cofio.ports import Store, Vector
+from cofio.stores.postgres import PostgresStore, nearest
+from cofio.stores.postgres import words as by_words
+from cofio.stores.postgres.words import tokens
+from cofio.stores.sources import queries
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock
+from cofio.wording import telling, words
+from tests import postgres
+from tests.stores.contract import StoreContract, add, apply, everything, vector
+from tests.stores.project_contract import ProjectContract
+from tests.stores.upkeep_contract import UpkeepContract
+
+CROWD = 20_000
+PLENTY = 1 << 30
+
+
+class TestPostgresStore(StoreContract, ProjectContract, UpkeepContract):
+    @pytest.fixture
+    def store(self, postgres_url: str) -> Iterator[Store]:
+        store = PostgresStore(postgres_url, FixedClock())
+        yield store
+        store.close()
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresStore]:
+    store = PostgresStore(postgres_url, FixedClock())
+    yield store
+    store.close()
+
+
+# ── in a crowd ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def crowded(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """A database in which ten memories of a project, and ten of Ada's own, lie among many that are nearer."""
+    with postgres.database(postgres_server, postgres_template) as url:
+        store = PostgresStore(url, FixedClock())
+        for place in range(10):
+            about: dict[str, Any] = {"kind": "policy", "created_at": f"2026-03-{place + 1:02}T00:00:00Z"}
+            add(store, f"far from it {place}", project="/srv/rare", visibility="team", team="t", **about)
+            add(store, f"far away {place}", project="/srv/crowd", user="ada", **about)
+        _fill(url, CROWD)
+        add(store, "now the index is due")
+        store.close()
+        yield url
+
+
+def _fill(url: str, count: int) -> None:
+    """Many memories of Bob's about one thing, past the store: to say them one by one takes a minute."""
+    rng = np.random.default_rng(0)
+    rows = vector("red green blue") + 0.05 * rng.standard_normal((count, 64)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    with psycopg.connect(url, autocommit=True) as connection:
+        register_vector(connection)
+        connection.execute(_CROWD, {"count": count})
+        with connection.cursor().copy("COPY vectors FROM STDIN WITH (FORMAT BINARY)") as copy:
+            copy.set_types(["text", "int8", "vector"])
+            for place, row in enumerate(rows):
+                copy.write_row(["main", 1_000 + place, row])
+
+
+_CROWD = """
+INSERT INTO memories (
+    tenant, id, text, source, project, category, kind, confidence, method, entities, tags, session, agent, "user", team,
+    visibility, metadata, speaker, context, created_at, updated_at, pinned, occurrences, anchors, origin, fingerprint,
+    said, around, length
+)
+SELECT
+    'main', 1000 + i, 'red green blue ' || i, 'cc', '/srv/crowd', 'detail', 'other', 1, 'manual', '[]', '[]', '', '',
+    'bob', '', 'private', '{}', '', '', '2026-01-01T00:00:00.000000+00:00', '2026-01-01T00:00:00.000000+00:00', 0, 1,
+    '[]', '', i, to_tsvector('cofio', 'red green blue ' || i || CASE WHEN i %% 2 = 0 THEN ' even' ELSE '' END), '', 4
+FROM generate_series(0, %(count)s - 1) i
+"""
+
+_ADA = Viewer(user="ada")
+
+
+@pytest.mark.parametrize(
+    ("scope", "count"),
+    [
+        (Scope(project="/srv/rare"), 10),
+        (Scope(viewer=_ADA), 10),
+        (Scope(project="/srv/rare", category="decision"), 10),
+        (Scope(project="/srv/rare", since="2026-03-04"), 7),
+        (Scope(viewer=_ADA, category="decision", since="2026-03-02", until="2026-03-05"), 4),
+        (Scope(project="/srv/rare", viewer=Viewer(user="ada", team="t")), 10),
+        (Scope(project="/srv/rare", viewer=_ADA), 0),
+    ],
+)
+def test_a_rare_scope_gets_its_k_in_a_crowd_of_many(crowded: str, scope: Scope, count: int) -> None:
+    store = PostgresStore(crowded, FixedClock())
+    try:
+        found = store.nearest(vector("red green blue"), 20, scope)
+        assert len(found) == count
+        matched = store.matching(["red", "far"], 20, scope).candidates
+        assert {each.id for each in matched} == {each.id for each in found}
+    finally:
+        store.close()
+
+
+def test_a_crowd_is_searched_by_its_index_and_gives_what_a_scan_gives(
+    crowded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PostgresStore(crowded, FixedClock())
+    scopes = (Scope(), Scope(project="/srv/crowd"), Scope(include_archived=True), Scope(viewer=Viewer(user="bob")))
+    asked = [vector(f"red green {place}") for place in range(20)]
+    try:
+        quick = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
+        monkeypatch.setattr(nearest, "FEW", PLENTY)
+        exact = [store.nearest(each, 10, scope) for scope in scopes for each in asked]
+    finally:
+        store.close()
+    assert [len(each) for each in quick] == [10] * len(quick)
+    for one, other in zip(quick, exact, strict=True):  # by how near they are: of so many that are alike, any will do
+        assert [each.score for each in one] == pytest.approx([each.score for each in other], abs=0.03)
+    assert "vectors_by_nearness_64" in _plan(crowded, asked[0])
+
+
+def _plan(url: str, asked: Vector) -> str:
+    """How the server searches for the nearest."""
+    sql = queries("postgres")
+    search = sql["nearest_by_index"].format(dimension=64, where="archived_at IS NULL AND project = '/srv/crowd'")
+    values = {"tenant": "main", "vector": asked, "many": 20, "k": 10, "effort": 100}
+    with psycopg.connect(url) as connection:
+        register_vector(connection)
+        connection.execute("SET plan_cache_mode = force_custom_plan")
+        connection.execute(sql["search_by_nearness"], values)
+        return "\n".join(line for (line,) in connection.execute(f"EXPLAIN {search}", values))
+
+
+def test_in_a_crowd_the_commonest_words_are_left_out_until_a_scope_needs_them(
+    crowded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_words, "POSTINGS", 12_000)
+    store = PostgresStore(crowded, FixedClock())
+    bobs = Scope(project="/srv/crowd", viewer=Viewer(user="bob"))
+    try:
+        found = store.matching(["red", "even", "17"], 5, Scope()).candidates
+        assert found[0].id == 1_017
+        assert all(each.id % 2 == 0 for each in found[1:])  # red stands in all of them, and was left out
+        assert len(store.matching(["far", "red"], 5, bobs).candidates) == 5  # none of his is far, so all are looked at
+    finally:
+        store.close()
+
+
+# ── tenants ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_another_tenant_sees_nothing_of_it(postgres_url: str) -> None:
+    ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
+    try:
+        ours.sign("one:64")
+        memory = add(ours, "red green blue", speaker="Ada", context="what colours", agent="a")
+        done = apply(ours, Edit(memory.id, {"pinned": True}))
+        ours.note([Retrieval(memory.id, "q", "ada", "2026-01-01T00:00:00.000000+00:00")])
+        ours.give("cc", "s", {memory.id: "d"})
+        _assert_sees_nothing(theirs, memory.id, done.id)
+        for decision in (Edit(memory.id, {"pinned": False}), Delete(memory.id), Purge(memory.id)):
+            with pytest.raises(NotFound):
+                apply(theirs, decision)
+        theirs.put_vectors({memory.id: vector("never")})
+        theirs.note([Retrieval(memory.id, "q", "ada", "2026-01-02T00:00:00.000000+00:00")])
+        theirs.give("cc", "s", {memory.id: "other"})
+        theirs.forget_given("cc", "s")
+        theirs.sign("two:32", anew=True)  # of its own vectors, which may be of another length
+        theirs.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
+        assert ours.get([memory.id])[0].retrieval_count == 1
+        assert ours.given("cc", "s") == {memory.id: "d"}
+        assert [each.id for each in ours.nearest(vector("red green blue"), 5, Scope())] == [memory.id]
+        assert ours.stats()["vectors"] == 1
+    finally:
+        ours.close()
+        theirs.close()
+
+
+def _assert_sees_nothing(store: PostgresStore, memory_id: int, changeset: int) -> None:
+    query, anything = vector("red green blue"), Scope(include_archived=True)
+    assert everything(store) == store.newest(anything, 5) == store.latest(anything, 5) == store.get([memory_id]) == []
+    assert store.nearest(query, 5, anything, also=[memory_id]) == []
+    assert store.known("red green blue", anything) == []
+    assert store.matching(["red", "ada", "colours"], 5, anything).candidates == ()
+    assert store.holding(["red"], [memory_id]) == {memory_id: []}
+    assert store.said([memory_id]) == {}
+    assert store.given("cc", "s") == {}
+    assert not store.has_speakers()
+    assert list(store.pairs(0.0, anything)) == []
+    assert list(store.neighbours([memory_id], 0.0, 5)) == []
+    assert store.sightings(memory_id) == []
+    assert store.repeated(1, 5, anything) == []
+    assert store.changesets(5) == store.changesets(5, within=anything) == []
+    assert store.unembedded(5) == store.unembedded(5, among=[memory_id]) == []
+    for asked in (lambda: store.history(memory_id), lambda: store.changeset(changeset)):
+        with pytest.raises(NotFound):
+            asked()
+    stats = store.stats()
+    assert not any(stats[name] for name in ("memories", "archived", "vectors", "changesets", "retrievals", "embedder"))
+    assert store.forget_given_before("2030-01-01") == 0
+
+
+def test_an_id_that_one_tenant_brought_along_is_in_no_others_way(postgres_url: str) -> None:
+    ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
+    about: dict[str, Any] = {
+        "created_at": "2026-01-01T00:00:00.000000+00:00",
+        "updated_at": "2026-01-01T00:00:00.000000+00:00",
+    }
+    try:
+        for leap in (3, 5, 100_000, 1 << 40):
+            mine = Memory(id=add(theirs, "one").id + leap, text=f"brought along {leap}", **about)
+            assert ours.apply([Adopt(mine)], {}, by="test", why="").changes[0].memory_id == mine.id
+            assert add(ours, "next").id > mine.id
+            assert theirs.apply([Adopt(mine)], {}, by="test", why="").changes[0].memory_id == mine.id
+    finally:
+        ours.close()
+        theirs.close()
+
+
+# ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_four_processes_that_open_a_new_database_at_once_make_it_once(empty_postgres_url: str) -> None:
+    opening = "import sys; from cofio.stores.postgres.server import prepare; prepare(sys.argv[1])"
+    started = [subprocess.Popen([sys.executable, "-c", opening, empty_postgres_url]) for _ in range(4)]
+    assert [each.wait(timeout=120) for each in started] == [0, 0, 0, 0]
+    with psycopg.connect(empty_postgres_url) as connection:
+        assert connection.execute("SELECT count(*) FROM cofio_migrations").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM memories").fetchone() == (0,)
+
+
+def test_what_one_process_writes_the_other_finds_at_once(postgres_url: str) -> None:
+    one, other = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
+    try:
+        for place in range(5):
+            memory = add(one, f"deploy number{place} on friday")
+            assert other.get([memory.id]) == [memory]
+            assert other.nearest(vector(memory.text), 1, Scope())[0].id == memory.id
+            assert [each.id for each in other.matching([f"number{place}"], 5, Scope()).candidates] == [memory.id]
+            assert len(other.matching(["friday"], 10, Scope()).candidates) == place + 1
+        apply(other, Delete(memory.id))
+        assert one.matching([f"number{place}"], 5, Scope()).candidates == ()
+    finally:
+        one.close()
+        other.close()
+
+
+def test_a_store_that_another_process_embeds_anew_refuses_the_old_embedder(postgres_url: str) -> None:
+    one, other = PostgresStore(postgres_url, FixedClock()), PostgresStore(postgres_url, FixedClock())
+    try:
+        one.sign("one:64")
+        other.sign("one:64")
+        add(one, "red green blue")
+        other.sign("two:32", anew=True)
+        for asked in (lambda: one.nearest(vector("red"), 5, Scope()), lambda: add(one, "too late")):
+            with pytest.raises(EmbedderMismatch, match="two:32"):
+                asked()
+        other.apply([Add(Fact(text="short"))], {0: vector("x")[:32]}, by="test", why="")
+    finally:
+        one.close()
+        other.close()
+
+
+def test_writers_take_turns_and_counters_do_not_get_in_their_way(postgres_url: str) -> None:
+    stores = [PostgresStore(postgres_url, FixedClock()) for _ in range(2)]
+    ids = [add(stores[0], f"fact {place}").id for place in range(20)]
+    at = "2026-01-01T00:00:00.000000+00:00"
+
+    def write(place: int) -> None:
+        order = ids if place % 2 else ids[::-1]
+        apply(stores[place % 2], *(Edit(each, {"tags": [f"t{place}"]}) for each in order))
+
+    def count(place: int) -> None:
+        with suppress(StoreError):  # busy: a log waits for nobody
+            stores[place % 2].note([Retrieval(each, "q", "", at) for each in (ids if place % 2 else ids[::-1])])
+
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            jobs = [threads.submit(each, place) for place in range(8) for each in (write, count)]
+            assert [job.result(timeout=60) for job in jobs] == [None] * 16
+        assert [len(stores[0].changeset(done.id).changes) for done in stores[0].changesets(8)] == [20] * 8
+        for memory_id in ids:  # each change begins where the one before it ended
+            for earlier, later in zip(history := stores[0].history(memory_id), history[1:], strict=False):
+                assert earlier.after
+                assert later.before
+                assert earlier.after.tags == later.before.tags
+    finally:
+        for each in stores:
+            each.close()
+
+
+# ── a server that goes and comes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Way:
+    """The way to a server, through a port of our own that can be cut and mended."""
+
+    def __init__(self, url: str) -> None:
+        self._there = urlsplit(url)
+        self._open: list[socket.socket] = []
+        self._door: socket.socket | None = None
+        self.port = 0
+        self.mend()
+
+    @property
+    def url(self) -> str:
+        parts = self._there
+        return parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{self.port}").geturl()
+
+    def mend(self) -> None:
+        self._door = socket.create_server(("127.0.0.1", self.port), reuse_port=True)
+        self.port = self._door.getsockname()[1]
+        threading.Thread(target=self._admit, args=(self._door,), daemon=True).start()
+
+    def cut(self) -> None:
+        if self._door:
+            self._door.shutdown(socket.SHUT_RDWR)
+            self._door.close()
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        self._door, self._open = None, []
+
+    def _admit(self, door: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                here, _ = door.accept()
+                there = socket.create_connection((self._there.hostname, self._there.port))
+                self._open += [here, there]
+                for pair in ((here, there), (there, here)):
+                    threading.Thread(target=_forward, args=pair, daemon=True).start()
+
+
+def _forward(start: socket.socket, end: socket.socket) -> None:
+    with suppress(OSError):
+        while some := start.recv(65_536):
+            end.sendall(some)
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_server_that_is_gone_is_told_and_found_again_when_it_is_back(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cofio.stores.postgres.server._PATIENCE", 1.0)
+    way = Way(postgres_url)
+    store = PostgresStore(way.url, FixedClock())
+    try:
+        memory = add(store, "red green blue")
+        way.cut()
+        for asked in (lambda: store.get([memory.id]), lambda: add(store, "too early")):
+            with pytest.raises(StoreError, match="cannot be reached") as caught:
+                asked()
+            assert "COFIO_STORE" in caught.value.hint
+            assert "password" not in str(caught.value).replace("and password", "")
+        way.mend()
+        assert _when_it_is_back(store, memory.id) == [memory]
+        assert add(store, "back again").id > memory.id
+    finally:
+        store.close()
+        way.cut()
+
+
+def _when_it_is_back(store: PostgresStore, memory_id: int) -> list[Memory]:
+    for _ in range(30):
+        with suppress(StoreError):
+            return store.get([memory_id])
+    return store.get([memory_id])
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SAID = (
+    "We deploy Next.js on Fridays", "The naïve café in Zürich", "next to the js folder", "PostgreSQL 16.2, v2 of C#",
+    "deployments were deployed by deployers", "10ms at 5M rows; 1e5 of them", "ﬁle I/O",
+    "Кошка спит", "日本語の文",
+    "a_b_c snake_case CamelCase", "user@example.com wrote https://example.com/x?y=1", "-1.5e-3 or 0x1F or 007",
+)  # fmt: skip
+
+
+def test_both_stores_weigh_words_alike(store: PostgresStore, tmp_path: Path) -> None:
+    embedded = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    for place, text in enumerate(SAID):
+        about: dict[str, Any] = {"context": SAID[place - 1], "tags": ("café",), "speaker": "Ada"} if place % 3 else {}
+        assert add(store, text, **about).id == add(embedded, text, **about).id
+    apply(store, Delete(3))
+    apply(embedded, Delete(3))
+    asked = [
+        "deploy",
+        "friday",
+        "next.js",
+        "cafe",
+        "Café",
+        "zurich",
+        "v2",
+        "c#",
+        "ada",
+        "js",
+        "snake_case",
+        "кошка",
+        "日本語の文",
+    ]
+    asked += ["5m", "10ms", "1e5", "example.com", "y=1", "0x1f", "007", "absent", "🌊", "the"]
+    for scope in (Scope(), Scope(include_archived=True), Scope(tags=("café",))):
+        for some in [*([word] for word in asked), asked, asked[:5]]:
+            ours, theirs = store.matching(some, 50, scope), embedded.matching(some, 50, scope)
+            assert ours.ideal == pytest.approx(theirs.ideal, rel=1e-4), some
+            assert dict(ours.candidates) == pytest.approx(dict(theirs.candidates), rel=1e-4), some
+            assert store.holding(some, [1, 2, 3]) == embedded.holding(some, [1, 2, 3])
+    embedded.close()
+
+
+TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), min_size=1, max_size=60)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(said=TEXT, other=TEXT)
+def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresStore, said: str, other: str) -> None:
+    memory = add(store, f"said {said}")
+    for word in telling(said):
+        held = store.holding([word], [memory.id])[memory.id] == [word]
+        assert held or not tokens(word), word
+    store.matching([other, *words(other), *other.split()], 5, Scope())
+    store.holding([other, *words(other)], [memory.id])
+
+
+def test_a_word_of_several_parts_is_a_phrase(store: PostgresStore) -> None:
+    both = add(store, "we use Next.js here")
+    add(store, "the js that comes next")
+    assert [each.id for each in store.matching(["next.js"], 5, Scope()).candidates] == [both.id]
+
+
+# ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("dimension", [256, 3072])
+def test_an_index_of_any_dimension_is_made_used_and_made_anew(
+    store: PostgresStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch, dimension: int
+) -> None:
+    monkeypatch.setattr(nearest, "FEW", 20)
+    rows = np.random.default_rng(dimension).standard_normal((60, dimension)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    store.sign("one")
+    for start in range(0, 60, 20):
+        some = [Add(Fact(text=f"memory {place}")) for place in range(start, start + 20)]
+        store.apply(some, dict(enumerate(rows[start : start + 20])), by="test", why="")
+    assert _indexes(postgres_url) == [f"vectors_by_nearness_{dimension}"]
+    for place, row in enumerate(rows):
+        found = store.nearest(row, 3, Scope())
+        assert store.get([found[0].id])[0].text == f"memory {place}"
+        assert found[0].score == pytest.approx(1.0, abs=1e-5)
+        assert [each.score for each in found] == pytest.approx(sorted(rows @ row)[:-4:-1], abs=1e-5)
+    store.sign("two", anew=True)
+    assert _indexes(postgres_url) == []
+    store.put_vectors({memory.id: vector(memory.text) for memory in everything(store)})
+    assert _indexes(postgres_url) == ["vectors_by_nearness_64"]
+    assert len(store.nearest(vector("memory 7"), 5, Scope())) == 5
+
+
+def _indexes(url: str) -> list[str]:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'vectors_by_nearness_%'")
+        return sorted(name for (name,) in found)
+
+
+# ── what stays and what does not ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_table_says_what_was_purged(store: PostgresStore, postgres_url: str) -> None:
+    memory = add(store, "hunter2 is the password", context="hunter2 was asked for", tags=("hunter2",))
+    add(store, "read out of the same sentence", context="hunter2 was asked for")
+    apply(store, Edit(memory.id, {"text": "hunter2 and hunter3"}))
+    new = apply(store, Update(memory.id, Fact(text="the password is in the vault"))).changes[0].memory
+    apply(store, Edit(new.id, {"tags": ["vault"]}))
+    store.note([Retrieval(memory.id, "what is hunter2", "ada", "2026-01-01T00:00:00.000000+00:00")])
+    merged = Merge((new.id, add(store, "it is").id), Fact(text="one fact"))
+    store.apply([merged], {}, by="test", why="")
+    assert _tables_that_say(postgres_url, "hunter") == {"memories", "changes", "retrievals"}
+    apply(store, Purge(memory.id))
+    assert _tables_that_say(postgres_url, "hunter") == set()
+
+
+def _tables_that_say(url: str, word: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        asked = "SELECT EXISTS (SELECT 1 FROM {} t WHERE t::text LIKE %s)"
+        return {name for name in names if connection.execute(asked.format(name), (f"%{word}%",)).fetchone() == (True,)}
+
+
+def test_a_count_that_moves_rewrites_no_index(store: PostgresStore, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        found = connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%retriev%d_at%' OR indexdef LIKE '%retrieval_count%'"
+        )
+        assert found.fetchall() == []
+
+
+def test_the_size_is_that_of_the_tables(store: PostgresStore) -> None:
+    assert store.stats()["bytes"] > 100_000

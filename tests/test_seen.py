@@ -1,0 +1,611 @@
+"""What a viewer finds in a store, and what they may do there: rule by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
+from cofio.keeper import Keeper
+from cofio.model import (
+    Add,
+    Adopt,
+    Delete,
+    Edit,
+    Fact,
+    Memory,
+    Merge,
+    Noop,
+    Occurrence,
+    Purge,
+    Retrieval,
+    Revert,
+    Scope,
+    Update,
+    Viewer,
+)
+from cofio.ports import Store
+from cofio.seen import Seen
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
+
+ADA = Viewer(user="ada", agent="codex", team="red")
+BOB = Viewer(user="bob", agent="codex", team="red")
+EVE = Viewer(user="eve", agent="claude", team="blue")
+BOT = Viewer(agent="bot", team="red")
+BOUND = Viewer(user="ada", agent="codex", team="red", prefixes=("work/web",))
+DRIZZLE = "We switched from Prisma to Drizzle."
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    clock = FixedClock()
+    opened: Store = MemoryStore(clock) if request.param == "memory" else SqliteStore(tmp_path / "cofio.db", clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keeper(store: Store) -> Iterator[Keeper]:
+    with Keeper(store, HashEmbedder(), FixedClock()) as opened:
+        yield opened
+
+
+Says = Callable[..., int]
+
+
+@pytest.fixture
+def says(keeper: Keeper) -> Says:
+    """Has somebody say something: `says(ADA, "…", visibility="team")`; the id."""
+
+    def said(viewer: Viewer | None, text: str, **about: Any) -> int:
+        return keeper.seen_by(viewer).add(text, dedup=False, **about).memory_id
+
+    return said
+
+
+# ── what is found ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("visibility", "seers"),
+    [("private", (ADA,)), ("team", (ADA, BOB, BOT)), ("global", (ADA, BOB, EVE, BOT))],
+)
+def test_what_one_says_is_seen_by_whom_it_is_for(
+    visibility: str, seers: tuple[Viewer, ...], keeper: Keeper, says: Says
+) -> None:
+    number = says(ADA, "The vault opens at noon", visibility=visibility)
+    for viewer in (ADA, BOB, EVE, BOT):
+        seen = keeper.seen_by(viewer)
+        found = {hit.id for hit in seen.search("when does the vault open?")}
+        listed = {memory.id for memory in seen.list().memories}
+        assert (number in found, number in listed, seen.count()) == ((viewer in seers,) * 2 + (int(viewer in seers),))
+
+
+def test_what_is_private_belongs_to_its_user_whichever_agent_asks(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon")
+    assert keeper.seen_by(Viewer(user="ada", agent="another", team="blue")).get(number).user == "ada"
+    with pytest.raises(NotFound):
+        keeper.seen_by(Viewer(user="bob", agent="codex", team="red")).get(number)
+
+
+def test_what_names_no_user_belongs_to_its_agent(keeper: Keeper, says: Says) -> None:
+    number = says(BOT, "The vault opens at noon")
+    assert keeper.seen_by(Viewer(user="ada", agent="bot")).get(number)
+    with pytest.raises(NotFound):
+        keeper.seen_by(ADA).get(number)
+
+
+def test_a_bound_key_sees_sources_below_its_prefix_by_whole_segments(keeper: Keeper, says: Says) -> None:
+    inside = [says(None, "One", visibility="global", source=each) for each in ("work/web", "work/web/api")]
+    for each in ("work", "work/website", "", "other"):
+        says(None, "Another", visibility="global", source=each)
+    assert {memory.id for memory in keeper.seen_by(BOUND).list().memories} == set(inside)
+
+
+def test_others_memories_do_not_starve_a_search(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault in the cellar opens at noon")
+    keeper.seen_by(EVE).add_all([f"The vault opens at noon, number {each}" for each in range(150)], dedup=False)
+    found = keeper.seen_by(ADA).search("The vault opens at noon", k=3)
+    assert [hit.id for hit in found] == [number]
+
+
+def test_candidates_by_id_must_be_seen_too(store: Store, says: Says) -> None:
+    theirs, mine = says(EVE, "The vault opens at noon"), says(ADA, "The cellar is dry")
+    vector = HashEmbedder().embed(["The vault opens at noon"], "query")[0]
+    seen = Seen(store, ADA)
+    assert [each.id for each in seen.nearest(vector, 5, Scope(), also=[theirs, mine])] == [mine]
+    assert seen.said([theirs, mine]).keys() == {mine}
+    assert seen.holding(["vault", "cellar"], [theirs, mine]) == {theirs: [], mine: ["cellar"]}
+    assert [memory.id for memory in seen.get([theirs, mine])] == [mine]
+
+
+def test_a_scope_cannot_name_another_viewer(store: Store, says: Says) -> None:
+    says(EVE, "The vault opens at noon")
+    assert Seen(store, ADA).page(Scope(viewer=EVE), limit=5) == ([], 0)
+
+
+def test_what_a_memory_said_before_is_shown_with_what_it_took_the_place_of(keeper: Keeper, says: Says) -> None:
+    secret = says(ADA, "The vault opens at noon")
+    new = keeper.seen_by(ADA).supersede(secret, "The vault opens at one", visibility="global")[0].memory_id
+    assert keeper.seen_by(ADA).get(new).previous_text == "The vault opens at noon"
+    told = keeper.seen_by(EVE).get(new)
+    assert (told.previous_text, told.supersedes) == (None, secret)
+    assert "noon" not in "".join(keeper.seen_by(EVE).export_lines())
+    assert all(each.previous_text is None for each in keeper.seen_by(EVE).list().memories)
+
+
+# ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_history_tells_of_what_may_be_seen_before_and_after(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon")
+    keeper.seen_by(ADA).update(number, visibility="team", text="The vault opens at one")
+    keeper.seen_by(ADA).update(number, tags=["vault"])
+    assert [change.action for change in keeper.seen_by(ADA).history(number)] == ["add", "edit", "edit"]
+    [change] = keeper.seen_by(BOB).history(number)
+    assert change.before
+    assert change.before.text == "The vault opens at one"
+    with pytest.raises(NotFound):
+        keeper.seen_by(EVE).history(number)
+
+
+def test_what_was_shared_and_is_private_now_has_no_history_for_others(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon", visibility="team")
+    assert keeper.seen_by(BOB).history(number)
+    keeper.seen_by(ADA).update(number, visibility="private")
+    with pytest.raises(NotFound):
+        keeper.seen_by(BOB).history(number)
+    assert keeper.seen_by(BOB).changes() == []
+
+
+def test_a_changeset_is_told_as_far_as_it_may_be_seen(keeper: Keeper) -> None:
+    facts = [Fact(text="For all", visibility="global"), Fact(text="For Eve", user="eve")]
+    first = keeper.add_all(facts, dedup=False, why="the eve of it")[0]
+    whole = keeper.seen_by(EVE).changeset(first.changeset)
+    assert (len(whole.changes), whole.why) == (2, "the eve of it")
+    part = keeper.seen_by(ADA).changeset(first.changeset)
+    assert [change.memory.text for change in part.changes] == ["For all"]
+    assert (part.why, part.changes[0].why) == ("", "")
+    assert [each.id for each in keeper.seen_by(ADA).changes()] == [first.changeset]
+
+
+def test_changesets_without_anything_to_see_are_not_there(keeper: Keeper, says: Says) -> None:
+    says(EVE, "The vault opens at noon")
+    assert keeper.seen_by(ADA).changes() == []
+    with pytest.raises(NotFound):
+        keeper.seen_by(ADA).changeset(1)
+
+
+def test_the_newest_changesets_that_may_be_seen_come_however_many_others_there_are(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon")
+    for each in range(6):
+        keeper.seen_by(ADA).update(number, tags=[str(each)])
+    keeper.seen_by(ADA).update(number, visibility="team")
+    assert len(keeper.seen_by(ADA).changes(limit=4)) == 4
+    assert keeper.seen_by(BOB).changes(limit=4) == []  # until now it was private
+
+
+def test_a_reason_is_not_told_where_it_may_quote_what_is_not_seen(keeper: Keeper) -> None:
+    about: dict[str, Any] = {"visibility": "global", "project": "/web"}
+    old = keeper.add("The team uses Prisma as its ORM", source="work/web", **about)
+    keeper.learn("User: " + DRIZZLE, source="other/web", user="eve", **about)
+    assert "Drizzle" in "".join(change.reason for change in keeper.history(old.memory_id))
+    assert "Drizzle" not in repr(keeper.seen_by(BOUND).history(old.memory_id))
+
+
+def test_sightings_are_those_of_what_is_seen(store: Store, keeper: Keeper, says: Says) -> None:
+    number = says(EVE, "The vault opens at noon")
+    assert Seen(store, ADA).sightings(number) == []
+    with pytest.raises(NotFound):
+        keeper.seen_by(ADA).sightings(number)
+
+
+# ── what is written ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_written_is_the_viewers_whatever_was_sent(keeper: Keeper) -> None:
+    forged = Fact(text="The vault opens at noon", user="eve", agent="claude", team="blue")
+    memory = keeper.seen_by(ADA).add(forged).memory
+    assert (memory.user, memory.agent, memory.team) == ("ada", "codex", "red")
+
+
+@pytest.mark.parametrize("source", ["", "work", "work/website", "other"])
+def test_a_source_out_of_reach_is_refused(source: str, keeper: Keeper) -> None:
+    seen = keeper.seen_by(BOUND)
+    with pytest.raises(Forbidden, match="work/web"):
+        seen.add("The vault opens at noon", source=source)
+    with pytest.raises(Forbidden):
+        seen.capture("User: " + DRIZZLE, source=source)
+    with pytest.raises(Forbidden):
+        seen.learn("User: " + DRIZZLE, source=source, dry_run=True)
+    with pytest.raises(Forbidden):
+        seen.import_facts([Fact(text="One", source=source)], name="test")
+    assert keeper.count() == 0
+    assert keeper.ledger().captured == 0
+
+
+def test_what_is_not_seen_cannot_be_touched(keeper: Keeper, says: Says) -> None:
+    theirs, mine = says(EVE, "The vault opens at noon"), says(ADA, "The cellar is dry")
+    seen = keeper.seen_by(ADA)
+    fact = Fact(text="New")
+    for decision in (
+        Update(theirs, fact),
+        Edit(theirs, {"tags": ("x",)}),
+        Delete(theirs),
+        Delete(mine, into=theirs),
+        Merge((mine, theirs), fact),
+        Noop(theirs),
+        Purge(theirs),
+    ):
+        with pytest.raises(NotFound, match=f"no memory {theirs}"):
+            seen.apply([decision], by="test", why="test")
+    with pytest.raises(NotFound):
+        seen.restore(theirs)
+    assert keeper.get(theirs).occurrences == 1
+    assert not keeper.get(theirs).archived
+
+
+def test_an_edit_cannot_say_whose_a_memory_is(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon")
+    for changes in ({"user": "eve"}, {"agent": "claude"}, {"team": "blue"}):
+        with pytest.raises(Forbidden):
+            keeper.seen_by(ADA).update(number, **changes)
+    keeper.seen_by(ADA).update(number, user="ada", tags=["same"])
+    assert keeper.get(number).tags == ("same",)
+
+
+def test_who_sees_a_memory_is_for_its_owner_to_say(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon", visibility="team")
+    keeper.seen_by(BOB).update(number, text="The vault opens at one")
+    for visibility in ("private", "global"):
+        with pytest.raises(Forbidden, match="another's"):
+            keeper.seen_by(BOB).update(number, visibility=visibility)
+    keeper.seen_by(ADA).update(number, visibility="global")
+    assert keeper.seen_by(EVE).get(number).text == "The vault opens at one"
+
+
+def test_an_edit_cannot_move_a_memory_out_of_reach(keeper: Keeper, says: Says) -> None:
+    number = says(BOUND, "The vault opens at noon", source="work/web/a")
+    keeper.seen_by(BOUND).update(number, source="work/web/b")
+    with pytest.raises(Forbidden):
+        keeper.seen_by(BOUND).update(number, source="work/api")
+    assert keeper.get(number).source == "work/web/b"
+
+
+def test_only_what_is_ones_own_alone_can_be_erased(keeper: Keeper, says: Says) -> None:
+    shared, own = says(ADA, "Shared", visibility="team"), says(ADA, "The vault opens at noon")
+    with pytest.raises(Forbidden, match="admin key"):
+        keeper.seen_by(ADA).purge(shared)
+    assert keeper.seen_by(ADA).purge(own).action == "purge"
+    with pytest.raises(NotFound):
+        keeper.get(own)
+
+
+def test_only_a_changeset_that_is_seen_in_full_can_be_undone(keeper: Keeper, says: Says) -> None:
+    mixed = keeper.add_all([Fact(text="For all", visibility="global"), Fact(text="For Eve", user="eve")], dedup=False)
+    own = says(ADA, "The vault opens at noon")
+    with pytest.raises(Forbidden, match="may not see"):
+        keeper.seen_by(ADA).undo(mixed[0].changeset)
+    with pytest.raises(NotFound):
+        keeper.seen_by(EVE).undo(keeper.history(own)[0].changeset)
+    assert keeper.seen_by(ADA).undo(keeper.history(own)[0].changeset).changes
+    assert keeper.count() == 2
+
+
+def test_changes_are_not_taken_back_one_by_one_or_as_another_undo(keeper: Keeper) -> None:
+    done = keeper.add_all([Fact(text="One", visibility="global"), Fact(text="Two", visibility="global")], dedup=False)
+    seen = keeper.seen_by(ADA)
+    with pytest.raises(Forbidden):
+        seen.apply([Revert(done[0].id)], by="test", why="test")
+    with pytest.raises(Forbidden):
+        seen.apply([Revert(done[0].id)], by="test", why="test", undoes=done[0].changeset)
+    with pytest.raises(Forbidden):
+        seen.apply([Add(Fact(text="Three"))], by="test", why="test", undoes=done[0].changeset)
+    with pytest.raises(NotFound):
+        keeper.seen_by(EVE).apply([Add(Fact(text="Four"))], by="t", why="t", part_of=_private(keeper))
+    assert keeper.changeset(done[0].changeset).undone_by is None
+
+
+def _private(keeper: Keeper) -> int:
+    return keeper.seen_by(ADA).add("Mine alone").changeset
+
+
+def test_an_undo_does_not_widen_who_sees_anothers_memory(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon", visibility="global")
+    narrowed = keeper.seen_by(ADA).update(number, visibility="team")
+    with pytest.raises(Forbidden, match="owner"):
+        keeper.seen_by(BOB).undo(narrowed.changeset)
+    keeper.seen_by(ADA).undo(narrowed.changeset)
+    assert keeper.get(number).visibility == "global"
+
+
+def test_what_is_adopted_is_stamped_and_gets_an_id_of_this_store(store: Store) -> None:
+    seen, at = Seen(store, ADA), "2026-01-01T00:00:00Z"
+    memory = Memory(id=0, text="One", user="eve", previous_text="Zero", created_at=at, updated_at=at)
+    [change] = seen.apply([Adopt(memory, (Occurrence("claude"),))], {}, by="t", why="t").changes
+    assert change.after
+    assert (change.after.user, change.after.previous_text) == ("ada", None)
+    assert [each.agent for each in seen.sightings(change.memory_id)] == ["codex", "codex"]
+    with pytest.raises(Forbidden):
+        seen.apply([Adopt(replace(memory, id=1 << 60))], {}, by="t", why="t")
+
+
+def test_a_sighting_is_the_viewers(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon", visibility="global")
+    keeper.seen_by(EVE).apply([Noop(number, Occurrence("codex", "s1"))], by="t", why="t")
+    assert [each.agent for each in keeper.sightings(number)] == ["codex", "claude"]
+
+
+def test_a_twin_out_of_reach_is_not_told_of(keeper: Keeper) -> None:
+    about: dict[str, Any] = {"project": "/web", "visibility": "global"}
+    hidden = keeper.add("The vault opens at noon", source="other", tags=["classified"], **about)
+    change = keeper.seen_by(BOUND).add("The vault opens at noon", source="work/web", **about)
+    assert (change.action, change.memory.tags) == ("add", ())
+    assert keeper.get(hidden.memory_id).occurrences == 1
+    again = keeper.seen_by(BOUND).add("The vault opens at noon", source="work/web", **about)
+    assert (again.action, again.memory_id) == ("noop", change.memory_id)
+    decided = keeper.seen_by(BOUND).apply(
+        [Add(Fact(text="The vault opens at noon", source="work/web", **about), unless_known=True)], by="t", why="t"
+    )
+    assert "classified" not in repr(decided)
+
+
+def test_bringing_a_memory_back_tells_nothing_of_its_heir(keeper: Keeper, says: Says) -> None:
+    mine, theirs = says(ADA, "The vault opens at noon"), says(EVE, "The vault opens at noon sharp")
+    keeper.apply([Delete(mine, into=theirs)], by="owner", why="by hand")
+    change = keeper.seen_by(ADA).restore(mine)
+    assert change.memory_id == mine
+    assert "sharp" not in repr(keeper.seen_by(ADA).changeset(change.changeset))
+
+
+def test_facts_are_known_only_to_whom_they_are_known(keeper: Keeper, says: Says) -> None:
+    says(EVE, "The vault opens at noon")
+    assert keeper.seen_by(ADA).is_novel("The vault opens at noon").novel
+    assert keeper.seen_by(ADA).add("The vault opens at noon").action == "add"
+    assert not keeper.seen_by(ADA).is_novel("The vault opens at noon").novel
+    assert keeper.count() == 2
+
+
+def test_duplicates_are_looked_for_among_what_is_seen(keeper: Keeper, says: Says) -> None:
+    for viewer in (ADA, EVE):
+        says(viewer, "The vault opens at noon")
+        says(viewer, "The vault opens at noon!")
+    [found] = keeper.seen_by(ADA).find_duplicates(threshold=0.9)
+    assert keeper.get(found.id).user == "ada"
+    assert keeper.seen_by(ADA).merge_duplicates(threshold=0.9)
+    assert keeper.seen_by(EVE).count() == 2
+
+
+def test_everything_of_a_source_is_everything_that_is_seen_of_it(keeper: Keeper, says: Says) -> None:
+    mine, theirs = says(ADA, "One", source="a"), says(EVE, "Two", source="a")
+    keeper.seen_by(ADA).apply(keeper.seen_by(ADA).find_all(source_prefix="a"), by="t", why="t")
+    assert (keeper.get(mine).archived, keeper.get(theirs).archived) == (True, False)
+
+
+# ── learning ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_captured_is_the_tellers(keeper: Keeper) -> None:
+    captured = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, user="eve", agent="claude", team="blue")
+    [action] = captured.result["actions"]
+    memory = keeper.get(action["id"])
+    assert (memory.user, memory.agent, memory.team) == ("ada", "codex", "red")
+
+
+def test_the_worker_learns_from_it_as_the_teller_would(keeper: Keeper) -> None:
+    keeper.add("The team uses Prisma as its ORM", user="eve")
+    keeper.seen_by(ADA).capture("User: " + DRIZZLE)
+    for item in keeper.due():
+        keeper.attempt(item)
+    assert [memory.user for memory in keeper.list().memories] == ["ada", "eve"]
+    assert keeper.seen_by(EVE).count() == 1
+
+
+def test_what_is_private_to_one_agent_is_never_changed_by_anothers_facts(keeper: Keeper) -> None:
+    old = keeper.add("The team uses Prisma as its ORM", agent="claude", project="/web")
+    for agent in ("codex", ""):
+        keeper.learn("User: " + DRIZZLE, agent=agent, project="/web")
+    assert not keeper.get(old.memory_id).archived
+    keeper.learn("User: " + DRIZZLE, agent="claude", project="/web")
+    assert keeper.get(old.memory_id).archived
+
+
+def test_what_another_was_told_is_no_echo(keeper: Keeper) -> None:
+    known = "We always deploy on Fridays"
+    said = [{"role": "user", "content": "What do we know?"}, {"role": "assistant", "content": f"{known}."}]
+    report: dict[str, Any] = {"project": "/web", "context": "analysis", "dry_run": True}
+    keeper.add(known, user="eve", project="/web")
+    theirs = keeper.seen_by(EVE).learn(said, **report)
+    mine = keeper.seen_by(ADA).learn(said, **report)
+    assert [each["reason"] for each in theirs.actions] == ["the agent repeats memory 1"]
+    assert [each["action"] for each in mine.actions] == ["add"]
+
+
+def test_a_bound_teller_does_not_touch_what_is_out_of_reach(keeper: Keeper) -> None:
+    about: dict[str, Any] = {"project": "/web", "visibility": "global"}
+    old = keeper.add("The team uses Prisma as its ORM", source="other/web", **about)
+    seen = keeper.seen_by(BOUND)
+    dry = seen.learn("User: " + DRIZZLE, source="work/web", dry_run=True, **about)
+    kept = seen.capture("User: " + DRIZZLE, source="work/web", **about)
+    for item in keeper.due():
+        keeper.attempt(item)
+    told = seen.item(kept.id)
+    for actions in (dry.actions, told.result["actions"]):
+        assert [each["action"] for each in actions] == ["add"]
+        assert "Prisma as its ORM" not in repr(actions)
+        assert f"memory {old.memory_id}" not in repr(actions)
+    assert not keeper.get(old.memory_id).archived
+
+
+def test_the_model_is_shown_what_the_teller_may_see(store: Store) -> None:
+    llm = ScriptedLLM(
+        [
+            '{"facts": [{"text": "The vault opens at one", "category": "decision"}]}',
+            '{"decisions": [{"fact": "f1", "action": "ADD", "memory": null, "text": null}]}',
+        ]
+    )
+    keeper = Keeper(store, HashEmbedder(), FixedClock(), llm=llm)
+    about: dict[str, Any] = {"project": "/web", "visibility": "global"}
+    keeper.add("The vault opens at noon, says the classified note", source="other", **about)
+    keeper.add("The vault opens at noon", source="work/web", **about)
+    keeper.seen_by(BOUND).extract("User: it opens at one", source="work/web", **about)
+    assert "classified" not in llm.calls[1][1]
+    assert "The vault opens at noon" in llm.calls[1][1]
+
+
+def test_the_same_session_of_two_people_is_two(keeper: Keeper) -> None:
+    turn = {"client": "codex", "session": "s1", "turn": "t1"}
+    first = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
+    other = keeper.seen_by(EVE).capture("User: We deploy with Fly.io.", wait=True, **turn)
+    assert (first.new, other.new, "Drizzle" in repr(other)) == (True, True, False)
+    again = keeper.seen_by(ADA).capture("User: " + DRIZZLE, wait=True, **turn)
+    assert (again.new, again.id) == (False, first.id)
+    assert keeper.seen_by(ADA).turns("codex", "s1") == {"t1"}
+    assert keeper.turns("codex", "s1") == set()
+
+
+def test_nobody_adds_to_anothers_turn(keeper: Keeper) -> None:
+    turn: dict[str, Any] = {"client": "codex", "session": "s1", "turn": "t1"}
+    held = keeper.seen_by(ADA).amend([{"role": "user", "content": DRIZZLE}], hold=60, **turn)
+    keeper.seen_by(EVE).amend([{"role": "assistant", "content": "We deploy with Fly.io."}], **turn)
+    assert keeper.seen_by(EVE).release("codex", "s1") == 0
+    exchange = keeper.item(held.id).exchange
+    assert exchange
+    assert [each.text for each in exchange.messages] == [DRIZZLE]
+    assert keeper.seen_by(ADA).release("codex", "s1") == 1
+
+
+def test_an_item_is_told_to_who_told_it(keeper: Keeper) -> None:
+    said = [{"role": "system", "content": "<memory>\n- recalled\n</memory>"}, {"role": "user", "content": DRIZZLE}]
+    mine = keeper.seen_by(ADA).capture(said, client="codex", session="s1", turn="t1").id
+    for viewer in (EVE, BOUND):
+        with pytest.raises(NotFound):
+            keeper.seen_by(viewer).item(mine)
+        with pytest.raises(NotFound):
+            keeper.seen_by(viewer).retry(mine)
+        assert keeper.seen_by(viewer).items() == []
+    told = keeper.seen_by(ADA).item(mine).exchange
+    assert told
+    assert (told.client, told.injected) == ("codex", ())
+    assert [each.id for each in keeper.seen_by(ADA).items()] == [mine]
+
+
+def test_ones_own_items_are_found_behind_any_number_of_others(keeper: Keeper) -> None:
+    mine = keeper.seen_by(ADA).capture("User: " + DRIZZLE).id
+    for _ in range(12):
+        keeper.seen_by(EVE).capture("User: We deploy with Fly.io.")
+    assert [each.id for each in keeper.seen_by(ADA).items(limit=2)] == [mine]
+
+
+# ── what is derived, and upkeep ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_session_was_given_is_its_owners(keeper: Keeper, says: Says) -> None:
+    mine, theirs = says(ADA, "Mine"), says(EVE, "Theirs")
+    keeper.seen_by(ADA).give("codex", "s1", {mine: "m", theirs: "t"})
+    keeper.seen_by(EVE).give("codex", "s1", {theirs: "t"})
+    assert keeper.seen_by(ADA).given("codex", "s1") == {mine: "m"}
+    assert keeper.seen_by(EVE).given("codex", "s1") == {theirs: "t"}
+    keeper.seen_by(EVE).forget_given("codex", "s1")
+    assert keeper.seen_by(ADA).given("codex", "s1") == {mine: "m"}
+    assert keeper.given("codex", "s1") == {}
+
+
+def test_retrievals_of_what_is_not_seen_are_not_noted(store: Store, keeper: Keeper, says: Says) -> None:
+    theirs = says(EVE, "The vault opens at noon")
+    Seen(store, ADA).note([Retrieval(theirs, "vault", "ada", "2026-01-01T00:00:00Z")])
+    assert keeper.get(theirs).retrieval_count == 0
+
+
+def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
+    gone = says(ADA, "One", kind="policy")
+    says(ADA, "Two", kind="policy", visibility="team")
+    says(EVE, "Three", kind="preference")
+    keeper.seen_by(ADA).delete(gone)
+    told = keeper.seen_by(ADA).stats()
+    assert (told["memories"], told["archived"]) == (1, 1)
+    assert (told["by_kind"], told["by_visibility"]) == ({"policy": 1}, {"team": 1})
+    assert "eve" not in repr(told)
+    assert keeper.stats().keys() == told.keys()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda keeper: keeper.consolidate(),
+        lambda keeper: keeper.prune(),
+        lambda keeper: keeper.audit(),
+        lambda keeper: keeper.reembed(),
+        lambda keeper: keeper.embed_missing(),
+        lambda keeper: keeper.tidy(captures=1, retrievals=1),
+        lambda keeper: keeper.forget_retrievals("2026-01-01"),
+        lambda keeper: keeper.forget_captures("2026-01-01"),
+        lambda keeper: keeper.runs(),
+        lambda keeper: keeper.last_run("prune"),
+        lambda keeper: keeper.chore("prune", slot="2026-01-01"),
+        lambda keeper: keeper.begin_schedule("prune", "2026-01-01"),
+        lambda keeper: keeper.ledger(),
+        lambda keeper: keeper.due(),
+        lambda keeper: keeper.keys(),
+        lambda keeper: keeper.note_recalled([]),
+        lambda keeper: keeper.seen_by(EVE),
+    ],
+)
+def test_what_looks_at_everything_is_the_owners(act: Callable[[Keeper], Any], keeper: Keeper) -> None:
+    with pytest.raises(Forbidden, match="admin key"):
+        act(keeper.seen_by(ADA))
+
+
+def test_no_viewer_sees_everything_and_closing_a_view_closes_nothing(keeper: Keeper, says: Says) -> None:
+    assert keeper.seen_by(None) is keeper
+    with keeper.seen_by(ADA) as seen:
+        seen.add("The vault opens at noon")
+        seen.search("vault")
+    assert keeper.count() == 1
+    assert keeper.seen_by(ADA).usage("most")[0].retrieval_count == 1
+
+
+# ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_export_is_of_what_is_seen_however_much_lies_between(keeper: Keeper, says: Says) -> None:
+    first = says(ADA, "One")
+    keeper.seen_by(EVE).add_all([f"Eve's {each}" for each in range(1_100)], dedup=False)
+    last = says(ADA, "Two")
+    header, *lines = keeper.seen_by(ADA).export_lines()
+    assert f'"memories":2,"last_id":{last}' in header
+    assert [f'{{"id":{each},' in line for each, line in zip((first, last), lines, strict=True)] == [True, True]
+
+
+def test_facts_are_imported_as_ones_own_and_exports_by_the_owner(keeper: Keeper) -> None:
+    keeper.add("The vault opens at noon", user="eve", origin="notes/1")
+    fact = Fact(text="The vault opens at noon", user="eve", origin="notes/1")
+    done = keeper.seen_by(ADA).import_facts([fact], name="notes")
+    assert (done.added, keeper.seen_by(ADA).import_facts([fact], name="notes").known) == (1, 1)
+    assert keeper.list().memories[0].user == "ada"
+    lines = list(keeper.export_lines())
+    with pytest.raises((Forbidden, InvalidInput)):
+        keeper.seen_by(BOB).import_lines(lines, name="export")
+    assert keeper.count() == 2
+
+
+def test_the_stores_name_and_ids_are_not_for_a_viewer_to_give(store: Store) -> None:
+    carrying = Seen(store, ADA).carrying
+    for act in (lambda: carrying.adopt_identity("x"), lambda: carrying.reserve(5), lambda: carrying.room("x", 1 << 60)):
+        with pytest.raises(Forbidden):
+            act()
+    assert carrying.room("x", 0) == []
+    assert carrying.reserve(0) == 0
+
+
+def test_an_undone_undo_still_conflicts(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon")
+    changeset = keeper.history(number)[0].changeset
+    keeper.seen_by(ADA).undo(changeset)
+    with pytest.raises(Conflict):
+        keeper.seen_by(ADA).undo(changeset)
