@@ -64,8 +64,8 @@ def http() -> str:
     document = openapi.document(ROUTES)
     parts = [
         f"# HTTP\n\n{MADE}JSON in, JSON out. A key, where one is set, goes as `X-API-Key` or `Authorization: Bearer`; "
-        "`X-Cofio-Client` names the caller in the journal. A key of `cofio keys` has to have the role that is named, or a "
-        "higher one. Every error has one shape: "
+        "`X-Cofio-Client` names the caller in the journal. A key of `cofio keys` has to have the role that is named, "
+        "or a higher one. Every error has one shape: "
         '`{"error": {"code", "message", "hint"}}`. The service describes itself at `/docs` and `/openapi.json`.\n'
     ]
     for route in ROUTES:

@@ -17,6 +17,7 @@ from cofio.errors import Conflict
 from cofio.keeper import Keeper
 from cofio.model import Add, Fact, Purge
 from cofio.ports import Store
+from cofio.stores.captures import later, to_row
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.postgres.inbox import CLAIMED
 from cofio.testing import FixedClock, HashEmbedder
@@ -148,6 +149,45 @@ def test_an_item_that_grows_just_now_holds_back_what_is_later_in_its_session(sto
     assert [item.id for item in store.inbox.claim(9)] == kept[:2]
 
 
+def test_of_two_that_claim_at_once_the_second_waits_and_gets_something_else(postgres_url: str) -> None:
+    one, two = (PostgresStore(postgres_url, FixedClock()) for _ in range(2))
+    kept = [each.id for each in one.inbox.receive([turn(1), turn(2), turn(3, "other")])]
+    had: list[list[int]] = []
+    second = threading.Thread(target=lambda: had.append([item.id for item in two.inbox.claim(2)]))
+    with one._server.writing() as rows:  # a claim, half done
+        rows.lock("claiming")
+        until = later(FixedClock()(), CLAIMED)
+        rows.connection.execute(
+            "UPDATE inbox SET claimed_until = %(until)s, due_at = %(until)s WHERE id = %(id)s",
+            {"id": kept[0], "until": until},
+        )
+        second.start()
+        second.join(0.5)
+        assert had == []
+    second.join(30)
+    assert had == [[kept[2]]]
+    one.close()
+    two.close()
+
+
+def test_what_two_tell_of_a_new_turn_at_once_is_kept_of_both(postgres_url: str) -> None:
+    one, two = (PostgresStore(postgres_url, FixedClock()) for _ in range(2))
+    more = Exchange(messages=(Message("assistant", "Noted."),), client="cc", session="s", turn="t1")
+    second = threading.Thread(target=lambda: two.inbox.amend(more))
+    with one._server.writing() as rows:  # a delivery, half done
+        rows.lock('session/["cc","s"]')
+        second.start()
+        second.join(0.5)
+        assert two.inbox.items() == []
+        rows.run("receive", to_row(turn(1), "learn", FixedClock()(), FixedClock()()))
+    second.join(30)
+    (item,) = one.inbox.items()
+    assert item.exchange is not None
+    assert [each.text for each in item.exchange.messages] == ["We use 1", "Noted."]
+    one.close()
+    two.close()
+
+
 def test_what_cannot_be_read_is_parked_and_stands_in_nobodys_way(store: Store, postgres_url: str) -> None:
     broken, whole = receive(store, "broken", "whole")
     with psycopg.connect(postgres_url) as beside:
@@ -180,6 +220,7 @@ _CLAIMER = """
 import sys, time
 from cofio.conversation import Settlement
 from cofio.model import moment
+from cofio.stores.captures import later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time()))
 print("ready", flush=True)
@@ -198,6 +239,7 @@ store.close()
 _STUCK = """
 import sys, time
 from cofio.model import moment
+from cofio.stores.captures import later, to_row
 from cofio.stores.postgres import PostgresStore
 store = PostgresStore(sys.argv[1], lambda: moment(time.time() - float(sys.argv[2])))
 print(len(store.inbox.claim(2)), flush=True)

@@ -84,7 +84,7 @@ class PostgresInbox:
             if not rows.value("any_due", {"at": self._clock()}):
                 return []  # by far the most frequent case
         with self._server.writing() as rows:
-            rows.lock("claiming")  # nobody takes what is later in a session while another takes what is earlier
+            rows.lock("claiming")  # in turn: whoever comes second sees what is taken, and finds something else
             at = self._clock()
             values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit}
             return rows.all("claim_items", values, items=captures.ITEMS)
