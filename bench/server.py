@@ -115,7 +115,18 @@ def searched(url: str, material: Material) -> dict[str, float]:
             for text in warming:
                 way(text)
             figures |= measure.p50_p95(name, [measure.once(lambda: way(text)) for text in asked])  # noqa: B023
-    return figures
+        return {**figures, "recall_at_10": _recall(keeper, material)}
+
+
+def _recall(keeper: Keeper, material: Material) -> float:
+    """The share of the ten truly nearest memories that are found by their vectors, over all prompts."""
+    asked, _, _ = material.prompts()
+    last = (material.exact(keeper.count(), 10) - 1e-6).tolist()  # of two at the same distance either will do
+    found = [
+        sum(hit.similarity >= least for hit in keeper.search(text, k=10, hybrid=False))
+        for text, least in zip(asked, last, strict=True)
+    ]
+    return sum(found) / (10 * len(asked))
 
 
 def plainly(url: str, material: Material) -> dict[str, float]:
@@ -255,6 +266,7 @@ def show(results: Mapping[str, Any]) -> None:
     for label, name in rows:
         ratio = figures[f"{name}_p95_ms"] / figures["plain_p95_ms"]
         print(f"{label:24}{figures[f'{name}_p50_ms']:8.1f}{figures[f'{name}_p95_ms']:9.1f}{ratio:13.2f}")
+    print(f"recall@10 of the vectors{figures['recall_at_10']:8.3f}")
     print(f"\n{results['agreeing_size']:,} memories in both stores: the same five best for {figures['agreeing']:.1%}")
     for note in results["notes"]:
         print(f"- {note}")

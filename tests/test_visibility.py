@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -43,8 +44,10 @@ from cofio.model import (
     Viewer,
 )
 from cofio.ports import Store
+from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from tests import postgres
 from tests.api.caller import Caller
 from tests.api.conftest import serving
 
@@ -69,8 +72,26 @@ def in_sqlite(folder: Path) -> Iterator[Store]:
     store.close()
 
 
+DATABASE: list[str] = []  # one for all, in which each store is a tenant of its own
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_database(postgres_server: str, postgres_template: str) -> Iterator[None]:
+    with postgres.database(postgres_server, postgres_template) as url:
+        DATABASE.append(url)
+        yield
+        DATABASE.clear()
+
+
+@contextmanager
+def in_postgres(_folder: Path) -> Iterator[Store]:
+    store = PostgresStore(f"{DATABASE[0]}?tenant={uuid4().hex}", FixedClock())
+    yield store
+    store.close()
+
+
 #: How each store is made; one line more for another adapter.
-STORES: dict[str, Callable[[Path], Any]] = {"memory": in_memory, "sqlite": in_sqlite}
+STORES: dict[str, Callable[[Path], Any]] = {"memory": in_memory, "sqlite": in_sqlite, "postgres": in_postgres}
 
 
 # ── what is done to the store ─────────────────────────────────────────────────────────────────────────────────────────

@@ -32,6 +32,10 @@ def test_both_stores_find_the_same_five_for_nearly_every_query(results: dict[str
     assert results["figures"]["agreeing"] >= server.AGREES
 
 
+def test_the_index_finds_what_is_nearest(results: dict[str, Any]) -> None:
+    assert results["figures"]["recall_at_10"] >= 0.9
+
+
 def test_a_bar_that_is_missed_is_told(results: dict[str, Any]) -> None:
     poor = {**results, "figures": {**results["figures"], "search_p95_ms": 51.0, "agreeing": 0.94}}
     assert server.missed(poor) == ["hybrid search p95 under 50 ms", "the same five best for 95%"]

@@ -45,10 +45,11 @@ class Serving:
     def __init__(
         self, keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks: Ticks = time.monotonic
     ) -> None:
+        app = make(keeper, settings, clock, ticks)  # what may be refused comes before the socket: that would stay open
         self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
         config = uvicorn.Config(
-            make(keeper, settings, clock, ticks),
+            app,
             http="httptools",
             ws="none",
             lifespan="on",
