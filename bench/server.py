@@ -121,7 +121,9 @@ def searched(url: str, material: Material) -> dict[str, float]:
 def _recall(keeper: Keeper, material: Material) -> float:
     """The share of the ten truly nearest memories that are found by their vectors, over all prompts."""
     asked, _, _ = material.prompts()
-    last = (material.exact(keeper.count(), 10) - 1e-6).tolist()  # of two at the same distance either will do
+    last: list[float] = (
+        material.exact(keeper.count(), 10) - 1e-6
+    ).tolist()  # of two at the same distance either will do
     found = [
         sum(hit.similarity >= least for hit in keeper.search(text, k=10, hybrid=False))
         for text, least in zip(asked, last, strict=True)

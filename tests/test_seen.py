@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
+from cofio.freshness import Freshness
 from cofio.keeper import Keeper
 from cofio.model import (
     Add,
@@ -284,6 +285,48 @@ def test_only_what_is_ones_own_alone_can_be_erased(keeper: Keeper, says: Says) -
     assert keeper.seen_by(ADA).purge(own).action == "purge"
     with pytest.raises(NotFound):
         keeper.get(own)
+
+
+def test_what_somebody_erases_is_not_cut_out_of_what_others_said(keeper: Keeper, says: Says) -> None:
+    """Any words can be put into a memory of one's own: to erase it must not rewrite what others are learned from."""
+    warning = "Please remember: do not ship on Fridays"
+    waiting = keeper.seen_by(BOB).capture(warning, client="c", session="s", turn="1").id
+    settled = keeper.seen_by(BOB).capture("We do not use tabs.", wait=True, client="c", session="s", turn="2").id
+    shared = says(BOB, "Tabs are out", context="not")
+    outside = keeper.seen_by(ADA).capture(warning, client="c", session="s", turn="1").id
+    mine = keeper.seen_by(BOUND).capture(warning, source="work/web", client="c", session="s", turn="3").id
+    keeper.seen_by(BOUND).purge(says(BOUND, "not", source="work/web"))
+    assert _said(keeper, waiting) == _said(keeper, outside) == warning
+    assert _said(keeper, settled) == "We do not use tabs."
+    assert keeper.get(shared).context == "not"
+    assert _said(keeper, mine) == "Please remember: do  ship on Fridays"
+    keeper.purge(says(ADA, "not"))  # the owner of the store erases it everywhere
+    assert _said(keeper, waiting) == "Please remember: do  ship on Fridays"
+    assert _said(keeper, settled) == keeper.get(shared).context == ""
+
+
+def _said(keeper: Keeper, item: int) -> str:
+    exchange = keeper.item(item).exchange
+    return exchange.messages[0].text if exchange else ""
+
+
+def test_whose_a_memory_is_cannot_be_undone_by_who_had_it(keeper: Keeper, says: Says) -> None:
+    number = says(ADA, "The vault opens at noon", visibility="team")
+    given = keeper.update(number, user="bob")
+    for viewer in (ADA, BOB):
+        with pytest.raises(Forbidden, match="whose a memory is"):
+            keeper.seen_by(viewer).undo(given.changeset)
+    assert keeper.get(number).user == "bob"
+
+
+def test_who_changes_teams_leaves_what_was_captured_for_the_other(keeper: Keeper) -> None:
+    item = keeper.seen_by(ADA).capture("User: " + DRIZZLE, visibility="team", wait=True).id
+    moved = keeper.seen_by(replace(ADA, team="blue"))
+    assert keeper.seen_by(ADA).item(item).exchange
+    assert moved.items() == []
+    for ask in (moved.item, moved.retry):
+        with pytest.raises(NotFound):
+            ask(item)
 
 
 def test_only_a_changeset_that_is_seen_in_full_can_be_undone(keeper: Keeper, says: Says) -> None:
@@ -609,3 +652,29 @@ def test_an_undone_undo_still_conflicts(keeper: Keeper, says: Says) -> None:
     keeper.seen_by(ADA).undo(changeset)
     with pytest.raises(Conflict):
         keeper.seen_by(ADA).undo(changeset)
+
+
+# ── what else a key does not open ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_users_key_that_is_for_no_agent_keeps_the_agent_that_is_named(keeper: Keeper) -> None:
+    ada = Viewer(user="ada", team="web")
+    for _ in range(3):
+        keeper.seen_by(ada).add("Reviews want a null check.", agent="bot", visibility="team")
+    (found,) = keeper.detect_cross_agent_patterns()
+    assert (found.agent, found.memory.user, found.occurrences) == ("bot", "ada", 3)
+
+
+def test_files_of_this_machine_are_not_looked_at_for_a_key(store: Store, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / ".git").mkdir(parents=True)
+    (tree / "notes.py").write_text("SECRET = 1\n", encoding="utf-8")
+    said = {"project": str(tree), "source": "work"}
+    with Keeper(store, HashEmbedder(), FixedClock(), freshness=Freshness(reads=True)) as keeper:
+        assert keeper.add("The numbers are in notes.py.", **said).memory.anchors
+        seen = keeper.seen_by(ADA)
+        assert not seen.add("My numbers are in notes.py.", **said).memory.anchors
+        seen.capture("We decided to keep the totals in notes.py because of the audit.", wait=True, **said)
+        learned = [memory for memory in seen if "totals" in memory.text]
+        assert learned
+        assert not any(memory.anchors for memory in learned)

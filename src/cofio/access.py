@@ -69,8 +69,9 @@ class Grant:
             object.__setattr__(self, "prefixes", self._viewer().prefixes)
 
     def _refuse_bounds(self) -> None:
-        if self.prefixes:
-            raise InvalidInput("An admin key sees every source.", "Give the role read or write to bind a key.")
+        if self.agent or self.user or self.team or self.prefixes:
+            hint = "Leave agent, user, team and prefixes out, or give the role read or write."
+            raise InvalidInput("An admin key sees everything: it is bound to nobody.", hint)
 
     def _viewer(self) -> Viewer:
         if not all(each.strip() for each in self.prefixes):  # left out, it would bind the key to nothing

@@ -56,6 +56,7 @@ class Exchange:
     team: str = ""
     visibility: str = "private"
     reach: tuple[str, ...] = ()  # the sources that whoever tells it may see; all when empty
+    by_key: bool = False  # told by whoever has a key: nothing on this machine is looked at for them
     at: str = ""  # when it was said; "" is filled when it is received
     injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
 

@@ -147,6 +147,7 @@ class Keeper:
             refuse("Another's view")
         narrowed = copy.copy(self)
         narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
+        narrowed._freshness = Freshness(reads=False)  # this machine's files are its owner's
         narrowed._intake = Intake(
             seen.inbox, self._learner, self._clock, self._inbox_limit, worked_on=self._store.inbox
         )
@@ -934,6 +935,9 @@ def _of_the_team(category: str, team: str | None) -> Scope:
     """What is visible to the team, or to one of them. Some call a kind of fact its category."""
     if category in KINDS and category not in CATEGORIES:
         return Scope(visibility=("team",), kind=category, team=team)
+    if category and category not in CATEGORIES:
+        known = ", ".join(dict.fromkeys((*CATEGORIES, *KINDS)))
+        raise InvalidInput(f"category is {category!r}.", f"It is one of: {known}.")
     return Scope(visibility=("team",), category=category, team=team)
 
 

@@ -114,7 +114,7 @@ class Learner:
         return learned
 
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
-        facts = [self._anchored(_fact(each, exchange)) for each in found]
+        facts = [self._placed(_fact(each, exchange), exchange) for each in found]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
         return _Batch(exchange, found, facts, vectors, of_teller(self._store, exchange))
 
@@ -246,7 +246,7 @@ class Learner:
         """Everything in one transaction; the end of the item too."""
         batch.retire_each_once()
         plan = [
-            (place, self._reanchored(each, batch.facts[place]))
+            (place, self._reanchored(each, batch.facts[place], batch.exchange))
             for place, one in enumerate(batch.settled)
             for each in one.decisions
         ]
@@ -278,11 +278,15 @@ class Learner:
         decisions = [each for _, each in plan]
         return outcome(batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
 
-    def _reanchored(self, decision: Decision, fact: Fact) -> Decision:
+    def _reanchored(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
         """The decision, where it puts the fact in other words, with what those speak of."""
         if isinstance(decision, Add | Update) and decision.fact.text != fact.text:
-            return replace(decision, fact=self._anchored(decision.fact))
+            return replace(decision, fact=self._placed(decision.fact, exchange))
         return decision
+
+    def _placed(self, fact: Fact, exchange: Exchange) -> Fact:
+        """The fact with what it speaks of in its project's tree, where its teller may have that looked at."""
+        return fact if exchange.by_key else self._anchored(fact)
 
 
 class _Batch:

@@ -415,10 +415,14 @@ class Noop:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Erase a memory for good, its words in the journal included. The one decision that cannot be undone."""
+    """Erase a memory for good, its words in the journal included. The one decision that cannot be undone.
+
+    Where somebody has it erased who may not see everything, what others said is left as it is: its words may be any.
+    """
 
     id: int
     reason: str = ""
+    viewer: Viewer | None = None
 
 
 @dataclass(frozen=True, slots=True)

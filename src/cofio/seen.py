@@ -45,7 +45,6 @@ from cofio.model import (
     Scope,
     Update,
     Viewer,
-    audience,
     edited,
     place_of,
 )
@@ -354,17 +353,17 @@ class _Hand:
         told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
         self._mark = "~" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
 
-    @property
-    def _whose(self) -> dict[str, Any]:
-        return {"user": self._viewer.user, "agent": self._viewer.agent, "team": self._viewer.team}
+    def _whose(self, agent: str = "") -> dict[str, Any]:
+        """Whose it is. A user's key that is for no agent in particular takes the one that is named."""
+        return {"user": self._viewer.user, "agent": self._viewer.agent or agent, "team": self._viewer.team}
 
     def fact(self, fact: Fact) -> Fact:
         self._check_source(fact.source)
-        return replace(fact, **self._whose)
+        return replace(fact, **self._whose(fact.agent))
 
     def exchange(self, exchange: Exchange) -> Exchange:
         self._check_source(exchange.source)
-        return replace(exchange, **self._whose, reach=self._viewer.prefixes)
+        return replace(exchange, **self._whose(exchange.agent), reach=self._viewer.prefixes, by_key=True)
 
     def client(self, client: str) -> str:
         """The client under a name of the viewer's own: two people's sessions may have the same one."""
@@ -389,6 +388,7 @@ class _Hand:
         if said is None or not viewer.reaches(said.source):
             return False
         mine = said.user == viewer.user if said.user else said.agent == viewer.agent != ""
+        mine = mine and said.team == viewer.team  # what it was compared with, and where what is learned goes
         return mine and (not viewer.prefixes or (bool(said.reach) and all(map(viewer.reaches, said.reach))))
 
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -407,6 +407,9 @@ class _Hand:
                 return replace(decision, fact=self.fact(decision.fact))
             case Adopt():
                 return self._adopt(decision)
+            case Purge():
+                self._check(decision)
+                return replace(decision, viewer=self._viewer)
             case Noop():
                 self._target(decision.id)
                 return replace(decision, occurrence=self._sighting(decision.occurrence))
@@ -455,12 +458,14 @@ class _Hand:
                 self._target(link)
         before = memory.previous_text if memory.supersedes is not None else None
         sightings = tuple(self._sighting(each) for each in decision.sightings)
-        return replace(decision, memory=replace(memory, **self._whose, previous_text=before), sightings=sightings)
+        return replace(
+            decision, memory=replace(memory, **self._whose(memory.agent), previous_text=before), sightings=sightings
+        )
 
     def _check_edit(self, decision: Edit) -> None:
         before = self._target(decision.id)
         after = edited(before, decision.fields)
-        if any(getattr(before, name) != getattr(after, name) for name in self._whose):
+        if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
             raise Forbidden("Whose a memory is cannot be changed with this key.", _ADMIN)
         if before.visibility != after.visibility and not self._viewer.owns(before):
             raise Forbidden(f"Memory {before.id} is another's.", "Who sees it is for its owner to say.")
@@ -481,12 +486,16 @@ class _Hand:
         if set(reverted) != {change.id for change in done.changes}:
             raise Forbidden(f"That does not take back changeset {undoes}.", "Undo the whole changeset, and only that.")
         if not all(self._may_take_back(change) for change in done.changes):
-            raise Forbidden(f"Changeset {undoes} says who sees another's memory.", "Its owner can undo it.")
+            told = f"Changeset {undoes} says whose a memory is, or who sees another's."
+            raise Forbidden(told, f"Its owner can undo who sees it; otherwise {_TAKES}.")
 
     def _may_take_back(self, change: Change) -> bool:
-        if change.before is None or change.after is None or audience(change.before) == audience(change.after):
+        before, after = change.before, change.after
+        if before is None or after is None:
             return True
-        return self._viewer.owns(change.before) and self._viewer.owns(change.after)
+        if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
+            return False  # whose it is, the owner of the store has said
+        return before.visibility == after.visibility or self._viewer.owns(before)
 
     def _target(self, memory_id: int) -> Memory:
         found = self._sight.memories(self._sight.store.get([memory_id]))
@@ -497,7 +506,7 @@ class _Hand:
         return found[0]
 
     def _sighting(self, seen: Occurrence) -> Occurrence:
-        return replace(seen, agent=self._viewer.agent)
+        return replace(seen, agent=self._viewer.agent or seen.agent)
 
     def _check_source(self, source: str) -> None:
         if not self._viewer.reaches(source):
@@ -508,6 +517,7 @@ class _Hand:
 
 
 _TAKES = "it takes an admin key"
+_WHOSE = ("user", "agent", "team")  # the fields that say whose a memory is
 
 
 class _SeenInbox:

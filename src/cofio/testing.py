@@ -32,6 +32,7 @@ from cofio.model import (
     Occurrence,
     Retrieval,
     Scope,
+    Viewer,
     moment,
     same_place,
 )
@@ -558,10 +559,10 @@ class _Tables:
         before, self.sightings = self.sightings, [each for each in self.sightings if each[0] != change_id]
         return len(self.sightings) < len(before)
 
-    def erase(self, memory: Memory) -> None:
+    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
         memory_id = memory.id
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
-        self.captures.erase([memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine})
+        self.captures.erase([memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}, viewer)
 
         said = {
             text for each in (memory, *(entry.before for entry in mine)) if each for text in (each.text, each.context)
@@ -569,7 +570,9 @@ class _Tables:
 
         def cleared(other: Memory) -> Memory:
             previous = None if other.supersedes == memory_id else other.previous_text
-            return replace(other, previous_text=previous, context="" if other.context in said else other.context)
+            theirs = viewer is None or _owner(other) == _owner(memory)
+            context = "" if theirs and other.context in said else other.context
+            return replace(other, previous_text=previous, context=context)
 
         def scrubbed(entry: Entry) -> Entry:
             if entry.memory_id == memory_id:
@@ -579,6 +582,10 @@ class _Tables:
         self.entries = [scrubbed(entry) for entry in self.entries]
         self.retrievals = [each for each in self.retrievals if each.memory_id != memory_id]
         self.memories = {each.id: cleared(each) for each in self.memories.values()}
+
+
+def _owner(memory: Memory) -> tuple[str, str]:
+    return (memory.user, "") if memory.user else ("", memory.agent)
 
 
 def _in_scope(memory: Memory, scope: Scope) -> bool:

@@ -80,7 +80,8 @@ class Line:
             self._reply = error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._silence(error) from error
-        return Answered(self._reply.status, {name.lower(): value for name, value in self._reply.headers.items()})
+        told = {name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()}  # some are folded
+        return Answered(self._reply.status, told)
 
     def read(self) -> bytes:
         """What has come of the answer, at least a byte; b"" at its end. Unavailable when it breaks off."""

@@ -495,6 +495,13 @@ def test_when_the_client_hangs_up_so_do_we(serve: Serve, model: Model) -> None:
     assert said(item) == [("user", TELLS[0]["content"]), ("assistant", "Fine.")]
 
 
+def test_a_header_over_two_lines_comes_back_on_one(serve: Serve, model: Model) -> None:
+    service = chatting(serve, model)
+    model.says(Says(headers={"X-Request-Id": "req\r\n 1"}))
+    body = json.dumps({"model": "m", "messages": ASKS}).encode()
+    assert service.send("POST", "/v1/chat/completions", body).headers["x-request-id"] == "req 1"
+
+
 def test_who_hangs_up_before_the_answer_keeps_no_model_busy(serve: Serve, model: Model) -> None:
     service = chatting(serve, model)
     model.says(Says(stalls=True))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
 from cofio.access import Grant
+from cofio.api import relaying
 from cofio.client import Client
 from cofio.errors import WrongKey
 from cofio.keeper import Keeper
@@ -63,3 +67,24 @@ def test_a_reader_who_hangs_up_holds_nothing_up(keeper: Keeper) -> None:
             wire.close()
         assert service.post("/memory/add", {"text": "The cellar is dry"}).status == 201
         assert service.get("/health").json["memories"] == 2_001
+
+
+def test_readers_who_do_not_read_keep_nobody_from_the_store(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds a moment of the store, and on a server a connection to it: few may, and none for ever."""
+    monkeypatch.setattr(relaying, "PATIENCE", 5.0)
+    keeper.add_all([Fact(text=f"Fact {each}", metadata={"x": "y" * 9_000}) for each in range(2_000)], dedup=False)
+    with serving(keeper) as url, ExitStack() as held:
+        service = Caller(url)
+        for _ in range(relaying.EXPORTS):
+            deaf = held.enter_context(socket.socket())
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            deaf.connect((service.host, service.port))
+            deaf.sendall(f"GET /export HTTP/1.1\r\nHost: {service.host}\r\n\r\n".encode())
+            assert deaf.recv(12) == b"HTTP/1.1 200"
+        refused = service.get("/export")
+        assert (refused.status, "exports are under way" in refused.error["message"]) == (429, True)
+        assert service.post("/search", {"query": "fact"}).status == 200
+        deadline = time.monotonic() + 30
+        while service.get("/export").status != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)

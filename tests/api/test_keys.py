@@ -15,7 +15,7 @@ from cofio.api.guard import is_near
 from cofio.api.keyring import FRESH, MINUTE, MOST_TRIES, Tries
 from cofio.api.routes import ROUTES
 from cofio.api.serve import Serving
-from cofio.errors import Misconfigured, StoreBusy
+from cofio.errors import Misconfigured, StoreBusy, StoreError
 from cofio.keeper import Keeper
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
@@ -94,6 +94,22 @@ def test_a_key_comes_in_either_header_and_beside_a_wrong_one(house: House) -> No
         assert house.caller.get("/memories", headers).status == 200
     assert refused(house.caller.get("/memories", {"X-API-Key": secret.upper()})) == (401, "wrong_key")
     assert refused(house.caller.get("/memories", {"X-API-Key": secret[:-1]})) == (401, "wrong_key")
+
+
+def test_a_key_of_the_store_stays_what_it_is_when_the_service_is_configured_with_it(tmp_path: Path) -> None:
+    clock = FixedClock()
+    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock)
+    with keeper:
+        key, secret = keeper.create_key(Grant(name="ada", user="ada"))
+        keeper.add("Bob looks for another job.", user="bob")
+        with serving(keeper, clock, Ticks(), api_key=secret) as url:
+            ada = Caller(url).having(secret)
+            assert ada.get("/health").json["role"] == "write"
+            assert refused(ada.get("/keys")) == (403, "forbidden")
+            assert ada.get("/memories").json["memories"] == []
+            keeper.revoke_key(key.id)
+            assert refused(ada.get("/memories")) == (401, "wrong_key")
+            assert refused(Caller(url).get("/memories")) == (401, "missing_key")  # and nobody else is let in for that
 
 
 def test_the_configured_key_opens_everything_beside_those_of_the_store(tmp_path: Path) -> None:
@@ -561,3 +577,16 @@ def test_the_addresses_of_one_network_are_one_place() -> None:
     for _ in range(MOST_TRIES):
         tries.failed("10.0.0.1")
     assert tries.wait("::ffff:10.0.0.1") > 0
+
+
+def test_where_the_store_is_is_not_told_to_whoever_has_a_key(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise StoreError("No connection to postgresql://db.internal:5432/team came free.", "Try again.")
+
+    _, ada = house.key()
+    _, owner = house.key("owner", role="admin")
+    monkeypatch.setattr(type(house.keeper._store), "page", broken)
+    told, asked = ada.get("/memories"), owner.get("/memories")
+    assert (told.status, asked.status) == (503, 503)
+    assert b"db.internal" not in told.body
+    assert "db.internal" in asked.error["message"]

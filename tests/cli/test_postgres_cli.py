@@ -66,6 +66,13 @@ def test_the_commands_work_on_the_database_itself(cofio: Cofio, address: str, tm
     assert not list(cofio.home.glob("*.db"))  # nothing is kept here
 
 
+def test_a_tenant_that_is_not_there_is_not_copied_from(cofio: Cofio, address: str, tmp_path: Path) -> None:
+    done = cofio("copy", f"{address}?tenant=mistyped", f"sqlite://{tmp_path / 'new.db'}")
+    assert done.exit_code == 1
+    assert "tenant" in done.output
+    assert not (tmp_path / "new.db").exists()
+
+
 def test_no_command_shows_the_password(cofio: Cofio, address: str) -> None:
     env = {"COFIO_STORE": address}
     for words in (("config",), ("config", "--json"), ("status",), ("status", "--json"), ("stats", "--json")):

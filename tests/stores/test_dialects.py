@@ -52,9 +52,9 @@ SERVER_ALONE = {
     "any_due": "whether a claim has to take its lock",
     "claim_items": "many processes take from one inbox",
     "give_back_items": "the same",
-    "settled_items_saying": "the payloads that say something are looked at outside the database",
     "ever_held": "the embedded store asks its sequences",
     "take_ids": "ids come from a sequence",
+    "next_befores": "what came after each of many changes, in one trip to the server",
 }
 
 #: Queries that are about no tenant, and why.

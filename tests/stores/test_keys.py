@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cofio.access import digest
+from cofio.access import Grant, digest
+from cofio.errors import InvalidInput
 from cofio.ports import Store
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
@@ -62,3 +64,9 @@ def test_keys_are_there_after_the_file_was_closed_and_in_another_process_meanwhi
     again = SqliteStore(tmp_path / "cofio.db", clock)
     assert again.keys.all() == [gone]
     again.close()
+
+
+@pytest.mark.parametrize("bound", [{"agent": "bot"}, {"user": "ada"}, {"team": "web"}, {"prefixes": ("work",)}])
+def test_an_admin_key_is_bound_to_nobody(bound: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="everything"):
+        Grant(name="owner", role="admin", **bound)

@@ -25,6 +25,7 @@ from cofio.model import Add, Adopt, Delete, Edit, Fact, Memory, Merge, Purge, Re
 from cofio.ports import Store, Vector
 from cofio.stores.postgres import PostgresStore, nearest
 from cofio.stores.postgres import words as by_words
+from cofio.stores.postgres.server import Server, parted
 from cofio.stores.postgres.words import tokens
 from cofio.stores.sources import queries
 from cofio.stores.sqlite import SqliteStore
@@ -522,3 +523,28 @@ def test_a_count_that_moves_rewrites_no_index(store: PostgresStore, postgres_url
 
 def test_the_size_is_that_of_the_tables(store: PostgresStore) -> None:
     assert store.stats()["bytes"] > 100_000
+
+
+def test_a_word_that_nobody_had_said_is_found_as_soon_as_it_is(
+    store: PostgresStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large store, how often a word stands there is counted now and then."""
+    for place in ("cofio.stores.postgres.extent.FEW", "cofio.stores.postings.FEW"):
+        monkeypatch.setattr(place, 3)
+    for each in (store, SqliteStore(tmp_path / "cofio.db", FixedClock())):
+        each.apply([Add(Fact(text=f"Fact number {number}")) for number in range(10)], {}, by="test", why="test")
+        assert not each.matching(["zanzibar"], 5, Scope()).candidates
+        each.apply([Add(Fact(text="We met in Zanzibar."))], {}, by="test", why="test")
+        assert len(each.matching(["zanzibar"], 5, Scope()).candidates) == 1
+        each.close()
+
+
+def test_what_an_address_asks_of_the_driver_reaches_it_as_it_was_written(postgres_url: str) -> None:
+    assert parted("postgresql://h/db?options=-c%20a%3Db&tenant=t%20u&sslmode=require") == (
+        "postgresql://h/db?options=-c%20a%3Db&sslmode=require",
+        "t u",
+    )
+    asked = Server(f"{postgres_url}?tenant=one&options=-c%20search_path%3Dpublic%20-c%20statement_timeout%3D4321")
+    with asked.reading() as rows:
+        assert rows.connection.execute("SHOW statement_timeout").fetchone() == ("4321ms",)
+    asked.close()

@@ -21,16 +21,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cofio import assemble
+from cofio.access import digest
 from cofio.api import docs, guard, openapi, reading
 from cofio.api.desk import Call, Desk, Lately
 from cofio.api.keyring import Keyring, Ticks, Tries
 from cofio.api.metrics import Metrics
 from cofio.api.noted import Noted
 from cofio.api.refusals import refusal
-from cofio.api.relaying import RELAYS, Relayed
+from cofio.api.relaying import EXPORTS, RELAYS, Relayed
 from cofio.api.replies import Reply, written
 from cofio.api.routes import ROUTES, Route
-from cofio.api.watch import Watch
+from cofio.api.watch import STRANGER, Watch
 from cofio.attend import Attendant
 from cofio.caretaker import Caretaker
 from cofio.errors import InvalidInput, Misconfigured, NotFound
@@ -53,8 +54,11 @@ def make(keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks:
     desk = _desk(keeper, settings, document)
     caretaker = Caretaker(keeper, settings.schedules, clock)
     hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
-    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, CapacityLimiter(RELAYS))
-    at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed)
+    passing_on = CapacityLimiter(RELAYS), CapacityLimiter(EXPORTS)
+    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, *passing_on)
+    # People beside the service keep their own key where the service's own would stand: that makes nobody its owner.
+    lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
+    at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
     ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
 
     @asynccontextmanager
@@ -125,9 +129,13 @@ class _Lanes:
     quick: CapacityLimiter
     hungry: CapacityLimiter
     relays: CapacityLimiter  # how many wait for an upstream, each in a thread of its own
+    exports: CapacityLimiter  # how many hold on to a moment of the store for as long as their readers take
 
     def of(self, route: Route) -> CapacityLimiter:
         return self.quick if route.quick else self.hungry if route.hungry else self.workers
+
+    def passing_on(self, route: Route) -> CapacityLimiter:
+        return self.exports if route.whole else self.relays
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +165,7 @@ class Place:
         route = self._methods.get("GET" if request.method == "HEAD" else request.method)
         self._ways.guard.admit(request.headers, page=route is not None and route.page)
         shown = await self._shown(request, route)
+        request.scope[STRANGER] = shown.viewer is not None or shown.auth == "missing"
         if route is None:
             return self._no_such_method(request.method)
         call = _call(request, shown, self.path)
@@ -187,7 +196,7 @@ class Place:
             reply = route.answer(self._ways.desk.seen_by(call.viewer), given, call)
         noted.done(reply)
         if isinstance(reply, Reply) and not isinstance(reply.content, dict | bytes):
-            return Relayed(reply.content, self._ways.lanes.relays)
+            return Relayed(reply.content, self._ways.lanes.passing_on(route))
         return written(reply)
 
     def _no_such_method(self, method: str) -> Response:

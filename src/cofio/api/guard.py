@@ -59,13 +59,14 @@ class Guard:
     """Admits a request, or says why not. What it refuses for its key, it has noted in the audit log."""
 
     def __init__(
-        self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None]
+        self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None], lent: bool
     ) -> None:
+        """`lent`: the key of the settings is one of the store, and stays what it is: its holder's, with its role."""
         further = (_bare(each) for each in settings.allowed_hosts.split(","))
         self._names = frozenset({*_OURS, settings.host.lower().strip("[]"), *further} - {"", *EVERYWHERE})
         self._any_address = settings.host in EVERYWHERE
-        self._keys = _encoded(settings.api_key)
-        self._never_open = bool(self._keys) or not is_near(settings.host)
+        self._keys = () if lent else _encoded(settings.api_key)
+        self._never_open = bool(settings.api_key) or not is_near(settings.host)
         self._ring, self._tries, self._clock, self._note = ring, tries, clock, note
 
     def admit(self, headers: Headers, *, page: bool) -> None:

@@ -80,6 +80,15 @@ def _headers(error: CofioError) -> Mapping[str, str]:
     return _HEADERS.get(type(error), {})
 
 
+def to_stranger(error: CofioError) -> CofioError:
+    """What somebody is told who has no business to know where the store is; the log has the rest."""
+    if not isinstance(error, StoreError):
+        return error
+    return type(error)(
+        "The store does not answer just now.", "Try again in a moment; the service's log has the details."
+    )
+
+
 def failure(path: str = "") -> Response:
     """What an unexpected error looks like from outside; its details are in the log only."""
     hint = "The service's log has the details; please report it."

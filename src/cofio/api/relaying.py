@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from anyio import CapacityLimiter, WouldBlock, create_task_group, to_thread
+from anyio import CancelScope, CapacityLimiter, WouldBlock, create_task_group, move_on_after, to_thread
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -19,6 +19,8 @@ from cofio.api.replies import Relay, Reply, written
 from cofio.errors import CofioError, TooBusy
 
 RELAYS = 64  # at once; whoever comes then is asked to come again
+EXPORTS = 4  # at once: each holds a connection to the store until its reader has it all
+PATIENCE = 60.0  # seconds that a reader may take nothing of what is sent
 _Told = TypeVar("_Told")
 
 
@@ -40,7 +42,8 @@ class Relayed:
                     tasks.cancel_scope.cancel()
             finally:
                 self._relay.stop()
-                await self._waited_for(self._relay.done)
+                with CancelScope(shield=True):  # whatever ends it, nothing that it holds is left open
+                    await self._waited_for(self._relay.done)
         if self._gone and not self._begun:
             raise ClientDisconnect
 
@@ -49,7 +52,9 @@ class Relayed:
         try:
             self._lane.acquire_on_behalf_of_nowait(self)
         except WouldBlock:
-            raise TooBusy(f"{RELAYS} chats are under way already.", "Try again in a few seconds.") from None
+            what = "chats" if self._lane.total_tokens == RELAYS else "exports"
+            hint = "Try again in a few seconds."
+            raise TooBusy(f"{self._lane.total_tokens:g} {what} are under way already.", hint) from None
         try:
             yield
         finally:
@@ -84,7 +89,10 @@ class Relayed:
         headers = [(name, value) for name, value in raw if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
         while not self._gone and (part := await self._waited_for(self._relay.part)):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            with move_on_after(PATIENCE) as waiting:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            if waiting.cancelled_caught:  # it is there, and does not read
+                return
         self._ended = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 

@@ -32,6 +32,7 @@ class Route:
     keyless: bool = False  # whether it answers one who sent no key
     quick: bool = False  # whether it must answer while every worker is busy
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
+    whole: bool = False  # whether it reads the whole store, bit by bit: few of these go on at once
     page: bool = False  # whether people visit it with a browser
     raw: bool = False  # whether it takes the body as it comes
     bodiless: bool = False  # whether it takes a query string, though it is a POST
@@ -146,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
           role="read"),
     Route("GET", "/export", exporting.export, schemas.Export, exporting.MEDIA,
           "Every memory that the caller may see, archived ones too, as lines of JSON after a header.",
-          role="read"),
+          whole=True, role="read"),
     Route("DELETE", "/memories", answers.delete_all, schemas.DeleteAll, replies.Plan,
           "Archive all memories of a source; tells what it would do unless dry_run is false.", role="admin"),
     Route("GET", "/changes", answers.changes, schemas.Changes, replies.Changesets, "The newest changesets.",

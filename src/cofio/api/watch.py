@@ -9,10 +9,12 @@ from asyncio import CancelledError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cofio.api.guard import is_loopback
 from cofio.api.metrics import Metrics
-from cofio.api.refusals import failure, refusal
+from cofio.api.refusals import failure, refusal, to_stranger
 from cofio.errors import CofioError, Unavailable
 
+STRANGER = "cofio.stranger"  # in a request's scope: whether its caller may not know everything
 _log = logging.getLogger("cofio.api")
 _ENDING = Unavailable("The service is stopping.", "What it had taken in is kept; ask again when it is back.")
 _GONE = 499  # nobody is there to read a status; this is what the log calls it
@@ -54,7 +56,7 @@ class Watch:
             if not status:
                 await refusal(_ENDING, path=scope["path"])(scope, receive, noting)
         except CofioError as error:
-            reply = refusal(error, path=scope["path"])
+            reply = refusal(to_stranger(error) if _is_stranger(scope) else error, path=scope["path"])
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
@@ -63,3 +65,9 @@ class Watch:
             if not status:
                 await failure(scope["path"])(scope, receive, noting)
         return status
+
+
+def _is_stranger(scope: Scope) -> bool:
+    """Whether the caller may not know everything; before that is known, whoever calls from another machine."""
+    known = scope.get(STRANGER)
+    return bool(known) if known is not None else not is_loopback((scope.get("client") or ("",))[0])

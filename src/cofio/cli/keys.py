@@ -170,7 +170,10 @@ def _meant(given: str, known: Sequence[Key]) -> Key:
 @click.option("--key", metavar="ID|NAME", help="Only what was done with this key.")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many lines.")
 def log(session: Session, key: str | None, limit: int) -> None:
-    """Show the audit log, newest first: keys made and revoked, what was changed with them, what was refused."""
+    """Show the audit log, newest first.
+
+    It has keys made and revoked, what was changed with them, and what was refused.
+    """
     with session.store() as store:
         found = store.deeds(limit=limit, key=_meant(key, store.keys()).id if key else None)
     if session.as_json:

@@ -141,9 +141,10 @@ def _id(action: dict[str, Any]) -> int | str:
 def observe(
     session: Session, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
 ) -> None:
-    """Learn from a dialogue that was watched: the RESPONSE counts like the user's own words; - is standard input.
+    """Learn from a dialogue that was watched: what was answered, and what was meant.
 
-    What is learned is the team's, and says which activity it comes from.
+    The RESPONSE counts like the user's own words; - is standard input. What is learned is the team's, and says which
+    activity it comes from.
     """
     response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
     messages = dialogue(intent, response)

@@ -50,7 +50,7 @@ def document(value: Any) -> None:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows in columns on a terminal; elsewhere a line a row, tabs between the fields, no heading."""
+    """Rows in columns on a terminal; elsewhere a line a row, tabs between the fields, no heading. Of none, nothing."""
     if not on_terminal():
         for row in rows:
             click.echo("\t".join(one_line(each) for each in row))
@@ -69,7 +69,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
         )
     for row in rows:
         grid.add_row(*(_cell(_shortened(each)) for each in row))
-    _console().print(grid)
+    if grid.row_count:
+        _console().print(grid)
 
 
 def _shortened(value: Any) -> Any:
@@ -166,8 +167,8 @@ def _length(value: str) -> timedelta | None:
 
 @contextmanager
 def progress(label: str, length: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal's error stream, moved by the function that comes back; none where nobody looks."""
-    unseen = hidden or not sys.stderr.isatty()
+    """A bar on the terminal's error stream, moved by the function that comes back; none for a single step."""
+    unseen = hidden or length == 1 or not sys.stderr.isatty()
     with click.progressbar(length=length, label=label, file=sys.stderr, hidden=unseen, show_pos=True) as bar:
         yield bar.update
 

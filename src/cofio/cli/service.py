@@ -63,7 +63,9 @@ def _leave_nobody_waiting() -> None:
 @_HOST
 @_PORT
 def up(session: Session) -> None:
-    """Start the service in the background. One serves each store; when it is up already, that is fine."""
+    """Start the service in the background. When it is up already, that is fine.
+
+    One serves a file; a store on PostgreSQL is served by many, one for each home."""
     from cofio import daemon
 
     instance, started = daemon.up(session.settings)

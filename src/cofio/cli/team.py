@@ -54,7 +54,7 @@ def facts(session: Session, category: str | None, team: str | None, limit: int) 
 @_team
 @click.option("--limit", type=click.IntRange(1, 1_000), default=20, show_default=True, help="How many at most.")
 def patterns(session: Session, least: int, category: str | None, team: str | None, limit: int) -> None:
-    """Show what agents have told the team again and again, most often first."""
+    """Show what agents keep telling the team, most often first."""
     asked: dict[str, Any] = {"limit": limit, "category": category or "", "team": team}
     with session.memories() as memories:
         found = memories.detect_cross_agent_patterns(min_occurrences=least, **asked)

@@ -253,8 +253,13 @@ def _stores(session: Session, source: str, target: str) -> Iterator[tuple[Store,
         raise InvalidInput("A store cannot be copied into itself.", "Name another one to copy into.")
     if given.store_file and not given.store_file.exists():
         raise NotFound(f"There is no store at {given.store_file}.", "Name the one to copy from first.")
-    with closing(assemble.open_store(given)) as one, closing(assemble.open_store(wanted)) as other:
-        yield one, other
+    with closing(assemble.open_store(given)) as one:
+        if not given.store_file and not one.changesets(1):
+            raise NotFound(
+                f"There is nothing at {given.store_name}.", "Name the one to copy from first; its tenant too."
+            )
+        with closing(assemble.open_store(wanted)) as other:
+            yield one, other
 
 
 def _place(settings: Settings) -> Path | str:

@@ -106,7 +106,8 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
     if state["key"] in ("wrong", "missing"):
         says = f"The service at {state['url']} wants a key, and ours is {state['key']}. {state.get('problem') or ''}"
         remedy = "Set api_key to a key of the service: `cofio config set api_key`."
-        return Check("service", "wrong", says.strip(), remedy)
+        again = "" if settings.url else " Then `cofio down` and `cofio up`, so that hooks know it too."
+        return Check("service", "wrong", says.strip(), remedy + again)
     if state["role"] == "read":
         says = "Our key has the role read: hooks recall and capture with one that may write."
         return Check("service", "wrong", says, "Ask for another where the service runs: `cofio keys create`.")
@@ -114,7 +115,8 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
         says = f"The service is cofio {state['version']}, this is {__version__}."
         remedy = "Update the older of the two." if settings.url else "`cofio down`, then `cofio up`."
         return Check("service", "warning", says, remedy)
-    return Check("service", "ok", f"{state['url']}, {state['memories'] or 0:,} memories")
+    known = state["memories"] or 0
+    return Check("service", "ok", f"{state['url']}, {known:,} {'memory' if known == 1 else 'memories'}")
 
 
 def hangs(settings: Settings, state: Mapping[str, Any]) -> bool:

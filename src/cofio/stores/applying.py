@@ -29,6 +29,7 @@ from cofio.model import (
     Restore,
     Revert,
     Update,
+    Viewer,
     edited,
 )
 from cofio.stores.rows import state
@@ -91,8 +92,11 @@ class Rows(Protocol):
     def unsee(self, change_id: int) -> bool:
         """True when that change had noted a sighting, which is now gone."""
 
-    def erase(self, memory: Memory) -> None:
-        """Remove its words from the inbox, the journal, the retrieval log and the memories that came after it."""
+    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
+        """Remove its words from the inbox, the journal, the retrieval log and the memories that came after it.
+
+        With a viewer, from what they told and what is theirs, and from nobody else's.
+        """
 
 
 class Applying:
@@ -235,7 +239,8 @@ class Applying:
         memory = self._existing(decision.id)
         self._rows.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
-        self._rows.erase(memory)  # its own line included: what is left says that it was, not what it said
+        # Its own line included: what is left says that it was, not what it said.
+        self._rows.erase(memory, decision.viewer)
         return change
 
     def _revert(self, decision: Revert) -> list[Change]:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from cofio.conversation import OPEN, SETTLED, Exchange, Item, Ledger, Message, Settlement, State, Task
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
-from cofio.model import moment
+from cofio.model import Memory, Viewer, moment
 from cofio.stores.amending import Part
 from cofio.stores.rows import as_json
 
@@ -168,6 +168,24 @@ def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str
 def words_to_erase(texts: Iterable[str | None]) -> list[str]:
     """What is erased with a memory: each of its texts and contexts once, the longest first."""
     return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
+
+
+def is_told_by(exchange: Exchange | None, viewer: Viewer | None) -> bool:
+    """Whether the viewer told it, from a source of theirs. Without one everything counts: the owner of a store asks."""
+    if viewer is None or exchange is None:
+        return viewer is None
+    mine = exchange.user == viewer.user if exchange.user else exchange.agent == viewer.agent != ""
+    return mine and viewer.reaches(exchange.source)
+
+
+def told_by(rows: Iterable[Sequence[Any]], viewer: Viewer | None) -> list[int]:
+    """Of rows that begin with an id and a payload, the ids of those that the viewer told."""
+    return [row[0] for row in rows if viewer is None or is_told_by(from_payload(row[1]), viewer)]
+
+
+def whose(memory: Memory, viewer: Viewer | None) -> dict[str, Any]:
+    """Whose memories share a sentence with one that is erased: its owner's; without a viewer anybody's."""
+    return {"anybody": int(viewer is None), "user": memory.user, "agent": memory.agent}
 
 
 def says(payload: str, result: str, words: Sequence[str]) -> bool:

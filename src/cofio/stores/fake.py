@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlement, State, Task
-from cofio.model import Memory, moment
+from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import amending, captures
 
@@ -70,10 +70,12 @@ class Captures:
         finished = None if settlement.state == "pending" else at
         self.put(replace(item, **ended, changeset=changeset or item.changeset, finished_at=finished))
 
-    def erase(self, versions: Iterable[Memory | None], changesets: Container[int | None]) -> None:
-        """Remove the words of a memory in all its versions; these changesets made them."""
+    def erase(
+        self, versions: Iterable[Memory | None], changesets: Container[int | None], viewer: Viewer | None
+    ) -> None:
+        """Remove the words of a memory in all its versions; these changesets made them. A viewer's, from theirs."""
         said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
-        for item in list(self.items.values()):
+        for item in [each for each in self.items.values() if captures.is_told_by(each.exchange, viewer)]:
             kept = [*(each.text for each in item.exchange.messages), *item.exchange.injected] if item.exchange else []
             kept += [action.get("text", "") for action in item.result.get("actions", ())]
             says = any(each in text for each in said for text in kept)

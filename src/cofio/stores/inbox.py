@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.errors import Conflict, StoreError
-from cofio.model import Memory, moment
+from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import amending, captures
 from cofio.stores.file import StoreFile
@@ -148,23 +148,31 @@ def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, c
     _update(connection, "settle_item", settlement.item, values)
 
 
-def erase(connection: sqlite3.Connection, memory: Memory) -> None:
+def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None) -> None:
     """Remove a purged memory's words, those that it had before too, while the journal still knows them.
 
     What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
     the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
+    With a viewer, only what they told is looked at, and what is of the same owner.
     """
     former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
     said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
     listed = as_json(said)
-    connection.execute(_SQL["erase_settled_items"], {"id": memory.id, "said": listed})
-    connection.execute(_SQL["erase_reasons"], {"said": listed})
+    saying = {"id": memory.id, "said": listed}
+    settled, reasons = (
+        captures.told_by(connection.execute(_SQL[name], saying).fetchall(), viewer)
+        for name in ("settled_items_saying", "reasons_saying")
+    )
+    connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
+    connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
+        if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):
+            continue
         if (rest := captures.cut(payload, said)) != payload:
             connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
     # What was read out of the same sentence keeps no copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        connection.execute(_SQL[name], (listed,))
+        connection.execute(_SQL[name], {"said": listed, **captures.whose(memory, viewer)})
 
 
 def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:

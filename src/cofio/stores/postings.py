@@ -136,7 +136,8 @@ class Postings:
             count = int(connection.execute(_SQL["frequency"], (quoted(word),)).fetchone()[0])
             if len(self._counts) > COUNTED:
                 self._counts = {}
-            self._counts[word] = (count, total)
+            if count:  # what nobody has said may be said at any time
+                self._counts[word] = (count, total)
         return count
 
 

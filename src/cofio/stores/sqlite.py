@@ -30,6 +30,7 @@ from cofio.model import (
     Occurrence,
     Retrieval,
     Scope,
+    Viewer,
     moment,
 )
 from cofio.ports import Clock, Matrix, Settles, Vector
@@ -568,8 +569,8 @@ class _Tables:
     def unsee(self, change_id: int) -> bool:
         return self._run(_SQL["unsee"], (change_id,)).rowcount > 0
 
-    def erase(self, memory: Memory) -> None:
-        erase(self._connection, memory)
+    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
+        erase(self._connection, memory, viewer)
         for name in ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes"):
             self._run(_SQL[name], (memory.id,))
 

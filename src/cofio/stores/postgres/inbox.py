@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.errors import Conflict
-from cofio.model import Memory, moment
+from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import amending, captures
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import as_json, fits
 
-CLAIMED = 300.0  # seconds for which what was claimed is nobody else's: longer than a model takes
+CLAIMED = 600.0  # seconds for which what was claimed is nobody else's: a model reads four exchanges in less
 _AT_ONCE = 4  # items that one process claims: the others want some too
 _FORGOTTEN = 1_000  # items whose words are forgotten in one transaction
 
@@ -171,25 +171,29 @@ def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None
     _update(rows, "settle_item", number, values)
 
 
-def erase(rows: Rows, memory: Memory) -> None:
+def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     """Remove a purged memory's words, those that it had before too, while the journal still knows them.
 
     What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
     the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
+    With a viewer, only what they told is looked at, and what is of the same owner.
     """
     former = rows.all("words_of", {"id": memory.id})
     said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
     written = [as_json(each)[1:-1] for each in said]
-    maybe = rows.all("settled_items_saying", {"written": written})
-    saying = [number for number, payload, result in maybe if captures.says(payload, result, said)]
-    rows.run("erase_settled_items", {"id": memory.id, "ids": saying})
-    rows.run("erase_reasons", {"said": said})
+    maybe = rows.all("settled_items_saying", {"id": memory.id, "written": written})
+    saying = [row for row in maybe if row[3] or captures.says(row[1], row[2], said)]
+    reasons = captures.told_by(rows.all("reasons_saying", {"said": said}), viewer)
+    rows.run("erase_settled_items", {"ids": captures.told_by(saying, viewer)})
+    rows.run("erase_reasons", {"ids": reasons})
     for number, payload in rows.all("open_payloads"):
+        if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):
+            continue
         if (rest := captures.cut(payload, said)) != payload:
             rows.run("set_payload", {"id": number, "payload": rest})
     # What was read out of the same sentence keeps no copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
-        rows.run(name, {"said": said})
+        rows.run(name, {"said": said, **captures.whose(memory, viewer)})
 
 
 def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:

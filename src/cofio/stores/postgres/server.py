@@ -10,10 +10,11 @@ The tenant is named by the address, `?tenant=NAME`; every query names it, so one
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final, cast
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 import psycopg
 from pgvector.psycopg import register_vector
@@ -32,6 +33,7 @@ _SQL = queries("postgres")
 _NEWEST = migrations("postgres")[-1][0]
 _PATIENCE = 15.0  # seconds that a writer waits for its turn, and a caller for a connection
 _TRIED = 5  # seconds until a server that does not answer is not there
+_CONNECTED = 10  # seconds in which a server must answer
 _CONNECTIONS = 16  # of one process; a thread that finds none free waits
 _OLDEST_SERVER, _OLDEST_VECTOR = 150_000, (0, 8)
 _SETTINGS = (
@@ -41,6 +43,9 @@ _SETTINGS = (
     "SET jit = off",  # compiling takes longer than any query here
     "SET max_parallel_workers_per_gather = 0",  # and so does calling others to help
 )
+
+# What the driver tells of a connection that broke is for a log; where none is set up, it would go to the terminal.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Values = Mapping[str, Any]
 _NOTHING: Final[Values] = {}
@@ -75,7 +80,7 @@ class Rows:
 
     def lock(self, name: str) -> None:
         """Wait for one's turn at what is called so, among all processes of the tenant; until the transaction ends."""
-        self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"{self.tenant}/{name}"),))
+        self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}/{name}"),))
 
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
         """The same query for each of these, sent together."""
@@ -98,7 +103,7 @@ class Server:
                 min_size=1,
                 max_size=connections,
                 timeout=_PATIENCE,
-                kwargs={"autocommit": True, "application_name": "cofio"},
+                kwargs=_ways(self.address),
                 configure=_configured,
                 check=ConnectionPool.check_connection,
                 open=False,
@@ -132,7 +137,7 @@ class Server:
         with self._connected() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
             if alone:
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(self.tenant),))
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}"),))
             yield Rows(connection, self.tenant)
 
     @contextmanager
@@ -147,14 +152,15 @@ class Server:
 
 
 def parted(url: str) -> tuple[str, str]:
-    """The address that the driver takes, and the tenant that it named."""
-    parts = urlsplit(url)
-    asked = parse_qsl(parts.query, keep_blank_values=True)
-    tenants = [value for name, value in asked if name == "tenant"]
+    """The address that the driver takes, and the tenant that it named. The rest stays as it was written: the driver
+    does not take "+" for a blank."""
+    where, mark, query = url.partition("?")
+    asked = [each.partition("=") for each in query.split("&") if each]
+    tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
     if len(tenants) > 1 or "" in tenants:
         raise Misconfigured(f"{shown(url)} names no tenant, or several.", "Give tenant=NAME once, or leave it out.")
-    rest = urlencode([each for each in asked if each[0] != "tenant"])
-    return urlunsplit(parts._replace(query=rest)), tenants[0] if tenants else TENANT
+    rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
+    return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
 
 
 def _refuse_unreadable(address: str, where: str) -> None:
@@ -165,14 +171,15 @@ def _refuse_unreadable(address: str, where: str) -> None:
         parts = {"port": "unreadable"}
     if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
         hint = (
-            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password %2F for /, %40 for @ and so on."
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in the password %2F for /, %40 for @ and so on, and "
+            "behind a ? no names but tenant and those of PostgreSQL's own, such as sslmode."
         )
         raise Misconfigured(f"{where} cannot be read as an address.", hint)
 
 
 def prepare(address: str) -> None:
     """Bring the database to the newest shape; one process at a time does it."""
-    with psycopg.connect(address, autocommit=True, application_name="cofio") as connection:
+    with psycopg.connect(address, **_ways(address)) as connection:
         _refuse_old(connection)
         if _version(connection) == _NEWEST:
             return
@@ -219,6 +226,12 @@ def _make_extension(connection: psycopg.Connection[Any]) -> None:
     version = tuple(int(each) for each in str(row[0]).split(".")[:2]) if row else (0, 0)
     if version < _OLDEST_VECTOR:
         raise Misconfigured(f"The database has pgvector {'.'.join(map(str, version))}.", hint)
+
+
+def _ways(address: str) -> dict[str, Any]:
+    """How to connect. A server that does not answer is given up, unless the address says how long to wait."""
+    waits = {} if "connect_timeout" in address else {"connect_timeout": _CONNECTED}
+    return {"autocommit": True, "application_name": "cofio", **waits}
 
 
 def _configured(connection: psycopg.Connection[Any]) -> None:
@@ -277,7 +290,7 @@ _TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], st
         (psycopg.OperationalError,),
         StoreError,
         "{where} cannot be reached: {said}.",
-        "Check that the server runs, and the host, port, user and password of COFIO_STORE.",
+        "Check that the server runs, and the host, port, database, user and password of COFIO_STORE.",
     ),
 )
 

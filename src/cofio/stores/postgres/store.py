@@ -37,7 +37,7 @@ from cofio.stores.postgres.server import BRIEFLY, Rows, Server
 from cofio.stores.postgres.tables import Tables, listed
 from cofio.stores.postgres.uses import PostgresUses
 from cofio.stores.postgres.words import Words
-from cofio.stores.rows import LISTED, check_vectors, fits, to_memory
+from cofio.stores.rows import LISTED, check_vectors, fits, from_json, to_memory
 from cofio.stores.scopes import POSTGRES, condition
 from cofio.wording import fingerprint
 
@@ -338,11 +338,15 @@ def _page(rows: Rows, scope: Scope, limit: int, after: int) -> list[Memory]:
 
 
 def _changes(rows: Rows, name: str, key: int) -> list[Change]:
-    tables = Tables(rows)
+    """The changes that a query finds, each with what came after; a changeset may have thousands."""
+    found = rows.all(name, {"id": key}) if fits(key) else []
+    entries = [to_entry(columns) for *columns, _, _, _ in found]
+    later = dict(rows.all("next_befores", {"ids": [each.id for each in entries]}))
+    last = [each.memory_id for each in entries if each.id not in later]
+    there = {row[0]: to_memory(row) for row in rows.all("get_memories", {"ids": last}, columns=LISTED)}
     changes = []
-    for *columns, at, by, why in rows.all(name, {"id": key}) if fits(key) else []:
-        entry = to_entry(columns)
-        later = tables.next_recorded(entry)
-        after = later.before if later else tables.load(entry.memory_id)
+    for entry, (*_, at, by, why) in zip(entries, found, strict=True):
+        before = later.get(entry.id)
+        after = there.get(entry.memory_id) if entry.id not in later else from_json(before) if before else None
         changes.append(as_change(entry, after, at, by, why))
     return changes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cofio.model import Fact, Memory, Occurrence
+from cofio.model import Fact, Memory, Occurrence, Viewer
 from cofio.stores.applying import Beside, Entry
 from cofio.stores.journal import beside_json, to_entry
 from cofio.stores.postgres.inbox import erase
@@ -110,8 +110,8 @@ class Tables:
     def unsee(self, change_id: int) -> bool:
         return self._rows.count("unsee", {"id": change_id}) > 0
 
-    def erase(self, memory: Memory) -> None:
-        erase(self._rows, memory)
+    def erase(self, memory: Memory, viewer: Viewer | None) -> None:
+        erase(self._rows, memory, viewer)
         for name in _ERASED:
             self._rows.run(name, {"id": memory.id})
 

@@ -83,8 +83,9 @@ class Words:
         unknown = {word: phrase(word) for word in words if word not in known}
         asked = sorted({each for each in unknown.values() if each})
         counted = dict(rows.all("frequency", {"phrases": asked})) if asked else {}
-        known.update((word, counted.get(each, 0)) for word, each in unknown.items())
-        return {word: known[word] for word in words}
+        found = {word: counted.get(each, 0) for word, each in unknown.items()}
+        known.update({word: count for word, count in found.items() if count})  # what nobody said may be said any time
+        return {word: found[word] if word in found else known[word] for word in words}
 
     def holding(self, rows: Rows, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         """Which of the words each of these memories holds, in the order of the words."""

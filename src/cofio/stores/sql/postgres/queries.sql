@@ -70,7 +70,10 @@ RETURNING id;
 
 -- name: raise_sequence
 SELECT CASE -- one by one, so that it never goes back, whoever else takes ids meanwhile; a leap is beyond them anyway
-    WHEN %(id)s - last > 10000 THEN setval(name, %(id)s)
+    WHEN %(id)s - last > 10000 THEN ( -- one leap at a time: of two, the shorter must not come last
+        SELECT setval(name, greatest(%(id)s, pg_sequence_last_value(name)))
+        FROM (SELECT pg_advisory_xact_lock(hashtextextended('cofio/sequence', 0))) AS alone
+    )
     ELSE (SELECT max(id) FROM (SELECT nextval(name) AS id FROM generate_series(1, %(id)s - last)) taken)
 END
 FROM (
@@ -275,6 +278,13 @@ WHERE tenant = %(tenant)s AND id = %(id)s;
 -- name: next_recorded
 SELECT id, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside FROM changes
 WHERE tenant = %(tenant)s AND memory_id = %(memory_id)s AND id > %(id)s ORDER BY id LIMIT 1;
+
+-- name: next_befores
+SELECT c.id, n.before FROM changes c, LATERAL (
+    SELECT l.before FROM changes l
+    WHERE l.tenant = %(tenant)s AND l.memory_id = c.memory_id AND l.id > c.id ORDER BY l.id LIMIT 1
+) n
+WHERE c.tenant = %(tenant)s AND c.id = ANY(%(ids)s::bigint[]);
 
 -- name: changes_of_changeset
 SELECT
@@ -541,22 +551,26 @@ SELECT before ->> 'text', before ->> 'context' FROM changes
 WHERE tenant = %(tenant)s AND memory_id = %(id)s AND before IS NOT NULL;
 
 -- name: settled_items_saying
-SELECT id, payload, result FROM inbox -- may say it: what is written in JSON is looked at again, read
-WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> ''
-    AND EXISTS (SELECT 1 FROM unnest(%(written)s::text[]) w WHERE strpos(payload, w) > 0 OR strpos(result, w) > 0);
+SELECT id, payload, result, led -- led to it, or may say it: what is written in JSON is looked at again, read
+FROM (
+    SELECT *, coalesce(changeset_id IN (
+        SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s
+    ), false) AS led
+    FROM inbox WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> ''
+) settled
+WHERE led
+    OR EXISTS (SELECT 1 FROM unnest(%(written)s::text[]) w WHERE strpos(payload, w) > 0 OR strpos(result, w) > 0);
 
 -- name: erase_settled_items
-UPDATE inbox SET payload = '', result = '{}'
-WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> '' AND (
-    id = ANY(%(ids)s) OR changeset_id IN (
-        SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s
-    )
-);
+UPDATE inbox SET payload = '', result = '{}' WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);
 
--- name: erase_reasons
-UPDATE inbox SET reason = ''
+-- name: reasons_saying
+SELECT id, payload FROM inbox
 WHERE tenant = %(tenant)s AND reason <> ''
     AND EXISTS (SELECT 1 FROM unnest(%(said)s::text[]) s WHERE strpos(reason, s) > 0);
+
+-- name: erase_reasons
+UPDATE inbox SET reason = '' WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);
 
 -- name: open_payloads
 SELECT id, payload FROM inbox WHERE tenant = %(tenant)s AND state IN ('pending', 'parked') ORDER BY id FOR UPDATE;
@@ -574,11 +588,13 @@ SELECT payload, result FROM inbox WHERE tenant = %(tenant)s AND id = %(id)s AND 
 UPDATE memories SET
     context = '', around = '',
     length = greatest(1, (SELECT coalesce(sum(cardinality(positions)), 0) FROM unnest(said)))
-WHERE tenant = %(tenant)s AND context = ANY(%(said)s);
+WHERE tenant = %(tenant)s AND context = ANY(%(said)s)
+    AND (%(anybody)s = 1 OR ("user" = %(user)s AND ("user" <> '' OR agent = %(agent)s)));
 
 -- name: erase_shared_context_in_changes
 UPDATE changes SET before = jsonb_set(before::jsonb, '{context}', '""')::json
-WHERE tenant = %(tenant)s AND before IS NOT NULL AND before ->> 'context' = ANY(%(said)s);
+WHERE tenant = %(tenant)s AND before IS NOT NULL AND before ->> 'context' = ANY(%(said)s)
+    AND (%(anybody)s = 1 OR (before ->> 'user' = %(user)s AND (before ->> 'user' <> '' OR before ->> 'agent' = %(agent)s)));
 
 -- name: bury_runs
 UPDATE runs SET outcome = 'died', finished_at = %(at)s

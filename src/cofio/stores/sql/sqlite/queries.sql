@@ -216,11 +216,16 @@ WHERE memory_id = ?;
 DELETE FROM retrievals WHERE memory_id = ?;
 
 -- name: erase_shared_context
-UPDATE memories SET context = '' WHERE context IN (SELECT value FROM json_each(?));
+UPDATE memories SET context = ''
+WHERE context IN (SELECT value FROM json_each(:said))
+    AND (:anybody OR (user = :user AND (user <> '' OR agent = :agent)));
 
 -- name: erase_shared_context_in_changes
 UPDATE changes SET before = json_set(before, '$.context', '')
-WHERE before IS NOT NULL AND json_extract(before, '$.context') IN (SELECT value FROM json_each(?));
+WHERE before IS NOT NULL AND json_extract(before, '$.context') IN (SELECT value FROM json_each(:said))
+    AND (:anybody OR (
+        json_extract(before, '$.user') = :user AND (:user <> '' OR json_extract(before, '$.agent') = :agent)
+    ));
 
 -- name: erase_previous_text
 UPDATE memories SET previous_text = NULL WHERE supersedes = ?;
@@ -387,8 +392,8 @@ UPDATE inbox SET payload = '', result = '{}' WHERE finished_at < :before AND pay
 SELECT json_extract(before, '$.text'), json_extract(before, '$.context') FROM changes
 WHERE memory_id = ? AND before IS NOT NULL;
 
--- name: erase_settled_items
-UPDATE inbox SET payload = '', result = '{}'
+-- name: settled_items_saying
+SELECT id, payload FROM inbox
 WHERE finished_at IS NOT NULL AND payload <> '' AND (
     changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
     OR EXISTS (
@@ -404,8 +409,15 @@ WHERE finished_at IS NOT NULL AND payload <> '' AND (
     )
 );
 
+-- name: erase_settled_items
+UPDATE inbox SET payload = '', result = '{}' WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: reasons_saying
+SELECT id, payload FROM inbox
+WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(reason, value));
+
 -- name: erase_reasons
-UPDATE inbox SET reason = '' WHERE reason <> '' AND EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(reason, value));
+UPDATE inbox SET reason = '' WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: open_payloads
 SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked');
