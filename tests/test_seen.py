@@ -678,3 +678,12 @@ def test_files_of_this_machine_are_not_looked_at_for_a_key(store: Store, tmp_pat
         learned = [memory for memory in seen if "totals" in memory.text]
         assert learned
         assert not any(memory.anchors for memory in learned)
+
+
+def test_the_history_of_what_is_not_seen_is_not_that_of_what_came_after_it(keeper: Keeper, says: Says) -> None:
+    old = says(ADA, "The key is under the mat.")
+    written, _ = keeper.seen_by(ADA).supersede(old, "The key is at the desk.", visibility="global")
+    bob = keeper.seen_by(BOB)
+    assert [change.memory_id for change in bob.history(written.memory_id)] == [written.memory_id]
+    with pytest.raises(NotFound):
+        bob.history(old)

@@ -11,7 +11,7 @@ from cofio.ports import Store
 
 _log = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two batches
-_MOST_WAITING = 10_000  # beyond that nothing is noted: a log may not eat the memory
+_MOST_WAITING = 10_000  # beyond that a deed is told in the service's own log: a list may not eat the memory
 _MINUTE = len("2026-01-01T00:00")  # of a moment: a key that is used all the time is noted once in each
 
 
@@ -33,6 +33,8 @@ class DeedLog:
         with self._lock:
             if len(self._waiting) < _MOST_WAITING:
                 self._waiting.append(deed)
+            else:
+                _log.warning("not in the audit log, for too much waits: %s %s by %s", deed.act, deed.outcome, deed.name)
             self._begin()
 
     def used(self, key_id: int, at: str) -> None:

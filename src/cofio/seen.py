@@ -160,7 +160,7 @@ class Seen:
 
     def history(self, memory_id: int) -> list[Change]:
         changes = self._sight.changes(self._store.history(memory_id))
-        if not changes:
+        if not any(change.memory_id == memory_id for change in changes):
             raise NotFound(f"There is no memory {memory_id}.", "cofio list shows what there is.")
         return changes
 

@@ -80,6 +80,8 @@ class Line:
             self._reply = error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._silence(error) from error
+        if not 200 <= self._reply.status < 600:
+            raise Unavailable(f"The upstream answered {self._reply.status}, which is no status of HTTP.", _HINT)
         told = {name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()}  # some are folded
         return Answered(self._reply.status, told)
 
