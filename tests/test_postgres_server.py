@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -132,15 +133,16 @@ def test_the_driver_finds_no_other_machine() -> None:
         psycopg.connect("postgresql://elsewhere.example/memories")
 
 
-def _run(folder: Path) -> subprocess.Popen[str]:
-    """A process that uses a server of its own folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.postgres"],
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(folder)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+@contextmanager
+def _run(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that uses a server of its own folder; gone at the end, however that comes."""
+    command = [sys.executable, "-m", "tests.postgres"]
+    around = {**os.environ, "TMPDIR": str(folder)}
+    with subprocess.Popen(command, cwd=ROOT, env=around, stdout=subprocess.PIPE, text=True) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
 
 
 def _said(run: subprocess.Popen[str]) -> str:
@@ -153,7 +155,7 @@ def _end(run: subprocess.Popen[str], how: int) -> None:
 
 
 def _watchers(folder: Path) -> list[int]:
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["ps", "-eww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
     return [int(line.split()[0]) for line in listed.splitlines() if f"watch {folder}" in line]
 
 
