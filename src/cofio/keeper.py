@@ -26,6 +26,7 @@ from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotF
 from cofio.freshness import Freshness
 from cofio.housekeeping import Care, Housekeeper
 from cofio.intake import Intake
+from cofio.knowing import Knowing
 from cofio.learning import Learner
 from cofio.model import (
     CATEGORIES,
@@ -70,6 +71,7 @@ from cofio.model import (
     truth,
     whole,
 )
+from cofio.noting import Noting
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
@@ -158,6 +160,16 @@ class Keeper:
     def viewer(self) -> Viewer | None:
         """Who looks; None for the owner, who sees everything."""
         return self._seen.viewer if self._seen else None
+
+    @property
+    def knowledge(self) -> Knowing:
+        """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
+        return Knowing()
+
+    @property
+    def notes(self) -> Noting:
+        """Markdown files as memories."""
+        return Noting()
 
     def _refuse_viewer(self, what: str) -> None:
         """Forbidden for all but the owner."""

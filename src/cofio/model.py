@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from cofio.errors import InvalidInput, TooLarge
+
+if TYPE_CHECKING:
+    from cofio.domain import KnowledgeChange
 
 Category = Literal["decision", "learning", "detail"]
 Kind = Literal[
@@ -548,10 +551,12 @@ class Changeset:
     undone_by: int | None = None
     part_of: int | None = None  # the first of the series that it belongs to
     changes: tuple[Change, ...] = ()
+    knowledge: tuple[KnowledgeChange, ...] = ()  # what it did to the tables of domain knowledge
 
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
         plain["changes"] = [change.as_dict() for change in self.changes]
+        plain["knowledge"] = [change.as_dict() for change in self.knowledge]
         return plain
 
 

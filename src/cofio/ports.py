@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from cofio.access import Deed, Grant, Key
 from cofio.chores import Carried, Run, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
-from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope
+from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
+from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
+from cofio.notes import Filed
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -292,6 +295,60 @@ class Keys(Protocol):
         """Forget the lines from before this time; how many."""
 
 
+class Domain(Protocol):
+    """The tables of domain knowledge, for looking. Writing is `Store.apply`.
+
+    With a viewer, what they may not see is not there (`domain.sees`).
+    """
+
+    def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        """The rows with these ids, in the order asked; unknown ones are passed over."""
+
+    def rows(
+        self,
+        table: Table,
+        *,
+        least: float = 0.0,
+        where: Mapping[str, Any] = MappingProxyType({}),
+        limit: int | None = None,
+        after: str | None = None,
+        viewer: Viewer | None = None,
+    ) -> list[Knowledge]:
+        """The rows of a table: claims by confidence, the highest first, feedback newest first; of equals by id.
+
+        `least` is the least confidence; `where` names columns and the values that they must have (texts without regard
+        to case); `after` the id of the row that the answer is to follow.
+        """
+
+    def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        """The claims with any of these words, folded, in one of their names (`domain.named_words`); by confidence."""
+
+    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+        """The claims that these memories say in words."""
+
+    def history(self, table: Table, key: str) -> list[KnowledgeChange]:
+        """Every change of the row, oldest first. NotFound when there never was one."""
+
+    def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
+        """How many rows each table has."""
+
+
+class Notes(Protocol):
+    """Which Markdown files were read into the store, as of which content. Derived; not journalled."""
+
+    def folders(self) -> list[str]:
+        """The folders of which any file was read."""
+
+    def files(self, folder: str) -> dict[str, Filed]:
+        """What was read of a folder, by path within it."""
+
+    def put(self, folder: str, files: Sequence[Filed]) -> None:
+        """Note that these were read."""
+
+    def drop(self, folder: str, paths: Sequence[str]) -> None:
+        """Forget that these were read."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -319,6 +376,14 @@ class Store(Protocol):
     def keys(self) -> Keys:
         """Who may ask."""
 
+    @property
+    def domain(self) -> Domain:
+        """What is known exactly of a domain."""
+
+    @property
+    def notes(self) -> Notes:
+        """Which Markdown files were read."""
+
     def apply(
         self,
         decisions: Sequence[Decision],
@@ -329,8 +394,11 @@ class Store(Protocol):
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
         """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
+
+        `knowledge` is done after that, to the tables of domain knowledge, in the same changeset.
 
         `part_of` names the first changeset of the series that this one belongs to.
 

@@ -1,0 +1,1 @@
+"""What can be told exactly from domain knowledge, with no vector: pure functions over the words of `domain`."""
