@@ -36,13 +36,14 @@ check: setup ## lint and types alone
 demo: setup ## the point, in ten seconds
 	@$(BIN)/python examples/demo.py
 
-bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures, of hooks and of upkeep; writes bench/results/
+bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures, of hooks, of upkeep and of the exact lane; writes bench/results/
 	@$(BIN)/python -m bench.run
 	@$(BIN)/python -m bench.patterns
 	@$(BIN)/python -m bench.hygiene
 	@$(BIN)/python -m bench.capture
 	@$(BIN)/python -m bench.hooks
 	@$(BIN)/python -m bench.upkeep
+	@$(BIN)/python -m bench.knowledge
 
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
 	@$(BIN)/python -m bench.server

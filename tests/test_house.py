@@ -31,20 +31,23 @@ MAY_IMPORT = {
     "hooks": WORDS,
     "testing": WORDS | {"stores"},
     "seen": WORDS,
-    "learning": WORDS | STEPS | {"seen"},
+    "learning": WORDS | STEPS | {"seen", "tabling"},
+    "tabling": WORDS | {"extract", "knowledge", "reconcile", "seen"},
     "intake": WORDS | {"learning"},
     "housekeeping": WORDS | STEPS,
     "keeper": WORDS | STEPS | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting"},
     "knowing": WORDS | STEPS,
     "noting": WORDS | STEPS,
     "caretaker": WORDS | {"keeper"},
-    "transfer": WORDS | {"stores"},
+    "librarian": WORDS | {"keeper"},
+    "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader
     "worker": WORDS | {"keeper"},
     "attend": WORDS | {"keeper", "hooks", "transcripts"},
     "assemble": WORDS
     | STEPS
-    | {"keeper", "housekeeping", "transfer", "settings", "stores", "embedders", "llms", "hooks"},
-    "client": WORDS | {"settings"},
+    | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "llms", "hooks"},
+    "client": WORDS | {"settings", "client_knowledge"},
+    "client_knowledge": WORDS,
     "chat": WORDS,
     "upstream": WORDS | {"web"},
     "api": WORDS
@@ -58,6 +61,7 @@ MAY_IMPORT = {
         "search",
         "worker",
         "caretaker",
+        "librarian",
         "attend",
         "hooks",
     },
@@ -77,9 +81,10 @@ MAY_IMPORT = {
         "hooks",
         "install",
         "transfer",
+        "librarian",
     },
     "__main__": {"cli", "hooks"},
-    "__init__": WORDS | {"keeper", "assemble", "settings"},
+    "__init__": WORDS | {"keeper", "assemble", "settings", "knowledge", "extract"},
 }
 READERS = {"settings.py", "hooks/around.py"}  # a hook has no time for the settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from cofio.domain import Drop, Erase, Knowledge, Pattern, Put, Threshold, Withdraw
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.freshness import Freshness
 from cofio.keeper import Keeper
 from cofio.model import (
     Add,
     Adopt,
+    Changeset,
     Delete,
     Edit,
     Fact,
@@ -687,3 +690,248 @@ def test_the_history_of_what_is_not_seen_is_not_that_of_what_came_after_it(keepe
     assert [change.memory_id for change in bob.history(written.memory_id)] == [written.memory_id]
     with pytest.raises(NotFound):
         bob.history(old)
+
+
+# ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def flag(value: float = 5_000_000, **known: Any) -> Threshold:
+    return Threshold(**{"source": "AAPL", "metric": "volume", "value": value, "direction": "above", **known})
+
+
+def put(keeper: Keeper, viewer: Viewer | None, *rows: Knowledge, why: str = "") -> Changeset:
+    return keeper.seen_by(viewer).apply([], by="test", why=why, knowledge=[Put(each, "noted") for each in rows])
+
+
+def key_of(done: Changeset) -> str:
+    return done.knowledge[0].key
+
+
+@pytest.mark.parametrize(
+    ("visibility", "seers"),
+    [("private", (ADA,)), ("team", (ADA, BOB, BOT)), ("global", (ADA, BOB, EVE, BOT))],
+)
+def test_a_row_is_seen_by_whom_it_is_for(
+    visibility: str, seers: tuple[Viewer, ...], store: Store, keeper: Keeper
+) -> None:
+    key = key_of(put(keeper, ADA, flag(visibility=visibility, memory=None)))
+    for viewer in (ADA, BOB, EVE, BOT):
+        domain = Seen(store, viewer).domain
+        found = (domain.get("thresholds", [key]), domain.rows("thresholds"), domain.naming(["aapl"]))
+        assert [[each.id for each in some] for some in found] == [[key] if viewer in seers else []] * 3
+        assert domain.counts()["thresholds"] == int(viewer in seers)
+
+
+def test_another_viewer_cannot_be_named(store: Store, keeper: Keeper) -> None:
+    key = key_of(put(keeper, EVE, flag()))
+    domain = Seen(store, ADA).domain
+    assert domain.get("thresholds", [key], viewer=EVE) == domain.rows("thresholds", viewer=EVE) == []
+    assert domain.naming(["aapl"], viewer=EVE) == []
+    assert domain.counts(viewer=EVE)["thresholds"] == 0
+
+
+def test_a_row_is_stamped_as_theirs_whatever_it_says(store: Store, keeper: Keeper) -> None:
+    put(keeper, ADA, flag(user="eve", agent="claude", team="blue"))
+    [row] = store.domain.rows("thresholds")
+    assert (row.user, row.agent, row.team) == ("ada", "codex", "red")
+    bound = put(keeper, BOUND, flag(source="MSFT", place="elsewhere"), flag(source="IBM", place="work/web/api"))
+    assert [each.after.place for each in bound.knowledge if each.after] == ["work/web/elsewhere", "work/web/api"]
+    [named] = put(keeper, BOUND, flag(source="KO")).knowledge
+    assert named.after
+    assert named.after.place == "work/web"
+
+
+def test_the_same_thing_said_by_two_is_two_rows_and_said_again_is_one(store: Store, keeper: Keeper) -> None:
+    for viewer in (ADA, EVE, None):
+        put(keeper, viewer, flag(1))
+    again = put(keeper, ADA, flag(2))
+    assert [change.action for change in again.knowledge] == ["update"]
+    assert len(store.domain.rows("thresholds")) == 3
+    assert [row.value for row in Seen(store, EVE).domain.rows("thresholds") if isinstance(row, Threshold)] == [1]
+
+
+def test_what_everybody_sees_is_not_taken_for_ones_own(store: Store, keeper: Keeper) -> None:
+    put(keeper, None, flag(1, visibility="global"))
+    put(keeper, ADA, flag(2))
+    shared, mine = Seen(store, EVE).domain.rows("thresholds"), Seen(store, ADA).domain.rows("thresholds")
+    assert [row.visibility for row in shared] == ["global"]
+    assert {row.visibility for row in mine} == {"global", "private"}
+
+
+def test_an_id_that_another_has_gets_an_end_of_ones_own(store: Store, keeper: Keeper) -> None:
+    put(keeper, EVE, flag(1, id="alert"))
+    first = put(keeper, ADA, flag(2, id="alert"))
+    assert key_of(first).startswith("alert~")
+    assert key_of(put(keeper, ADA, flag(3, id="alert"))) == key_of(first)
+    assert key_of(put(keeper, ADA, flag(4, id=key_of(first)))) == key_of(first)
+    assert [(row.id, row.user) for row in store.domain.get("thresholds", ["alert"])] == [("alert", "eve")]
+    assert len(store.domain.rows("thresholds")) == 2
+    long = "x" * 200
+    put(keeper, EVE, flag(1, id=long))
+    assert key_of(put(keeper, ADA, flag(2, id=long))) != long
+
+
+def test_an_id_that_another_had_is_not_taken_over(store: Store, keeper: Keeper) -> None:
+    put(keeper, EVE, flag(1, id="alert"))
+    gone = keeper.seen_by(EVE).apply([], by="eve", why="", knowledge=[Drop("thresholds", "alert")])
+    assert key_of(put(keeper, ADA, flag(2, id="alert"))) != "alert"
+    keeper.seen_by(EVE).undo(gone.id)
+    assert [row.user for row in store.domain.get("thresholds", ["alert"])] == ["eve"]
+
+
+def test_what_a_team_knows_is_corrected_by_all_and_stays_whose_it_is(store: Store, keeper: Keeper) -> None:
+    put(keeper, ADA, flag(1, id="alert", visibility="team"))
+    put(keeper, BOB, flag(2, id="alert", visibility="team"))
+    [row] = store.domain.get("thresholds", ["alert"])
+    assert isinstance(row, Threshold)
+    assert (row.value, row.user) == (2, "ada")
+    with pytest.raises(Forbidden, match="another's"):
+        put(keeper, BOB, flag(3, id="alert", visibility="private"))
+    with pytest.raises(Forbidden, match="another's"):
+        put(keeper, BOB, flag(3, id="alert", visibility="global"))
+    put(keeper, ADA, flag(3, id="alert", visibility="private"))
+    assert Seen(store, BOB).domain.rows("thresholds") == []
+
+
+def test_what_is_read_and_put_back_stays_whose_it_is(store: Store, keeper: Keeper) -> None:
+    put(keeper, BOT, flag(1))
+    both = Viewer(user="ada", agent="bot", team="red")
+    [row] = Seen(store, both).domain.rows("thresholds")
+    assert isinstance(row, Threshold)
+    done = put(keeper, both, replace(row, value=2))
+    assert [change.action for change in done.knowledge] == ["update"]
+    assert [each.user for each in store.domain.rows("thresholds")] == [""]
+
+
+def test_a_row_cannot_be_put_out_of_ones_own_sight(store: Store, keeper: Keeper) -> None:
+    put(keeper, BOUND, flag(1, id="alert", place="work/web/api"))
+    put(keeper, BOUND, flag(2, id="alert", place="elsewhere"))
+    assert [row.place for row in store.domain.get("thresholds", ["alert"])] == ["work/web/api"]
+
+
+def test_rows_that_are_not_seen_cannot_be_touched(store: Store, keeper: Keeper) -> None:
+    key = key_of(put(keeper, EVE, flag()))
+    ada = keeper.seen_by(ADA)
+    for decision in (Drop("thresholds", key), Erase("thresholds", key)):
+        with pytest.raises(NotFound, match="no thresholds/"):
+            ada.apply([], by="ada", why="", knowledge=[decision])
+    with pytest.raises(NotFound):
+        Seen(store, ADA).domain.history("thresholds", key)
+    assert len(store.domain.rows("thresholds")) == 1
+
+
+def test_only_rows_that_are_ones_own_alone_can_be_erased(store: Store, keeper: Keeper) -> None:
+    ada = keeper.seen_by(ADA)
+    shared, own = key_of(put(keeper, ADA, flag(visibility="team"))), key_of(put(keeper, ADA, flag()))
+    with pytest.raises(Forbidden):
+        ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", shared)])
+    done = ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", own)])
+    assert [change.action for change in done.knowledge] == ["purge"]
+    assert [row.id for row in store.domain.rows("thresholds")] == [shared]
+    keeper.seen_by(BOB).apply([], by="bob", why="", knowledge=[Drop("thresholds", shared)])
+    assert store.domain.rows("thresholds") == []
+
+
+def test_a_row_cannot_name_a_memory_that_is_not_seen(keeper: Keeper, says: Says) -> None:
+    with pytest.raises(NotFound, match="no memory"):
+        put(keeper, ADA, flag(memory=says(EVE, "The vault opens at noon")))
+    assert put(keeper, ADA, flag(memory=says(ADA, "The vault opens at noon"))).knowledge[0].action == "add"
+
+
+def test_rows_told_by_a_memory_are_those_that_are_seen(store: Store, keeper: Keeper, says: Says) -> None:
+    memory = says(None, "The vault opens at noon", visibility="global")
+    put(keeper, None, flag(memory=memory, visibility="global"), flag(source="MSFT", memory=memory))
+    assert len(store.domain.told_by([memory])) == 2
+    assert [each.visibility for each in Seen(store, ADA).domain.told_by([memory])] == ["global"]
+
+
+def test_history_of_a_row_tells_of_what_may_be_seen_before_and_after(store: Store, keeper: Keeper) -> None:
+    put(keeper, ADA, flag(1, id="alert"), why="first")
+    put(keeper, ADA, flag(2, id="alert", visibility="team"), why="second")
+    put(keeper, ADA, flag(3, id="alert", visibility="team"), why="third")
+    told = Seen(store, BOB).domain.history("thresholds", "alert")
+    assert [(change.action, change.why) for change in told] == [("update", "third")]
+    assert len(Seen(store, ADA).domain.history("thresholds", "alert")) == 3
+    put(keeper, ADA, flag(3, id="alert"))
+    with pytest.raises(NotFound):
+        Seen(store, BOB).domain.history("thresholds", "alert")
+
+
+def test_a_changeset_of_knowledge_is_told_as_far_as_it_may_be_seen(keeper: Keeper) -> None:
+    shared, secret = flag(visibility="global"), flag(source="Zebra", user="eve")
+    done = put(keeper, None, shared, secret, why="zebras")
+    told = keeper.seen_by(ADA).changeset(done.id)
+    assert [(change.key, change.reason) for change in told.knowledge] == [("aapl.volume.above", "")]
+    assert told.why == ""
+    assert "zebra" not in repr(told).lower()
+    with pytest.raises(Forbidden, match="may not see"):
+        keeper.seen_by(ADA).undo(done.id)
+    alone = put(keeper, EVE, secret)
+    with pytest.raises(NotFound):
+        keeper.seen_by(ADA).changeset(alone.id)
+    with pytest.raises(NotFound):
+        keeper.seen_by(ADA).undo(alone.id)
+
+
+def test_memories_beside_rows_that_are_not_seen_are_told_in_part(keeper: Keeper) -> None:
+    fact = Fact(text="The vault opens at noon", visibility="global")
+    puts = [Put(flag(source="Zebra", user="eve"))]
+    done = keeper.apply([Add(fact, "quoting zebras")], by="owner", why="zebras", knowledge=puts)
+    ada = keeper.seen_by(ADA)
+    told = ada.changeset(done.id)
+    assert (len(told.changes), told.knowledge, told.why) == (1, (), "")
+    assert [(change.reason, change.why) for change in ada.history(done.changes[0].memory_id)] == [("", "")]
+    with pytest.raises(Forbidden):
+        ada.undo(done.id)
+
+
+def test_the_newest_changesets_of_knowledge_come_however_many_others_there_are(keeper: Keeper) -> None:
+    mine = put(keeper, ADA, flag(1))
+    dropped = keeper.seen_by(ADA).apply([], by="ada", why="", knowledge=[Drop("thresholds", key_of(mine))])
+    for number in range(30):
+        put(keeper, EVE, flag(number))
+    assert [each.id for each in keeper.seen_by(ADA).changes(limit=5)] == [dropped.id, mine.id]
+    assert [each.id for each in keeper.seen_by(ADA).changes(limit=1)] == [dropped.id]
+
+
+def test_what_one_put_can_be_undone_by_who_sees_it_all(store: Store, keeper: Keeper) -> None:
+    done = put(keeper, ADA, flag(visibility="team"))
+    undone = keeper.seen_by(BOB).undo(done.id)
+    assert [change.action for change in undone.knowledge] == ["revert"]
+    assert store.domain.rows("thresholds") == []
+    keeper.seen_by(ADA).undo(undone.id)
+    assert len(store.domain.rows("thresholds")) == 1
+
+
+def test_who_sees_a_row_is_not_undone_by_another(keeper: Keeper) -> None:
+    put(keeper, ADA, flag(id="alert", visibility="team"))
+    wider = put(keeper, ADA, flag(id="alert", visibility="global"))
+    with pytest.raises(Forbidden):
+        keeper.seen_by(BOB).undo(wider.id)
+    keeper.seen_by(ADA).undo(wider.id)
+
+
+def test_rows_are_not_withdrawn_one_by_one_or_as_another_undo(keeper: Keeper) -> None:
+    done, other = put(keeper, ADA, flag(), flag(source="MSFT")), put(keeper, ADA, flag(source="IBM"))
+    ada = keeper.seen_by(ADA)
+    one, two = (Withdraw(change.id) for change in done.knowledge)
+    for undoes, rows in ((None, [one]), (done.id, [one]), (other.id, [one, two]), (done.id, [one, Put(flag(9))])):
+        with pytest.raises(Forbidden):
+            ada.apply([], by="ada", why="", undoes=undoes, knowledge=rows)
+    ada.apply([], by="ada", why="", undoes=done.id, knowledge=[two, one])
+
+
+def test_an_export_holds_the_rows_that_are_seen(keeper: Keeper) -> None:
+    for number in range(3):
+        put(keeper, EVE, *(flag(source=f"Zebra {number}.{each}") for each in range(300)))
+    put(keeper, ADA, flag(source="Zulu"), Pattern(pattern="It rains"), flag(source="Alpha", visibility="team"))
+    lines = [json.loads(line) for line in keeper.seen_by(BOB).export_lines()]
+    assert [each.get("source") for each in lines[1:]] == ["Alpha"]
+    assert lines[0]["knowledge"] == 1
+    assert "zebra" not in "".join(keeper.seen_by(ADA).export_lines()).lower()
+    assert len(list(keeper.seen_by(ADA).export_lines())) == 4
+
+
+def test_notes_are_the_owners(store: Store) -> None:
+    with pytest.raises(Forbidden, match="Notes are not for this key"):
+        assert Seen(store, ADA).notes

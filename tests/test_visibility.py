@@ -23,12 +23,15 @@ from hypothesis import strategies as st
 
 from cofio.access import Grant
 from cofio.client import Client
+from cofio.domain import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Pattern, Put, Table, Threshold, sees
 from cofio.errors import CofioError, Forbidden
 from cofio.keeper import Keeper
 from cofio.mcp.acts import Caller as Asking
 from cofio.mcp.tools import answer
 from cofio.model import (
     VISIBILITIES,
+    Add,
+    Changeset,
     Decision,
     Delete,
     Edit,
@@ -43,7 +46,8 @@ from cofio.model import (
     Update,
     Viewer,
 )
-from cofio.ports import Store
+from cofio.ports import Domain, Store
+from cofio.seen import Seen
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -55,6 +59,7 @@ USERS, AGENTS, TEAMS = ("", "ada", "bob"), ("", "codex", "bot"), ("", "red", "bl
 SOURCES = ("", "work/web", "work/web/api", "work/website", "other")
 PROJECTS = ("", "/srv/web")
 QUESTION = "When does the vault open?"
+ROWS = ("one", "two", "three")  # ids of what is known of a domain
 WORD = re.compile(r"\b(?:told|note|why)\d{4}\b")
 
 
@@ -109,6 +114,7 @@ class Deed:
 
 KINDS = ("add", "add", "add", "text", "audience", "supersede", "merge", "into", "delete", "restore", "again", "purge",
          "undo", "two", "learn")  # fmt: skip
+KNOWN_KINDS = ("know", "know", "know", "know both", "tell", "drop", "erase")
 ABOUT = st.fixed_dictionaries(
     {
         "user": st.sampled_from(USERS),
@@ -119,7 +125,9 @@ ABOUT = st.fixed_dictionaries(
         "project": st.sampled_from(PROJECTS),
     }
 )
-DEEDS = st.lists(st.builds(Deed, st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 30), ABOUT), max_size=25)
+DEEDS = st.lists(
+    st.builds(Deed, st.sampled_from(KINDS + KNOWN_KINDS), st.integers(0, 30), st.integers(0, 30), ABOUT), max_size=25
+)
 VIEWERS = st.builds(
     Viewer,
     user=st.sampled_from(USERS[1:]),
@@ -132,7 +140,8 @@ VIEWERS = st.builds(
 class Filled:
     """A store that people did things to, as its owner sees it."""
 
-    def __init__(self, keeper: Keeper, deeds: Iterable[Deed]) -> None:
+    def __init__(self, store: Store, keeper: Keeper, deeds: Iterable[Deed]) -> None:
+        self.store = store
         self.keeper = keeper
         self._words = count(1)
         self.ids: list[int] = []
@@ -153,6 +162,11 @@ class Filled:
             added = self.keeper.add_all([*facts[:1], *(Fact(text=each.text, **other) for each in facts[1:])],
                                         dedup=False, why=why)  # fmt: skip
             done = self.keeper.changeset(added[0].changeset)
+        elif deed.kind in KNOWN_KINDS:
+            facts = [self._fact(deed.about)] if deed.kind == "tell" else []
+            done = self.keeper.apply(
+                [Add(each) for each in facts], by="owner", why=why, knowledge=list(self._known(deed))
+            )
         else:
             done = self.keeper.apply([self._decision(deed)], by="owner", why=why)
         self.ids += [change.memory_id for change in done.changes if change.memory_id not in self.ids]
@@ -172,6 +186,26 @@ class Filled:
             "purge": lambda: Purge(one, reason),
         }
         return decisions[deed.kind]()
+
+    def _known(self, deed: Deed) -> Iterator[KnowledgeDecision]:
+        """Something about one row, or two of different people: ids are few, so that one is put over another."""
+        key, reason = ROWS[deed.first % len(ROWS)], f"note{next(self._words):04}"
+        about = {name: value for name, value in deed.about.items() if name not in ("source", "project")}
+        about["place"] = deed.about["source"]
+        if deed.kind == "drop":
+            yield Drop("patterns", key, reason)
+        elif deed.kind == "erase":
+            yield Erase("patterns", key, reason)
+        else:
+            yield Put(self._pattern(key, about), reason, told=0 if deed.kind == "tell" else None)
+        if deed.kind == "know both":
+            word = self._text().split()[3]
+            bobs = {**about, "user": "bob", "visibility": "private"}
+            yield Put(Threshold(source=word, metric="volume", value=1, direction="above", unit=word, id=key, **bobs))
+
+    def _pattern(self, key: str, about: dict[str, Any]) -> Pattern:
+        text = self._text()
+        return Pattern(pattern=text, source=f"vault {text.split()[3]}", id=key, **about)
 
     def _fact(self, about: dict[str, Any]) -> Fact:
         text = self._text()
@@ -197,12 +231,42 @@ class Filled:
                 for change, some in states
                 if some and all(map(viewer.sees, some)) and self._is_open(change.memory_id, viewer)
             ]
-            for change, some in seen:
-                words |= {word for state in some for word in _words_of(state)}
-                if len(seen) == len(done.changes) and not viewer.prefixes:
-                    words |= set(WORD.findall(change.reason))
-            words |= set(WORD.findall(done.why)) if seen and len(seen) == len(done.changes) else set()
+            known = [
+                change
+                for change in done.knowledge
+                if any((change.before, change.after)) and self._is_open_row(change.table, change.key, viewer)
+                if all(sees(viewer, state) for state in (change.before, change.after) if state)
+            ]
+            whole = (len(seen), len(known)) == (len(done.changes), len(done.knowledge))
+            words |= {word for _, some in seen for state in some for word in _words_of(state)}
+            words |= {word for change in known for word in WORD.findall(f"{change.before} {change.after}")}
+            if whole and not viewer.prefixes:
+                words |= {word for change in (*done.changes, *done.knowledge) for word in WORD.findall(change.reason)}
+            words |= set(WORD.findall(done.why)) if whole else set()
+        words |= {word for row in self.rows() if sees(viewer, row) for word in WORD.findall(repr(row))}
         return words | {word for memory in self._rows() if viewer.sees(memory) for word in _words_of(memory)}
+
+    def words(self) -> list[str]:
+        """Every word of its own that there can be, and the others that rows are named by."""
+        return ["vault", *(f"told{number:04}" for number in range(1, next(self._words)))]
+
+    def changesets(self) -> list[int]:
+        return [each.id for each in self.keeper.changes(limit=1_000)]
+
+    def last(self, done: Changeset) -> list[Knowledge]:
+        """The rows that it changed, as they are now, or were last."""
+        lines = [self.store.domain.history(change.table, change.key) for change in done.knowledge]
+        states = [[state for line in each for state in (line.before, line.after) if state] for each in lines]
+        return [some[-1] for some in states if some]
+
+    def rows(self) -> list[Knowledge]:
+        """All that is known of a domain."""
+        return [row for table in TABLES for row in self.store.domain.rows(table)]
+
+    def _is_open_row(self, table: Table, key: str, viewer: Viewer) -> bool:
+        lines = self.store.domain.history(table, key)
+        last = [state for change in lines for state in (change.before, change.after) if state][-1:]
+        return bool(last) and sees(viewer, last[0])
 
     def _is_open(self, memory_id: int, viewer: Viewer) -> bool:
         own = [change for change in self.keeper.history(memory_id) if change.memory_id == memory_id]
@@ -254,6 +318,30 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
                 yield f"{look.__name__} {number}", look(number)
 
 
+def told_of_domain(domain: Domain, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Everything that a store tells of what is known of a domain."""
+    yield "naming", domain.naming(["vault", "volume", *words])
+    yield "told by", domain.told_by(ids)
+    yield "counts", domain.counts()
+    for table in TABLES:
+        yield f"rows of {table}", domain.rows(table)
+        yield f"get {table}", domain.get(table, ROWS)
+        for key in ROWS:
+            with suppress(CofioError):
+                yield f"history {table}/{key}", domain.history(table, key)
+            with suppress(CofioError):
+                yield f"rows after {table}/{key}", domain.rows(table, after=key)
+
+
+def undone(seen: Keeper, changesets: int) -> Iterator[tuple[str, Any]]:
+    """What undoing tells, and refusing to."""
+    for number in range(1, changesets + 1):
+        try:
+            yield f"undo {number}", seen.undo(number)
+        except CofioError as error:
+            yield f"undo {number}", str(error)
+
+
 def by_tools(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     """Everything that an agent is told."""
 
@@ -298,9 +386,12 @@ def filled(make: Callable[[Path], Any], deeds: Iterable[Deed]) -> Iterator[Fille
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         store = stack.enter_context(make(folder))
-        yield Filled(stack.enter_context(Keeper(store, HashEmbedder(64), FixedClock())), deeds)
+        yield Filled(store, stack.enter_context(Keeper(store, HashEmbedder(64), FixedClock())), deeds)
 
 
+KNOWING = st.lists(
+    st.builds(Deed, st.sampled_from((*KNOWN_KINDS, "undo")), st.integers(0, 30), st.integers(0, 30), ABOUT), max_size=20
+)
 SOMETIMES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -313,7 +404,10 @@ def test_no_way_out_tells_of_what_may_not_be_seen(
     with filled(make, deeds) as store:
         for viewer in viewers:
             seen = store.keeper.seen_by(viewer)
-            assert_nothing_slips_out(told(seen, store.ids), store.allowed(viewer))
+            allowed = store.allowed(viewer)
+            assert_nothing_slips_out(told(seen, store.ids), allowed)
+            domain = Seen(store.store, viewer).domain
+            assert_nothing_slips_out(told_of_domain(domain, store.ids, store.words()), allowed)
         allowed = store.allowed(viewers[0])  # what the tools write may archive what others see
         assert_nothing_slips_out(by_tools(store.keeper.seen_by(viewers[0]), store.ids), allowed)
 
@@ -332,8 +426,55 @@ def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[
             assert len(seen.search("vault noon switched", k=k, hybrid=False)) == min(k, len(live))
         lines = [json.loads(line) for line in seen.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories
-        assert [line["id"] for line in lines[1:]] == sorted(each.id for each in everything if viewer.sees(each))
-        assert lines[0]["memories"] == len(lines) - 1
+        told_ids = [line["id"] for line in lines[1:] if "knowledge" not in line]
+        assert told_ids == sorted(each.id for each in everything if viewer.sees(each))
+        assert lines[0]["memories"] == len(told_ids)
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+@SOMETIMES
+@given(deeds=KNOWING, viewer=VIEWERS)
+def test_all_that_may_be_seen_of_a_domain_is_found(
+    make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer
+) -> None:
+    with filled(make, deeds) as store:
+        domain, mine = Seen(store.store, viewer).domain, [row for row in store.rows() if sees(viewer, row)]
+        assert [row for table in TABLES for row in domain.rows(table)] == mine
+        assert sum(domain.counts().values()) == len(mine)
+        assert {row.ref for row in domain.naming(store.words())} == {row.ref for row in mine}
+        lines = [json.loads(line) for line in store.keeper.seen_by(viewer).export_lines()]
+        assert sorted(
+            f"{each['knowledge']}/{each['id']}" for each in lines if "id" in each and "knowledge" in each
+        ) == (sorted(row.ref for row in mine))
+        for done in map(store.keeper.changeset, store.changesets()):
+            states = [state for line in done.knowledge for state in (line.before, line.after) if state]
+            if states and not done.changes and all(sees(viewer, state) for state in states + store.last(done)):
+                listed = [each.id for each in store.keeper.seen_by(viewer).changes(limit=100)]
+                assert done.id in listed, (done, listed)
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+@SOMETIMES
+@given(deeds=KNOWING, viewer=VIEWERS)
+def test_nothing_that_a_viewer_does_touches_what_they_may_not_see(
+    make: Callable[[Path], Any], deeds: list[Deed], viewer: Viewer
+) -> None:
+    with filled(make, deeds) as store:
+        seen, allowed = store.keeper.seen_by(viewer), store.allowed(viewer)
+        others = [row for row in store.rows() if not sees(viewer, row)]
+        past = {each: store.keeper.changeset(each) for each in store.changesets()}
+        assert_nothing_slips_out(undone(seen, len(past)), allowed)
+        for key in ROWS:
+            mine = Pattern(pattern="The cellar is dry", id=key, place=(*viewer.prefixes, "")[0])
+            for decision in (Put(mine), Drop("patterns", key), Put(mine), Erase("patterns", key)):
+                with suppress(CofioError):
+                    done = seen.apply([], by="them", why="", knowledge=[decision])
+                    assert_nothing_slips_out([("done", done)], allowed)
+        assert [row for row in store.rows() if not sees(viewer, row)] == others
+        for number, before in past.items():
+            hidden = [line for line in before.knowledge if line.before and not sees(viewer, line.before)]
+            assert [line.before for line in store.keeper.changeset(number).knowledge if line.before in
+                    [each.before for each in hidden]] == [line.before for line in hidden]  # fmt: skip
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)
@@ -377,6 +518,11 @@ FIXED = [
         ("delete", 5, 0, "|||private||"),
         ("undo", 8, 0, "|||private||"),
         ("learn", 0, 0, "bob|codex|red|private|other|/srv/web"),
+        ("know", 0, 0, "ada|codex|red|private|work/web|"),
+        ("know both", 1, 0, "ada|codex|red|global|work/web|"),
+        ("tell", 2, 0, "bob|codex|red|team|other|"),
+        ("know", 0, 0, "bob|codex|red|private|work/web|"),
+        ("drop", 1, 0, "|||private||"),
     )
 ]
 GRANTS = (
@@ -404,6 +550,13 @@ GOT = (
     "/ledger",
     "/metrics",
     "/keys",
+    "/knowledge",
+    *(f"/knowledge/{table}" for table in TABLES),
+    *(f"/knowledge/patterns/{key}{what}" for key in ROWS for what in ("", "/history")),
+    *(f"/knowledge/thresholds/{key}{what}" for key in ROWS for what in ("", "/history")),
+    "/knowledge/active",
+    "/knowledge/related?source=vault",
+    "/notes",
 )
 
 
@@ -421,6 +574,9 @@ def by_wire(service: Caller, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
         ("/capture", {"messages": "User: We switched from vaults to cellars.", "source": "work/web", "wait": True}),
         ("/hooks/codex", {"hook_event_name": "SessionStart", "session_id": "s1", "source": "startup"}),
         ("/hooks/codex", {"hook_event_name": "UserPromptSubmit", "session_id": "s2", "prompt": QUESTION}),
+        ("/recall/context", {"query": QUESTION}),
+        ("/knowledge/read", {"text": "Flag the vault if volume exceeds 5M."}),
+        ("/knowledge/evaluate", {"source": "vault", "metric": "volume", "value": 9}),
         ("/maintenance/consolidate", None),
         ("/maintenance/prune", None),
     ]

@@ -15,23 +15,49 @@ from cofio.model import Change, Changeset, Fact, Hit, Memory, Novelty, Page, Que
 from cofio.version import __version__
 
 if TYPE_CHECKING:
+    from cofio.extract.knowledge import AutoCaptureConfig, ExtractedKnowledge, extract_knowledge
     from cofio.keeper import Keeper
+    from cofio.knowledge.context import AutoRecallConfig, RecallSources, build_recall_context
     from cofio.ports import Embedder
 
 __all__ = [
+    "AutoCaptureConfig",
+    "AutoRecallConfig",
     "Change",
     "Changeset",
     "CofioError",
+    "ExtractedKnowledge",
     "Fact",
     "Hit",
     "Memory",
     "Novelty",
     "Page",
     "Query",
+    "RecallSources",
     "Scope",
     "__version__",
+    "build_recall_context",
+    "extract_knowledge",
     "open",
 ]
+
+#: What is loaded when it is first asked for, and from where.
+_LATER = {
+    "AutoCaptureConfig": "cofio.extract.knowledge",
+    "AutoRecallConfig": "cofio.knowledge.context",
+    "ExtractedKnowledge": "cofio.extract.knowledge",
+    "RecallSources": "cofio.knowledge.context",
+    "build_recall_context": "cofio.knowledge.context",
+    "extract_knowledge": "cofio.extract.knowledge",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)
 
 
 def open(store: str | None = None, *, embedder: str | Embedder | None = None, **settings: Any) -> Keeper:  # noqa: A001

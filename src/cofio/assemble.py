@@ -16,6 +16,7 @@ from cofio.hooks import address, briefings, recalled
 from cofio.housekeeping import Care
 from cofio.keeper import Keeper
 from cofio.model import moment
+from cofio.noting import Notebook
 from cofio.ports import LLM, Clock, Embedder, Store
 from cofio.settings import Settings
 from cofio.transfer import backup
@@ -44,6 +45,7 @@ def keeper(
         elsewhere=lambda note: _recalled(settings, note),
         care=_care(settings),
         freshness=Freshness(reads=_is_near(settings.host)),
+        notebook=Notebook(settings.notes_folder, settings.notes_labels),
     )
 
 

@@ -43,6 +43,7 @@ class _Sitting:
 
     keeper: Keeper  # as whoever sits there may use it
     given: dict[int, str]
+    exact: dict[str, None] = field(default_factory=dict)  # what it was told of what is known exactly
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
     telling: threading.Lock = field(default_factory=threading.Lock)
@@ -188,6 +189,7 @@ class Attendant:
         if happened.began in ANEW:
             sitting.keeper.forget_given(happened.client, happened.session)
             sitting.given.clear()
+            sitting.exact.clear()
         briefing = sitting.keeper.recall("", project=where, given=sitting.given, by=happened.client)
         if briefing and not sitting.given and sitting.keeper.viewer is None:  # anybody's hook here may read it
             briefings.put(self._home, where, briefing.text)
@@ -202,6 +204,7 @@ class Attendant:
         """The session was given it, unless the hook has gone by now. No reply waits for the file."""
         if briefing and happened.session and time.monotonic() - began < self._patience:
             sitting.given.update(briefing.given)
+            sitting.exact.update(dict.fromkeys(briefing.exact))
             self._aside.submit(self._note, happened, dict(briefing.given), sitting.keeper)
 
     def _note(self, happened: Event, given: dict[int, str], keeper: Keeper) -> None:
@@ -232,6 +235,8 @@ class Attendant:
         if not messages:
             return
         about = _about(happened, where, turn, sitting.keeper.viewer)
+        if sitting.exact and not asks:  # nor is the agent's echo of these
+            about["injected"] = tuple(sitting.exact)
         with sitting.telling:  # hooks that fire twice at once tell of the same turn
             if asks and sitting.open_turn != turn:
                 sitting.keeper.release(happened.client, happened.session)  # whatever is held still was broken off

@@ -11,13 +11,14 @@ Part of the words, and light: the hook's fallback makes blocks too, in a process
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
 TAG = "cofio-memory"
 START = "## Relevant Memories"  # the heading at the start of a session
 PROMPT = "## Retrieved Memories"  # the heading at a prompt
+EXACT = "## Known Exactly"  # the heading of what the prompt names, above the memories
 MAX_CHARS = 9_000  # of a whole block; Claude Code and Cursor cut at 10,000
 MAX_TOKENS = 2_000  # of a whole block; Codex cuts at 2,500
 LONGEST_LINE = 1_000  # characters; eight of the longest lines fit into a block
@@ -33,7 +34,7 @@ _CUT = " […]"
 
 
 class Line(NamedTuple):
-    """A memory as it goes into a block."""
+    """A memory, or what is known exactly, as it goes into a block."""
 
     id: int
     text: str
@@ -45,29 +46,58 @@ class Line(NamedTuple):
     doubtful: bool = False  # it is no fact any more: the note says why, and the text is quoted
 
 
-def block(lines: Sequence[Line], heading: str) -> tuple[str, tuple[int, ...]]:
+class Room:
+    """What a block may still hold, of characters and of tokens; what frames it is taken off first."""
+
+    def __init__(self, *frame: str) -> None:
+        self._characters = MAX_CHARS - sum(map(len, frame))
+        self._tokens = MAX_TOKENS - sum(map(tokens, frame))
+
+    def takes(self, text: str) -> bool:
+        """Whether there is room for this; then it is taken."""
+        weight = tokens(text)
+        if len(text) > self._characters or weight > self._tokens:
+            return False
+        self._characters -= len(text)
+        self._tokens -= weight
+        return True
+
+
+def block(lines: Sequence[Line], heading: str, exact: Sequence[Line] = ()) -> tuple[str, tuple[int, ...]]:
     """The block with these lines, in order, and the ids of those in it; "" and () when there is nothing to say.
 
     The same lines give the same block. Of texts that differ in case and white space only the first is taken; one that
-    is too long is shortened; what no longer fits is left out with all that follows it.
+    is too long is shortened; what no longer fits is left out with all that follows it. `exact`, what is known exactly,
+    stands above them under a heading of its own.
     """
-    opening, ending = f"<{TAG}>\n{NOTICE}\n{heading}\n", f"</{TAG}>"
-    characters = MAX_CHARS - len(opening) - len(ending)
-    room = MAX_TOKENS - tokens(opening) - tokens(ending)
-    rows: dict[str, tuple[int, str]] = {}
+    opening, ending = f"<{TAG}>\n{NOTICE}\n", f"</{TAG}>"
+    room = Room(opening, ending)
+    ids: list[int] = []
+    written: list[str] = []
+    known: set[str] = set()
+    for head, given in ((f"{EXACT}\n", exact), (f"{heading}\n", lines)):
+        rows, whole = _rows(given, head, room, known)
+        if rows:
+            written += [head, *(row for _, row in rows)]
+            ids += [each for each, _ in rows]
+        if not whole:
+            break
+    return (f"{opening}{''.join(written)}{ending}", tuple(ids)) if ids else ("", ())
+
+
+def _rows(lines: Sequence[Line], head: str, room: Room, known: set[str]) -> tuple[list[tuple[int, str]], bool]:
+    """The ids and rows of these that say something new and fit below the heading, and whether all that do went in."""
+    rows: list[tuple[int, str]] = []
     for line in lines:
         text = neutral(line.text)
-        row = f"{_fitted(f'- {_label(line)}', *_labelled(line, text))}\n"
-        if not text or text.casefold() in rows:
+        if not text or text.casefold() in known:
             continue
-        characters -= len(row)
-        room -= tokens(row)
-        if characters < 0 or room < 0:
-            break
-        rows[text.casefold()] = line.id, row
-    if not rows:
-        return "", ()
-    return f"{opening}{''.join(row for _, row in rows.values())}{ending}", tuple(each for each, _ in rows.values())
+        row = f"{_fitted(f'- {_label(line)}', *_labelled(line, text))}\n"
+        if not room.takes(row if rows else head + row):
+            return rows, False
+        known.add(text.casefold())
+        rows.append((line.id, row))
+    return rows, True
 
 
 def noted(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
@@ -77,10 +107,13 @@ def noted(text: str, notes: Sequence[str], *, doubtful: bool) -> str:
     return before + said + after
 
 
-def item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False) -> str:
-    """A memory as an item of a list, without its label: neutral, within bounds; "" when nothing is left of it."""
-    said = neutral(text)
-    return _fitted("- ", *_labelled(Line(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
+def item(text: str, notes: Sequence[str] = (), *, doubtful: bool = False, score: float | None = None) -> str:
+    """A memory as an item of a list, without its label: neutral, within bounds; "" when nothing is left of it.
+
+    A score stands before it, as `[0.80]`.
+    """
+    said, head = neutral(text), "- " if score is None else f"- [{score:.2f}] "
+    return _fitted(head, *_labelled(Line(0, text, note="; ".join(notes), doubtful=doubtful), said)) if said else ""
 
 
 def digest(text: str) -> str:
@@ -88,6 +121,26 @@ def digest(text: str) -> str:
     from cofio.wording import fingerprint  # it brings hashlib, which the fallback has no time for
 
     return f"{fingerprint(text) & (1 << 64) - 1:016x}"
+
+
+def exact_id(words: str, *, noted: bool) -> int:
+    """The id of a line of what is known exactly: below 0, where no memory's is; of the same words always the same.
+
+    With a note, such as the value that a threshold fires at, it is the next lower one.
+    """
+    return -2 * (int(digest(words), 16) >> 13) - (2 if noted else 1)
+
+
+def is_new(line: Line, given: Mapping[int, str]) -> bool:
+    """Whether a line of what is known exactly says anything that was not given: itself, or what its note says."""
+    if line.note:
+        return given.get(line.id) != exact_digest(line)
+    return line.id not in given and line.id - 1 not in given
+
+
+def exact_digest(line: Line) -> str:
+    """What is noted of such a line when it is given."""
+    return digest(f"{line.text} {line.note}")
 
 
 def tokens(text: str) -> int:

@@ -13,6 +13,7 @@ import select
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
 from queue import Empty, LifoQueue
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -20,7 +21,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.access import Deed, Grant, Key
 from cofio.chores import Audit, Finding, Plan, Refusal, Run, View
+from cofio.client_knowledge import ClientKnowledge
 from cofio.conversation import Captured, Item, Learned, Ledger, State, dialogue
+from cofio.domain import KnowledgeChange
 from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
 from cofio.model import (
     Briefing,
@@ -42,6 +45,7 @@ from cofio.model import (
     as_fact,
     as_query,
 )
+from cofio.notes import Exported, Folder, Indexed
 
 #: What was said: a text, or messages with their roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
@@ -135,6 +139,19 @@ class Client:
         body = _given({"prompt": prompt, "project": project, "k": k})
         told = self._wire.ask("POST", "/recall", body, by=by)
         return Briefing(told["text"], dict.fromkeys(told["ids"], ""), told["tokens"])
+
+    def recall_context(
+        self,
+        query: str,
+        *,
+        max_memories: int = 3,
+        max_patterns: int = 5,
+        max_thresholds: int = 5,
+        by: str = "library",
+    ) -> str:
+        """What an agent that watches something should know before it looks, as text inside `<relevant-context>`."""
+        caps = {"max_memories": max_memories, "max_patterns": max_patterns, "max_thresholds": max_thresholds}
+        return str(self._wire.ask("POST", "/recall/context", {"query": query, **caps}, by=by)["context"])
 
     def enrich_prompt(
         self,
@@ -358,6 +375,16 @@ class Client:
     ) -> None:
         self.close()
 
+    @property
+    def knowledge(self) -> ClientKnowledge:
+        """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
+        return ClientKnowledge(self._wire.ask, _changeset)
+
+    @property
+    def notes(self) -> ClientNotes:
+        """Markdown files as memories, on the service's machine."""
+        return ClientNotes(self._wire, self._done)
+
     def _plan(self, told: Mapping[str, Any]) -> Plan:
         return Plan(
             chore=told["chore"],
@@ -374,6 +401,34 @@ class Client:
 
     def _done(self, told: Mapping[str, Any]) -> tuple[Change, ...]:
         return self.changeset(told["changeset"]).changes
+
+
+class ClientNotes:
+    """The Markdown side of a keeper in another process. Folders are those of its machine."""
+
+    def __init__(self, wire: _Wire, done: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
+        self._wire, self._done = wire, done
+
+    def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
+        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and remember it as `file:<name>`."""
+        body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
+        return self._done(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
+
+    def index(
+        self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
+    ) -> Indexed:
+        """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted."""
+        body = {"folder": str(folder or ""), "label": label, "dry_run": dry_run}
+        return Indexed.from_dict(self._wire.ask("POST", "/notes/index", body, by=by))
+
+    def folders(self) -> builtins.list[Folder]:
+        """The folders that were read, or are followed."""
+        return [Folder(**each) for each in self._wire.ask("GET", "/notes")["folders"]]
+
+    def export(self, folder: Path | str, **within: Any) -> Exported:
+        """Write the memories of a scope into a vault, a note each. `index` reads edits of them back."""
+        body = {"folder": str(folder), **_scope(within)}
+        return Exported.from_dict(self._wire.ask("POST", "/notes/export", body))
 
 
 class _Wire:
@@ -594,7 +649,11 @@ def _change(told: Mapping[str, Any]) -> Change:
 
 def _changeset(told: Mapping[str, Any]) -> Changeset:
     known = {each.name: told[each.name] for each in fields(Changeset) if each.name in told}
-    return Changeset(**{**known, "changes": tuple(_change(each) for each in told.get("changes", ()))})
+    changes = {
+        "changes": tuple(_change(each) for each in told.get("changes", ())),
+        "knowledge": tuple(KnowledgeChange.from_dict(each) for each in told.get("knowledge", ())),
+    }
+    return Changeset(**{**known, **changes})
 
 
 def _hit(told: Mapping[str, Any]) -> Hit:

@@ -188,6 +188,7 @@ class Learned:
     """What became of one exchange: an action a fact, and why the rest was left."""
 
     actions: tuple[Mapping[str, Any], ...] = ()
+    knowledge: tuple[Mapping[str, Any], ...] = ()  # what was done to rows of domain knowledge: action, ref, says
     method: str = "none"  # pattern, llm or none
     reason: str = ""  # why nothing was learned, or what went wrong on the way
     missed: int = 0  # sentences that looked like facts and that no pattern read
@@ -214,6 +215,7 @@ class Learned:
         ]
         return {
             "actions": [dict(each) for each in self.actions],
+            "knowledge": [dict(each) for each in self.knowledge],
             "extracted_count": len(self.actions),
             "stored_count": self.count("add"),
             "updated_count": self.count("update"),
@@ -234,7 +236,8 @@ class Learned:
         known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
         sentences = tuple(Sentence(**each) for each in told.get("sentences", ()))
         usage = Usage(**told.get("usage", {}))
-        return cls(actions=tuple(told.get("actions", ())), sentences=sentences, usage=usage, **known)
+        actions, knowledge = (tuple(told.get(name, ())) for name in ("actions", "knowledge"))
+        return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from math import isfinite
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, VISIBILITIES, Viewer, checked_text, moment, share, truth, whole
@@ -41,6 +41,12 @@ MAX_ID = 200
 MAX_JUDGED = 64  # claims that one verdict names
 MAX_LASTING = 366 * 24 * 60  # minutes
 _ID = re.compile(r"[\w.:@~-]+")
+_QUANTITY = re.compile(
+    r"([-+−]?)\s*([$€£¥]?)\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?:[eE]([-+]?[0-9]{1,4}))?\s*([^\s\d.,]{1,20})?"
+)
+#: What a number is scaled by, as a power of ten.
+_SCALES = {"k": 3, "K": 3, "M": 6, "B": 9, "T": 12, "bn": 9, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 
 
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,7 +305,7 @@ def checked_table(table: str) -> Table:
     """The table's name, once it is known to be one."""
     if table not in TABLES:
         raise InvalidInput(f"There is no table {table!r}.", f"It is one of: {', '.join(TABLES)}.")
-    return table  # type: ignore[return-value]
+    return table
 
 
 def parsed(ref: str) -> tuple[Table, str]:
@@ -314,6 +320,11 @@ def parsed(ref: str) -> tuple[Table, str]:
 def sees(viewer: Viewer | None, known: Knowledge) -> bool:
     """Whether they may see it: it belongs to their audience, and was told in one of their sources."""
     return viewer is None or (viewer.reaches(known.place) and viewer.is_among(whose(known)))
+
+
+def owns(viewer: Viewer | None, known: Knowledge) -> bool:
+    """Whether it is theirs: they may say who sees it."""
+    return viewer is None or (known.user == viewer.user if known.user else known.agent == viewer.agent != "")
 
 
 def whose(known: Knowledge) -> tuple[str, ...]:
@@ -331,11 +342,13 @@ class Put:
     """Keep it under its id: new, or in the place of what has that id. `created_at` stays; the same again is a noop.
 
     `told` names the decision about memories, by its place in the same `apply`, whose memory says it in words.
+    `as_of` is the `updated_at` of what was there when it was decided, "" for nothing: Conflict if that is another now.
     """
 
     known: Knowledge
     reason: str = ""
     told: int | None = None
+    as_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +358,7 @@ class Drop:
     table: Table
     id: str
     reason: str = ""
+    as_of: str | None = None  # as of Put
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +424,66 @@ def _untimed(known: Knowledge) -> Knowledge:
     return replace(known, created_at="", updated_at="")
 
 
+# ── what the exact lane tells ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Firing(NamedTuple):
+    """A threshold that a value crosses, and by how much."""
+
+    threshold: Threshold
+    value: float
+    by: float  # never negative
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"threshold": self.threshold.as_dict(), "value": self.value, "by": self.by}
+
+
+class Active(NamedTuple):
+    """A seasonal pattern that is on, since when and until when."""
+
+    seasonal: Seasonal
+    since: str
+    until: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"seasonal": self.seasonal.as_dict(), "since": self.since, "until": self.until}
+
+
+class Step(NamedTuple):
+    """One step of a walk over correlations: from one side to the other."""
+
+    here: str
+    there: str
+    correlation: Correlation
+    forward: bool  # from the first side to the second
+    depth: int
+    confidence: float  # of the whole way, the product of its steps
+    inverse: bool  # of the whole way
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self._asdict(), "correlation": self.correlation.as_dict()}
+
+
+class Reading(NamedTuple):
+    """What a sentence says of a table: the fields of the row that it would become.
+
+    Of a row that it denies (it no longer holds), those that tell which it is.
+    """
+
+    text: str
+    table: Table
+    fields: Mapping[str, Any]
+    denied: bool
+    confidence: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self._asdict(), "fields": dict(self.fields)}
+
+
 # ── checks and names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -423,6 +497,23 @@ def number(value: Any, name: str) -> float:
     except OverflowError:
         pass
     raise InvalidInput(f"{name} is {value!r}.", "Give a finite number.")
+
+
+def as_quantity(text: str) -> tuple[float, str]:
+    """The number that a person writes, and its unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. The scales are k, M, B and T.
+
+    InvalidInput for what is no number, and for what may be two: 5m are millions, or metres, or minutes.
+    """
+    found = _QUANTITY.fullmatch(text.strip())
+    if not found:
+        raise InvalidInput(f"{text!r} is no number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
+    if found[5] in ("m", "b"):
+        hint = f"Write {found[5].upper()} for the scale, or give the unit apart."
+        raise InvalidInput(f"{text!r} may be a scale or a unit.", hint)
+    sign, money, digits, power, rest = (each or "" for each in found.groups())
+    scale = _SCALES.get(rest) or _SCALES.get(rest.lower() if len(rest) > 1 else "", 0)
+    written = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
+    return number(float(written), text.strip()), money or ("" if scale else rest)
 
 
 def plain_number(value: float) -> str:
@@ -487,13 +578,24 @@ def _one_of(value: object, name: str, known: tuple[str, ...]) -> None:
 
 
 def named_words(known: Knowledge) -> frozenset[str]:
-    """The words of its names, folded: what the exact lane finds it by."""
-    return frozenset(word for name in known.names for word in words_of(name))
+    """The words of its names, folded, and how each name opens: what the exact lane finds it by."""
+    names = [_sequence(name) for name in known.names]
+    return frozenset([*(word for name in names for word in name), *(opening(name) for name in names if name)])
+
+
+def opening(words: Sequence[str]) -> str:
+    """How a name opens, as it is looked for where only that counts: its first word, with the number behind it if one
+    stands there. A prompt that says "web" or "price" is in many names, but few open with it."""
+    return "^" + " ".join(words[: 2 if len(words) > 1 and words[1].isdigit() else 1])
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text as names hold them, each once, in order: folded, split at whatever is no letter or digit."""
-    return list(dict.fromkeys(re.findall(r"[^\W_]+", fold(text))))
+    return list(dict.fromkeys(_sequence(text)))
+
+
+def _sequence(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", fold(text))
 
 
 _NEEDED = {"pattern", "source", "source_a", "source_b", "rule", "metric", "value", "direction", "period", "anomaly",

@@ -22,15 +22,19 @@ from cofio.access import Deed, Grant, Key
 from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
 from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
 from cofio.deeds import DeedLog
-from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
+from cofio.domain import Knowledge, KnowledgeDecision, Withdraw
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, Unavailable
+from cofio.extract.quantities import quantities
 from cofio.freshness import Freshness
 from cofio.housekeeping import Care, Housekeeper
 from cofio.intake import Intake
-from cofio.knowing import Knowing
+from cofio.knowing import Knowing, Lent
+from cofio.knowledge import context, naming, telling
 from cofio.learning import Learner
 from cofio.model import (
     CATEGORIES,
     KINDS,
+    MAX_HITS,
     MAX_LABEL,
     MAX_TEXT,
     Add,
@@ -71,7 +75,7 @@ from cofio.model import (
     truth,
     whole,
 )
-from cofio.noting import Noting
+from cofio.noting import Notebook, Noting
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
@@ -88,6 +92,7 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
 _USUAL = Care()
+_NO_NOTES = Notebook()
 _log = logging.getLogger(__name__)
 _LATE_DAYS = 90  # that what was recalled elsewhere may be told later
 _LOGGED = 1_000  # characters of a prompt that are looked through for secrets; fewer are noted
@@ -112,8 +117,10 @@ class Keeper:
         elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
         freshness: Freshness | None = None,
         care: Care = _USUAL,
+        notebook: Notebook = _NO_NOTES,
     ) -> None:
-        self._store = store
+        self._store = self._whole = store
+        self._notebook = notebook
         self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
@@ -164,12 +171,12 @@ class Keeper:
     @property
     def knowledge(self) -> Knowing:
         """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return Knowing()
+        return Knowing(Lent(self._store.domain, self.apply, self._own_known, self._clock, self._deciding))
 
     @property
     def notes(self) -> Noting:
         """Markdown files as memories."""
-        return Noting()
+        return Noting(_LentForNotes(self), self._whole, self._clock, self._notebook)
 
     def _refuse_viewer(self, what: str) -> None:
         """Forbidden for all but the owner."""
@@ -179,6 +186,10 @@ class Keeper:
     def _own(self, fact: Fact) -> Fact:
         """The fact as whoever says it may keep it."""
         return self._seen.fact(fact) if self._seen else fact
+
+    def _own_known(self, known: Knowledge) -> Knowledge:
+        """The row as whoever puts it may keep it: theirs, and under the id that it gets then."""
+        return self._seen.row(known) if self._seen else known
 
     def _heard(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
         """What was said, clean, and as told by whom."""
@@ -212,24 +223,29 @@ class Keeper:
         return _one_a_fact(settled, done.changes)
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
-        """Change fields of a memory in place."""
-        return self.apply([Edit(memory_id, changes, why)], by=by, why=why or "edit").changes[0]
+        """Change fields of a memory in place. With other words goes what was read from the old ones."""
+        return self._corrected(Edit(memory_id, changes, why), by=by, why=why or "edit").changes[0]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
     ) -> tuple[Change, Change]:
-        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old."""
+        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old.
+
+        The domain knowledge that was read from the old one goes with it.
+        """
         fact = as_fact(new, about) if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
-        written, archived = self.apply([Update(old_id, fact, why)], by=by, why=why or "supersede").changes
+        written, archived = self._corrected(Update(old_id, fact, why), by=by, why=why or "supersede").changes
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Archive a memory; `restore` or `undo` brings it back."""
-        return self.apply([Delete(memory_id, why)], by=by, why=why or "delete").changes[0]
+        """Archive a memory, and drop the domain knowledge that was read from it; `restore` or `undo` brings it back."""
+        return self._corrected(Delete(memory_id, why), by=by, why=why or "delete").changes[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Bring an archived memory back."""
-        return self.apply([Restore(memory_id, why)], by=by, why=why or "restore").changes[0]
+        """Bring an archived memory back, and the domain knowledge that went with it."""
+        with self._deciding:
+            rows = telling.back(memory_id, self._store, self.viewer)
+            return self.apply([Restore(memory_id, why)], by=by, why=why or "restore", knowledge=rows).changes[0]
 
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
@@ -241,8 +257,8 @@ class Keeper:
         return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Erase a memory for good, from the journal too."""
-        return self.apply([Purge(memory_id, why)], by=by, why=why or "purge").changes[0]
+        """Erase a memory for good, from the journal too; and the domain knowledge that was read from it."""
+        return self._corrected(Purge(memory_id, why), by=by, why=why or "purge").changes[0]
 
     def apply(
         self,
@@ -252,22 +268,54 @@ class Keeper:
         why: str,
         undoes: int | None = None,
         part_of: int | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
-        """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this."""
-        if not decisions:
-            raise InvalidInput("There is nothing to do.", "Give at least one decision.")
-        if not all(isinstance(each, Decision) for each in decisions):
-            raise InvalidInput(
-                "That is no list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge."
-            )
+        """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this.
+
+        `knowledge` is what was decided about the tables of domain knowledge; it is done after the rest.
+        """
+        _check_decided(decisions, knowledge)
         _check_who(by, why)
         decisions = [self._decided(each) for each in decisions]
         vectors = self._vectors_for(decisions)
         with self._deciding:
-            done = self._store.apply(decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of)
-        if not all(isinstance(each, Add | Noop) for each in decisions):
+            done = self._store.apply(
+                decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
+            )
+        moved = any(each.action not in ("add", "noop") for each in done.knowledge)
+        if moved or not all(isinstance(each, Add | Noop) for each in decisions):
             self._taken_back()
         return done
+
+    def _apply_anyway(
+        self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
+    ) -> tuple[Changeset, int]:
+        """As `apply`, but what cannot be embedded now waits for `embed_missing`; and how many memories do."""
+        _check_decided(decisions, ())
+        _check_who(by, why)
+        decisions = [self._decided(each) for each in decisions]
+        waiting = 0
+        try:
+            vectors = self._vectors_for(decisions)
+        except Unavailable as error:
+            _log.warning("memories wait for their vectors: %s", error)
+            vectors, waiting = {}, sum(_brings_words(each) for each in decisions)
+        with self._deciding:
+            done = self._store.apply(
+                decisions, vectors, by=by, why=why, part_of=part_of, knowledge=self.read_from(decisions)
+            )
+        if not all(isinstance(each, Add) for each in decisions):
+            self._taken_back()
+        return done, waiting
+
+    def _corrected(self, decision: Decision, *, by: str, why: str) -> Changeset:
+        """Do what a person decided about a memory; what was read from what it said goes in the same changeset."""
+        with self._deciding:
+            return self.apply([decision], by=by, why=why, knowledge=self.read_from([decision]))
+
+    def read_from(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
+        """The decisions that remove the domain knowledge read from memories that these forget, correct or erase."""
+        return telling.gone(decisions, self._store, self.viewer)
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
@@ -426,15 +474,54 @@ class Keeper:
         _check_who(by, "")
         usual, heading = (recall.AT_PROMPT, briefing.PROMPT) if prompt else (recall.AT_START, briefing.START)
         most = whole(usual if k is None else k, "k", least=1, most=recall.MOST)
+        exactly, in_words = self._known_exactly(prompt, given)
         if prompt:
-            among = most + recall.SPARE + len(given)
-            found = recall.best(self._answers(recall.queries(prompt, project, among, self._recall_at)))
+            among = most + recall.SPARE + sum(each > 0 for each in given) + len(in_words)
+            best = recall.best(self._answers(recall.queries(prompt, project, among, self._recall_at)))
+            found = [memory for memory in best if memory.id not in in_words]
         else:
             found = recall.at_start(self._store, project, most, self._freshness.check)
-        told = recall.brief(found, heading, given, most, self._freshness.check)
+        told = recall.brief(found, heading, given, most, self._freshness.check, exactly=exactly)
         asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
         self._log.note([memory for memory in found if memory.id in told.given], asked, by)
         return told
+
+    def _known_exactly(self, prompt: str, given: Mapping[int, str]) -> tuple[builtins.list[briefing.Line], set[int]]:
+        """What is known exactly of what a prompt names, as far as it is new, and the memories that say no more."""
+        if briefing.is_trivial(prompt):
+            return [], set()
+        named = naming.named(prompt, self._store.domain, self.viewer, quantities)
+        sure = [each for each in named if each.known.confidence >= recall.LEAST_SURE]
+        return recall.exact(context.lines(sure, self._clock), given)
+
+    def recall_context(
+        self,
+        query: str,
+        *,
+        max_memories: int = 3,
+        max_patterns: int = 5,
+        max_thresholds: int = 5,
+        by: str = "library",
+    ) -> str:
+        """What an agent that watches something should know before it looks, as text inside `<relevant-context>`.
+
+        Memories that answer; patterns and thresholds, first those that the query names, then the surest, and which of
+        them fire at a value in it; what goes together with what it names; the seasons that are on. "No prior context
+        found." when there is nothing.
+        """
+        checked_text(query, "query", MAX_TEXT)
+        whole(max_memories, "max_memories", least=0, most=context.MOST)
+        _check_who(by, "")
+        caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
+        config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
+        named = naming.named(query, self._store.domain, self.viewer, quantities)
+        shown = context.shown(named, self._store.domain, self._clock, config, self.viewer)
+        k = min(MAX_HITS, 2 * max_memories + len(shown.memories))
+        asked = [Query(text=each, k=k, min_score=self._recall_at) for each in recall.questions(query) if max_memories]
+        hits = recall.answers(self._answers(asked), max_memories, shown.memories)
+        self._log.note(hits, hygiene.redact(query[:_LOGGED]), by)
+        labelled = [self._labelled(hit) for hit in hits]
+        return context.build_recall_context(query, shown.beside(lambda _: labelled), config)
 
     def enrich_prompt(
         self,
@@ -573,10 +660,13 @@ class Keeper:
 
     def _undo_one(self, done: Changeset, part_of: int | None, by: str, why: str) -> Changeset:
         self._refuse_undone(done)
-        if not done.changes:
+        if not done.changes and not done.knowledge:
             raise Conflict(f"Changeset {done.id} changed nothing.", "There is nothing to undo.")
-        decisions = [Revert(change.id, f"undo of changeset {done.id}") for change in reversed(done.changes)]
-        return self.apply(decisions, by=by, why=why or f"undo {done.id}", undoes=done.id, part_of=part_of)
+        reason = f"undo of changeset {done.id}"
+        decisions = [Revert(change.id, reason) for change in reversed(done.changes)]
+        rows = [Withdraw(change.id, reason) for change in reversed(done.knowledge)]
+        why = why or f"undo {done.id}"
+        return self.apply(decisions, by=by, why=why, undoes=done.id, part_of=part_of, knowledge=rows)
 
     def _undo_series(self, parts: Sequence[int], by: str, why: str) -> Changeset:
         """The first of the changesets that undid the parts. What an earlier try undid belongs to the same series."""
@@ -587,7 +677,7 @@ class Keeper:
             if part.undone_by and not (undid := self.changeset(part.undone_by)).undone_by:
                 head = head or undid.part_of or undid.id
                 continue
-            if not part.changes:
+            if not part.changes and not part.knowledge:
                 continue
             try:
                 undone = self._undo_one(part, head, by, why or f"undo {parts[0]}")
@@ -642,10 +732,10 @@ class Keeper:
             after = memories[-1].id
         return found
 
-    def embed_missing(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed the memories that have no vector yet; how many."""
+    def embed_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
+        """Embed the memories that have no vector yet, all of them or `most`; how many."""
         total = 0
-        while memories := self._store.unembedded(_BATCH):
+        while memories := self._store.unembedded(_BATCH if most is None else min(_BATCH, most - total)):
             vectors = self._embed([passage(memory.text, memory.speaker) for memory in memories])
             self._store.put_vectors({memory.id: vector for memory, vector in zip(memories, vectors, strict=True)})
             total += len(memories)
@@ -907,10 +997,23 @@ class Keeper:
         for place, decision in enumerate(decisions):
             if isinstance(decision, Add | Update | Merge):
                 texts[place] = passage(decision.fact.text, decision.fact.speaker)
-            elif isinstance(decision, Edit) and decision.fields.keys() & {"text", "speaker"}:
+            elif isinstance(decision, Edit) and _brings_words(decision):
                 memory = edited(self.get(decision.id), decision.fields)
                 texts[place] = passage(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
+
+
+class _LentForNotes:
+    """What the keeper lends to those who read and write notes."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self.refuse_viewer = keeper._refuse_viewer
+        self.own = keeper._own
+        self.undo = keeper.undo
+
+    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
+        return self._keeper._apply_anyway(decisions, by=by, why=why, part_of=part_of)
 
 
 class _Lent:
@@ -931,11 +1034,27 @@ class _Lent:
         return self._embedder.floor
 
 
+def _brings_words(decision: Decision) -> bool:
+    """Whether what it changes has to be embedded."""
+    if isinstance(decision, Edit):
+        return bool(decision.fields.keys() & {"text", "speaker"})
+    return isinstance(decision, Add | Update | Merge)
+
+
 def _moment_or(told: str, otherwise: str) -> str:
     try:
         return moment(told)
     except InvalidInput:
         return otherwise
+
+
+def _check_decided(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]) -> None:
+    if not decisions and not knowledge:
+        raise InvalidInput("There is nothing to do.", "Give at least one decision.")
+    if not all(isinstance(each, Decision) for each in decisions):
+        raise InvalidInput("That is no list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
+    if not all(isinstance(each, KnowledgeDecision) for each in knowledge):
+        raise InvalidInput("That is no list of decisions about knowledge.", "Give Put, Drop or Erase.")
 
 
 def _check_who(by: str, why: str) -> None:

@@ -1,6 +1,7 @@
 """How an exchange becomes memories: the way in, from end to end.
 
     Exchange ─ gate ─▶ Verdict ─ patterns, model ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
+                      of an analysis: [Found] ─ read ─▶ rows of domain knowledge ────────▲
 
 The steps decide; this strings them together and writes once, in one transaction that also settles the item of the
 inbox. So an exchange is learned whole or not at all, and never twice.
@@ -11,8 +12,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from cofio import gate
@@ -30,22 +32,35 @@ from cofio.conversation import (
     Usage,
     Verdict,
 )
-from cofio.errors import CofioError, Misconfigured, NotConfigured, Refused, TooLarge, Unavailable, Unreadable
+from cofio.errors import (
+    CofioError,
+    Conflict,
+    Misconfigured,
+    NotConfigured,
+    Refused,
+    TooLarge,
+    Unavailable,
+    Unreadable,
+)
 from cofio.extract import knowledge, patterns
 from cofio.extract import llm as by_model
+from cofio.knowledge.hearing import Heard
 from cofio.model import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
 from cofio.ports import LLM, Matrix, Store, Vector
 from cofio.reconcile import model as reconcile_by_model
 from cofio.reconcile import rules
 from cofio.seen import of_teller
+from cofio.tabling import Rows, corrected, echo, heard_in, shown_to, told_of
 from cofio.wording import passage, telling
 
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
+_REPORTED = ("threshold", "correlation", "pattern")
 _ANALYSIS = "analysis"  # the report of an agent that watches a domain
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
+_TRIES = 3  # to write beside others who change the same rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +109,7 @@ class Learner:
         reading = self._extracted(exchange) if task == "extract" else self._read(exchange, item)
         learned = Learned(
             actions=earlier.actions,
+            knowledge=earlier.knowledge,
             method=reading.method,
             reason="" if earlier.actions and not reading.unfinished else reading.reason,
             missed=reading.missed,
@@ -116,7 +132,15 @@ class Learner:
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
         facts = [self._placed(_fact(each, exchange), exchange) for each in found]
         vectors = self._embed([passage(fact.text, fact.speaker) for fact in facts]) if facts else None
-        return _Batch(exchange, found, facts, vectors, of_teller(self._store, exchange))
+        store = of_teller(self._store, exchange)
+        return _Batch(
+            exchange,
+            found,
+            facts,
+            vectors,
+            store,
+            heard_in(found, exchange, store) if exchange.context == _ANALYSIS else {},
+        )
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,17 +205,37 @@ class Learner:
                 self._by_rules(batch, news)
             elif self._newest() != since:
                 self._settle_again_what_has_moved(batch, news, since[1])
+            return self._done(batch, learned, work)
+
+    def _done(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
+        """What is settled is done, with what follows for domain knowledge; where another was faster, decided anew."""
+        settled = list(batch.settled)
+        for left in reversed(range(_TRIES)):
+            batch.settled = list(settled)
+            rows = Rows(batch)
+            rows.decide()
             if learned.dry_run:
-                return replace(learned, actions=tuple(each for one in batch.settled for each in _actions(one, [])))
-            return self._applied(batch, learned, work)
+                actions = tuple(each for one in batch.settled for each in _actions(one, []))
+                return replace(learned, actions=actions, knowledge=tuple(rows.told))
+            try:
+                return self._applied(batch, rows, learned, work)
+            except Conflict:
+                if not left or not rows.puts:
+                    raise
+        raise AssertionError("unreachable")
 
     def _without_echoes(self, batch: _Batch) -> list[int]:
         """The places of the facts that are no echo of what the agent was shown; the others are settled as such."""
         news = []
+        left_out = corrected(batch.heard)
+        shown = shown_to(batch.exchange) if batch.heard else []
         for place, (found, fact) in enumerate(zip(batch.found, batch.facts, strict=True)):
             heard = found.role == "assistant"  # what the user says is meant, also when it is said again
-            why = heard and rules.echoes(fact, batch.vector(place), batch.store, batch.exchange.injected)
-            if why:
+            why = ""
+            if heard:
+                why = rules.echoes(fact, batch.vector(place), batch.store, batch.exchange.injected)
+                why = why or echo(batch.heard.get(place), shown, batch.store)
+            if why := why or left_out.get(place, ""):
                 batch.settled[place] = Settled(fact=fact, reason=why)
             else:
                 news.append(place)
@@ -242,7 +286,7 @@ class Learner:
             decision = batch.settled[place].decision
             taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
-    def _applied(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
+    def _applied(self, batch: _Batch, rows: Rows, learned: Learned, work: _Work) -> Learned:
         """Everything in one transaction; the end of the item too."""
         batch.retire_each_once()
         plan = [
@@ -267,7 +311,9 @@ class Learner:
                 for place, one in enumerate(batch.settled)
                 for action in _actions(one, [change for at, change in mine if at == place])
             )
-            return replace(learned, actions=learned.actions + actions, changeset=done.id)
+            known = learned.knowledge + rows.said_again
+            known += tuple(told_of(each.action, each.ref, each.after or each.before) for each in done.knowledge)
+            return replace(learned, actions=learned.actions + actions, knowledge=known, changeset=done.id)
 
         settles = (lambda done: work.settlement(outcome(done))) if work.item is not None else None
         vectors = {
@@ -276,7 +322,10 @@ class Learner:
             if isinstance(each, Add | Update)
         }
         decisions = [each for _, each in plan]
-        return outcome(batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles))
+        first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
+        known = rows.decisions(first, decisions)
+        done = batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles, knowledge=known)
+        return outcome(done)
 
     def _reanchored(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:
         """The decision, where it puts the fact in other words, with what those speak of."""
@@ -293,9 +342,16 @@ class _Batch:
     """The facts of one exchange with their vectors, the store as its teller may use it, and what is settled so far."""
 
     def __init__(
-        self, exchange: Exchange, found: Sequence[Found], facts: Sequence[Fact], vectors: Matrix | None, store: Store
+        self,
+        exchange: Exchange,
+        found: Sequence[Found],
+        facts: Sequence[Fact],
+        vectors: Matrix | None,
+        store: Store,
+        heard: Mapping[int, Heard] = MappingProxyType({}),
     ) -> None:
         self.exchange, self.found, self.facts, self.store = exchange, found, facts, store
+        self.heard = heard  # what the facts say of the tables of domain knowledge, by place
         self._vectors = vectors
         self._reworded: dict[str, Vector] = {}
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
@@ -312,6 +368,12 @@ class _Batch:
             also = tuple(gone for gone in each.also if gone.id not in spoken_for)
             spoken_for |= {gone.id for gone in also}
             self.settled[place] = replace(each, also=also)
+
+    @property
+    def spoken_for(self) -> set[int]:
+        """The memories that anything was decided about."""
+        decided = [each for one in self.settled for each in one.decisions]
+        return {each.id for each in decided if isinstance(each, Update | Delete | Noop)}
 
     def vector(self, place: int) -> Vector:
         one: Vector = self.matrix([place])[0]
@@ -366,7 +428,7 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
 
 def _told_by_model(told: by_model.Extraction, read: Sequence[Found], known: Sequence[Found] = ()) -> _Reading:
     """What the model told and is not known of the exchange already, and what patterns read that it did not tell."""
-    found = tuple(each for each in told.found if not _is_covered(each, known))
+    found = tuple(_with_sentence(each, read) for each in told.found if not _is_covered(each, known))
     found += tuple(each for each in read if not _is_covered(each, told.found))
     unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
     return _Reading(
@@ -397,6 +459,12 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
         context=found.said if found.said != found.text else "",
         created_at=exchange.at,
     )
+
+
+def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
+    """The model's fact with the sentence of a report that it says in other words."""
+    reported = (each.said for each in read if each.kind in _REPORTED and each.said and _is_covered(each, [found]))
+    return replace(found, said=found.said or next(reported, ""))
 
 
 def _is_covered(found: Found, told: Sequence[Found]) -> bool:

@@ -701,18 +701,23 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What is put before an agent: the text, and each memory in it with a digest of the words that it was given in."""
+    """What is put before an agent: the text, and each memory in it with a digest of the words that it was given in.
+
+    What is known exactly is among them, under ids below 0; what it says is in `exact`.
+    """
 
     text: str = ""
     given: Mapping[int, str] = field(default_factory=dict)
     tokens: int = 0
+    exact: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.text)
 
     @property
     def ids(self) -> tuple[int, ...]:
-        return tuple(self.given)
+        """The memories in it."""
+        return tuple(each for each in self.given if each > 0)
 
 
 class Candidate(NamedTuple):

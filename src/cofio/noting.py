@@ -4,32 +4,655 @@
     folder ─ files that changed ─ parts ─▶ decisions ─ keeper.apply ─▶ memories that follow the files
     memories ─ export ─▶ a vault: a note each, which can be edited and read in again
 
-The steps of `markdown` decide; this reads and writes files.
+The steps of `markdown` decide; this reads and writes files. What was read is noted after it was stored. Where that
+comes to nothing, because the process dies between the two, the next reading finds the memories by source and words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import builtins
+import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from cofio.model import Change
-from cofio.notes import Indexed
+from cofio import hygiene
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError
+from cofio.markdown import folder as files
+from cofio.markdown import following, naming, parts, vault
+from cofio.markdown.following import Page, Pair, Verdict
+from cofio.markdown.naming import Place
+from cofio.markdown.parts import Part
+from cofio.markdown.vault import Note
+from cofio.model import (
+    Add,
+    Change,
+    Changeset,
+    Decision,
+    Delete,
+    Edit,
+    Fact,
+    Memory,
+    Restore,
+    Scope,
+    Update,
+    as_fact,
+    as_scope,
+    truth,
+)
+from cofio.notes import Exported, Filed, FiledPart, Folder, Indexed, Stamp
+from cofio.ports import Store
+from cofio.wording import fingerprint
+
+BATCH = 500  # decisions in one changeset
+_AT_ONCE = 500  # memories looked at, and notes written, at a time
+_OF_A_FILE = 1_000  # memories of one source that are looked through
+_TRIES = 3
+_SETTLED = 2_000_000_000  # nanoseconds; a file that was changed just before it was read may change and look the same
+_MANY = 10  # files; that so many are gone at once, and nothing else is there, is no work of a person
+_LONGEST = 20  # corrections of corrections
+
+
+@dataclass(frozen=True, slots=True)
+class Notebook:
+    """Where notes are: the folder of flushed ones, and what others are called that are followed."""
+
+    folder: Path | None = None
+    labels: Mapping[Path, str] = field(default_factory=dict)
+
+
+class Keeping(Protocol):
+    """What the keeper lends."""
+
+    def refuse_viewer(self, what: str) -> None:
+        """Forbidden for all but the owner."""
+
+    def own(self, fact: Fact) -> Fact:
+        """The fact as whoever says it may keep it."""
+
+    def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
+        """Do what was decided; and how many memories have to wait for their vectors."""
+
+    def undo(self, changeset_id: int, *, by: str, why: str) -> Changeset: ...
 
 
 class Noting:
     """The Markdown side of a keeper."""
 
+    def __init__(self, keeping: Keeping, store: Store, clock: Callable[[], str], notebook: Notebook) -> None:
+        self._keeping = keeping
+        self._store = store  # all of it: files are their owner's
+        self._clock = clock
+        self._notebook = notebook
+
+    # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
-        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and remember it as `file:<name>`."""
-        raise NotImplementedError
+        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and remember it as `file:<name>`.
+
+        `about` takes the fields of Fact. Both are there in the end, or neither.
+        """
+        hour = naming.hour_of(self._clock())
+        place = self._place(files.make(self._folder()), "")
+        name = _free_name(place.path, hour)
+        fact = self._keeping.own(_summed_up(summary, tags, about, place.source(name), name))
+        page = parts.flushed(fact.text, fact.tags, hour)
+        with files.draft(place.path, page) as written:
+            done, _ = self._keeping.apply([Add(fact)], by=by, why="flush", part_of=None)
+            try:
+                files.put_new(written, place.path / name)
+            except (OSError, CofioError) as error:
+                self._keeping.undo(done.id, by=by, why="its note could not be written")
+                if isinstance(error, FileExistsError):
+                    raise StoreError(f"There is a file {name} already.", "Try again: it gets another name.") from error
+                raise
+        with suppress(OSError, StoreError):  # both are there; who reads the folder finds that it is so
+            self._note(place, name, page.encode(), done.changes[0].memory_id)
+        return done.changes[0]
+
+    def _note(self, place: Place, name: str, content: bytes, memory: int) -> None:
+        said = parts.parts(files.text_of(content), name)
+        page = Page(name, _stamp(place.path / name), files.hash_of(content), tuple(said))
+        self._store.notes.put(place.key, [following.filed(page, [Pair(each) for each in said], [memory] * len(said))])
+
+    # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def index(
-        self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
+        self,
+        folder: Path | str | None = None,
+        *,
+        label: str = "",
+        dry_run: bool = False,
+        by: str = "library",
+        but: Collection[str] = (),
+        progress: Callable[[int, int], None] | None = None,
     ) -> Indexed:
-        """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted."""
-        raise NotImplementedError
+        """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted.
 
-    def export(self, folder: Path | str, **within: Any) -> int:
-        """Write the memories of a scope into a vault, a note each; how many. `index` reads edits of them back."""
-        raise NotImplementedError
+        One changeset, or a series where there is much; undone, it is not done again until a file changes. What is in
+        `but` is left as it was read last, there or not. `progress` is told how many files of how many are read.
+        """
+        self._keeping.refuse_viewer("Reading folders")
+        truth(dry_run, "dry_run")
+        if folder is None and self._is_unused(self._folder()):
+            return Indexed(folder=str(self._folder()), dry_run=dry_run)
+        place = self._place(files.whole(folder or self._folder()), label)
+        with files.alone(place.path):
+            reading = _Reading(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
+            for tried in range(1, _TRIES + 1):
+                try:
+                    return reading.done(frozenset(but), progress or (lambda so_far, of: None))  # noqa: ARG005
+                except (Conflict, NotFound):  # somebody has changed what was decided on
+                    if tried == _TRIES:
+                        raise
+        raise AssertionError
+
+    def _is_unused(self, folder: Path) -> bool:
+        return not folder.exists() and not any(Place.of(key).path == folder for key in self._store.notes.folders())
+
+    def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
+        """How the Markdown files of a folder look from outside, by their paths within it."""
+        self._keeping.refuse_viewer("Reading folders")
+        return files.look(files.whole(folder or self._folder())).stamps
+
+    def folders(self) -> builtins.list[Folder]:
+        """The folders that were read, or are followed."""
+        self._keeping.refuse_viewer("Reading folders")
+        followed = {_real(each) for each in self._notebook.labels}
+        known = {Place.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
+        return [
+            Folder(
+                folder=str(path),
+                followed=path in followed,
+                there=path.is_dir(),
+                files=len(known.get(path, ())),
+                read_at=max((each.at for each in known.get(path, ())), default=None),
+            )
+            for path in sorted({*known, *followed})
+        ]
+
+    def _folder(self) -> Path:
+        if self._notebook.folder is None:
+            raise NotConfigured("There is no folder for notes.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
+        return self._notebook.folder
+
+    def _place(self, path: Path, label: str) -> Place:
+        """The folder and what it is called: as it was the last time, as it is asked for, or by its own name."""
+        wanted = naming.label_of(label)
+        known = [Place.of(key) for key in self._store.notes.folders()]
+        for each in known:
+            if each.path == path and wanted not in ("", each.label):
+                raise Conflict(f"{path} is called {each.label!r} already.", "Leave the label out.")
+            if each.path == path:
+                return each
+            if wanted and each.label == wanted:
+                raise Conflict(f"{each.path} is called {wanted!r} already.", "Give this folder another label.")
+        named = {_real(each): label for each, label in self._notebook.labels.items() if label}
+        usual = path == _real(self._notebook.folder) if self._notebook.folder else False
+        if wanted or usual or path in named:
+            return Place(wanted or named.get(path, ""), path)
+        return Place(naming.free_label(path, {*(each.label for each in known), *named.values()}), path)
+
+    # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def export(self, folder: Path | str, **within: Any) -> Exported:
+        """Write the memories of a scope into a vault, a note each. `index` reads edits of them back.
+
+        Written again, only what has changed is. A file that is not ours, or was edited since it was written or read, is
+        left as it is, and told. Notes of memories that were archived are removed; what was read in a folder of notes is
+        not written into it again.
+        """
+        self._keeping.refuse_viewer("Writing folders")
+        scope = as_scope(within)
+        place = self._place(files.make(Path(folder).expanduser()), "")
+        with files.alone(place.path):
+            return _Writing(self._store, place).done(scope)
+
+
+def _summed_up(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
+    """The fact that a flushed note says. InvalidInput for what would not come back out of the file."""
+    if "source" in about or "tags" in about:
+        raise InvalidInput("A note's source is its file.", "Leave it out; give tags as a list of their own.")
+    fact = as_fact(summary, {**about, "tags": tags, "source": source})
+    if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
+        raise InvalidInput(f"The tag {bad!r} holds a comma, or more than a line.", "Give it as several tags.")
+    return replace(fact, metadata={**fact.metadata, "note": {"path": name, "heading": ""}})
+
+
+def _free_name(folder: Path, hour: str) -> str:
+    while (folder / (name := f"{hour}-{secrets.token_hex(4)}.md")).exists():
+        pass
+    return name
+
+
+def _stamp(path: Path) -> Stamp:
+    about = path.lstat()
+    return Stamp(about.st_size, about.st_mtime_ns)
+
+
+def _real(path: Path) -> Path:
+    with suppress(OSError, RuntimeError):
+        return path.resolve()
+    return path
+
+
+# ── reading a folder ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class _Told:
+    """What a part became: the decisions, and its memory once they are done."""
+
+    pair: Pair
+    verdict: Verdict
+    memory: int = 0
+
+
+class _Reading:
+    """One reading of a folder: what changed, decided and done in batches. It may be begun again."""
+
+    def __init__(
+        self, store: Store, keeping: Keeping, place: Place, clock: Callable[[], str], *, by: str, dry_run: bool
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._place = place
+        self._clock = clock
+        self._by, self._dry_run = by, dry_run
+        self._identity = store.carrying.identity()
+        self._indexed = Indexed(folder=str(place.path), dry_run=dry_run)
+
+    def done(self, but: frozenset[str], progress: Callable[[int, int], None]) -> Indexed:
+        """Have the memories follow; what that did."""
+        looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
+        skipped = dict(looked.skipped)
+        if looked.empty and len(filed) >= _MANY:
+            why = f"It is empty, where {len(filed)} files were: it may not be mounted. Nothing was archived."
+            return replace(self._indexed, skipped=((".", why),))
+        gone = [each for each in filed if each not in looked.stamps and each not in but and not looked.is_unseen(each)]
+        news = {path: stamp for path, stamp in looked.stamps.items() if path not in but}
+        pages, touched = self._read(news, filed, skipped, progress)
+        if pages or gone:
+            found = following.matched(pages, filed, gone)
+            owners = following.owned(filed, found.pairs, gone)
+            for batch in self._batches(pages, found.pairs, owners, skipped):
+                self._keep(batch)
+            self._let_go([each.old.memory for each in found.left if not owners[each.old.memory]])
+        self._note(touched, gone)
+        return replace(
+            self._indexed,
+            files=len(looked.stamps),
+            read=self._indexed.read + len(pages),
+            gone=self._indexed.gone + len(gone),
+            skipped=tuple(sorted(skipped.items())),
+        )
+
+    def _read(
+        self,
+        stamps: Mapping[str, Stamp],
+        filed: Mapping[str, Filed],
+        skipped: dict[str, str],
+        progress: Callable[[int, int], None],
+    ) -> tuple[list[Page], list[Filed]]:
+        """The files that are new or changed; and those that only look otherwise."""
+        pages: list[Page] = []
+        touched: list[Filed] = []
+        now = self._clock()
+        for number, (path, stamp) in enumerate(stamps.items(), start=1):
+            old = filed.get(path)
+            if old is None or not _is_settled(old, stamp, old.at):
+                try:
+                    page = self._page(path, stamp, old)
+                except FileNotFoundError:
+                    continue  # gone since: the next reading sees to it
+                except (ValueError, OSError) as error:
+                    skipped[path] = _why(error)
+                    continue
+                if page:
+                    pages.append(page)
+                elif old and ((old.size, old.modified) != stamp or _is_settled(old, stamp, now)):
+                    touched.append(following.touched(old, stamp))
+            progress(number, len(stamps))
+        return pages, touched
+
+    def _page(self, path: str, stamp: Stamp, old: Filed | None) -> Page | None:
+        """What stands in a file; None when it is what was read before."""
+        content = files.content_of(self._place.path / path)
+        digest = files.hash_of(content)
+        if old and old.hash == digest:
+            return None
+        text = files.text_of(content)
+        return Page(path, stamp, digest, tuple(parts.parts(text, path)), vault.read(text, self._identity))
+
+    # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batches(
+        self,
+        pages: Sequence[Page],
+        pairs: Mapping[str, Sequence[Pair]],
+        owners: dict[int, int],
+        skipped: dict[str, str],
+    ) -> Iterator[builtins.list[tuple[Page, builtins.list[_Told]]]]:
+        """The pages with what is to be done for them, as many as go into one changeset."""
+        batch: list[tuple[Page, list[_Told]]] = []
+        size = 0
+        for page in pages:
+            try:
+                told = self._decided(page, pairs[page.path], owners)
+            except InvalidInput as error:
+                skipped[page.path] = str(error)
+                continue
+            more = sum(len(each.verdict.decisions) for each in told)
+            if batch and size + more > BATCH:
+                yield batch
+                batch, size = [], 0
+            batch.append((page, told))
+            size += more
+        if batch:
+            yield batch
+
+    def _decided(self, page: Page, pairs: Sequence[Pair], owners: dict[int, int]) -> list[_Told]:
+        memories = self._memories(pairs)
+        spare = self._spare(page, pairs, owners)
+        told: list[_Told] = []
+        for pair in pairs:
+            if isinstance(pair.said, Note):
+                memory = memories.get(pair.said.memory)
+                verdict = Verdict(following.for_note(pair, memory), pair.said.memory)
+            else:
+                verdict = self._for_part(pair, self._fact(pair.said, page.path), memories, spare, owners)
+            told.append(_Told(pair, verdict, verdict.memory or 0))
+        return told
+
+    def _for_part(
+        self,
+        pair: Pair,
+        fact: Fact,
+        memories: Mapping[int, Memory],
+        spare: dict[int, list[Memory]],
+        owners: dict[int, int],
+    ) -> Verdict:
+        old = pair.old
+        if old and owners[old.memory] > 1 and pair.said.says != old.says:  # what another part still says stays
+            owners[old.memory] -= 1
+            old = None
+        if old is None:
+            there = spare.get(fingerprint(fact.text))
+            return following.found_again(fact, there.pop()) if there else following.new(fact)
+        memory = memories.get(old.memory)
+        heir = self._heir(memory) if memory and memory.archived else None
+        return following.for_part(pair, fact, memory, heir)
+
+    def _memories(self, pairs: Sequence[Pair]) -> dict[int, Memory]:
+        ids = [
+            each.said.memory if isinstance(each.said, Note) else each.old.memory if each.old else 0 for each in pairs
+        ]
+        return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
+
+    def _spare(self, page: Page, pairs: Sequence[Pair], owners: Mapping[int, int]) -> dict[int, list[Memory]]:
+        """The memories with this file as their source that are no part's, by their words; live ones are taken first.
+
+        A reading that died before it noted what it read has left them, or the file was gone for a while.
+        """
+        if all(isinstance(pair.said, Note) or pair.old for pair in pairs):
+            return {}
+        scope = Scope(source=self._place.source(page.path), include_archived=True)
+        found: dict[int, list[Memory]] = {}
+        for memory in sorted(self._store.newest(scope, _OF_A_FILE), key=lambda each: (not each.archived, -each.id)):
+            if not owners.get(memory.id) and memory.superseded_by is None:
+                found.setdefault(fingerprint(memory.text), []).append(memory)
+        return found
+
+    def _heir(self, memory: Memory) -> Memory | None:
+        """The live memory that took its place by corrections; what was merged with others has none."""
+        for _ in range(_LONGEST):
+            found = self._store.get([memory.superseded_by]) if memory.superseded_by else []
+            if not found or found[0].supersedes != memory.id:
+                return None
+            memory = found[0]
+            if not memory.archived:
+                return memory
+        return None
+
+    def _fact(self, part: Part, path: str) -> Fact:
+        return Fact(
+            text=hygiene.redact(part.text),
+            source=self._place.source(path),
+            kind=part.kind,
+            category=part.category,
+            entities=part.entities,
+            tags=part.tags,
+            context=hygiene.redact(part.context),
+            metadata=_redacted(part.noted(path)),
+            created_at=part.created_at,
+        )
+
+    # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keep(self, batch: Sequence[tuple[Page, Sequence[_Told]]]) -> None:
+        """Do what was decided for these pages, and note that they were read."""
+        told = [each for _, page in batch for each in page]
+        writing = [each for each in told if each.verdict.memory is None]
+        first = [each.verdict.decisions[0] for each in writing]
+        rest = [decision for each in told if each.verdict.memory is not None for decision in each.verdict.decisions]
+        changes = self._apply([*first, *rest])
+        if self._dry_run:
+            return
+        for each, change in zip(writing, _one_each(first, changes), strict=True):
+            each.memory = change.memory_id
+        noted = [following.filed(page, *_listed(parts)) for page, parts in batch]
+        self._store.notes.put(self._place.key, noted)
+
+    def _let_go(self, ids: Sequence[int]) -> None:
+        """Archive what no part says any more."""
+        for some in _some(list(dict.fromkeys(ids))):
+            live = [memory.id for memory in self._store.get(some) if not memory.archived]
+            self._apply([Delete(each, "its note is gone") for each in live])
+
+    def _note(self, touched: Sequence[Filed], gone: Sequence[str]) -> None:
+        """Note how files look from outside by now, and which are there no more."""
+        if touched and not self._dry_run:
+            self._store.notes.put(self._place.key, touched)
+        if gone and not self._dry_run:
+            self._store.notes.drop(self._place.key, gone)
+
+    def _apply(self, decisions: Sequence[Decision]) -> Sequence[Change]:
+        """The changes; none in a dry run, which only counts."""
+        if not decisions:
+            return ()
+        done, waiting = None, 0
+        if not self._dry_run:
+            why = f"notes {self._place.label or self._place.path.name}"
+            series = self._indexed.changeset
+            done, waiting = self._keeping.apply(decisions, by=self._by, why=why, part_of=series)
+        came_back = {each.id for each in decisions if isinstance(each, Restore)}
+        brought = [each for each in decisions if isinstance(each, Add | Update)]
+        known = sum(change.action == "noop" for change in _one_each(brought, done.changes if done else ()))
+        self._indexed = replace(
+            self._indexed,
+            added=self._indexed.added + sum(isinstance(each, Add | Restore) for each in decisions) - known,
+            updated=self._indexed.updated + sum(_updates(each, came_back) for each in decisions),
+            archived=self._indexed.archived + sum(isinstance(each, Delete) for each in decisions),
+            unembedded=self._indexed.unembedded + waiting,
+            changeset=self._indexed.changeset or (done.id if done else None),
+        )
+        return done.changes if done else ()
+
+
+def _updates(decision: Decision, came_back: set[int]) -> bool:
+    return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in came_back)
+
+
+def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
+    """The change that wrote each of the new memories; an Update archives another one too."""
+    place = 0
+    for decision in first if changes else ():
+        yield changes[place]
+        place += 2 if isinstance(decision, Update) else 1
+
+
+def _listed(told: Sequence[_Told]) -> tuple[list[Pair], list[int]]:
+    return [each.pair for each in told], [each.memory for each in told]
+
+
+def _is_settled(old: Filed, stamp: Stamp, at: str) -> bool:
+    """Whether a file that looks as it did is what it was when it was read, at that time."""
+    if (old.size, old.modified) != stamp:
+        return False
+    return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
+
+
+def _why(error: ValueError | OSError) -> str:
+    return f"It cannot be read: {error.strerror}." if isinstance(error, OSError) else str(error)
+
+
+def _redacted(value: Any) -> Any:
+    """The value with every text in it redacted, keys aside."""
+    if isinstance(value, str):
+        return hygiene.redact(value)
+    if isinstance(value, Mapping):
+        return {name: _redacted(each) for name, each in value.items()}
+    return [_redacted(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _some(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[place : place + BATCH] for place in range(0, len(ids), BATCH))
+
+
+# ── writing a vault ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Left(Exception):
+    """A file that is left as it is, and why."""
+
+
+class _Writing:
+    """One writing of a vault."""
+
+    def __init__(self, store: Store, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._identity = store.carrying.identity()
+        self._filed = store.notes.files(place.key)
+        self._paths = {part.memory: path for path, each in self._filed.items() for part in each.parts if part.exported}
+        self._noted: list[Filed] = []
+        self._skipped: dict[str, str] = {}
+        self._notes = self._written = 0
+
+    def done(self, scope: Scope) -> Exported:
+        there = self._read_here()
+        after = None
+        while memories := self._store.page(scope, limit=_AT_ONCE, after=after)[0]:
+            named = self._names([memory.supersedes for memory in memories if memory.supersedes])
+            for memory in memories:
+                if memory.id not in there:
+                    self._write(memory, named.get(memory.supersedes or 0, ""))
+            self._flush()
+            after = memories[-1].id
+        removed = 0 if scope.include_archived else self._remove()
+        self._flush()
+        return Exported(
+            folder=str(self._place.path),
+            notes=self._notes,
+            written=self._written,
+            removed=removed,
+            skipped=tuple(sorted(self._skipped.items())),
+        )
+
+    def _read_here(self) -> set[int]:
+        """The memories that were read from notes in this folder, or around it: they are there already."""
+        around = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(Place.of(key).path)]
+        filed = (each for key in around for each in self._store.notes.files(key).values())
+        return {part.memory for each in filed for part in each.parts if not part.exported}
+
+    def _names(self, ids: Sequence[int]) -> dict[int, str]:
+        return {each.id: self._paths.get(each.id) or naming.note_name(each) for each in self._store.get(ids)}
+
+    def _write(self, memory: Memory, supersedes: str) -> None:
+        path = self._paths.get(memory.id) or naming.note_name(memory)
+        try:
+            self._put(path, memory, supersedes)
+        except _Left as left:
+            self._skipped[path] = str(left)
+        else:
+            self._notes += 1
+
+    def _put(self, path: str, memory: Memory, supersedes: str) -> None:
+        old, target = self._filed.get(path), self._place.path / path
+        try:
+            content = files.content_of(target)
+        except FileNotFoundError:
+            if old:
+                raise _Left("It was deleted. Read the folder: that archives its memory.") from None
+            self._place_new(path, memory, vault.written(memory, self._identity, supersedes=supersedes))
+            return
+        except OSError as error:
+            raise _Left(f"It cannot be read: {error.strerror}.") from error
+        page = content.decode(errors="replace")
+        wanted = vault.written(memory, self._identity, supersedes=supersedes, kept=vault.own_fields(page))
+        if vault.is_level(page, wanted):
+            if old is None or old.hash != files.hash_of(content):
+                self._note(path, content, memory)
+            return
+        if old is None:
+            raise _Left("There is such a file, and it is not ours.")
+        if old.hash != files.hash_of(content):
+            raise _Left("It was edited since. Read the folder first.")
+        with files.draft(self._place.path, wanted) as written:
+            if files.content_of(target) != content:  # somebody is writing it right now
+                raise _Left("It was edited since. Read the folder first.")
+            files.put_over(written, target)
+        self._note(path, wanted.encode(), memory)
+        self._written += 1
+
+    def _place_new(self, path: str, memory: Memory, page: str) -> None:
+        with files.draft(self._place.path, page) as written:
+            try:
+                files.put_new(written, self._place.path / path)
+            except FileExistsError as error:
+                raise _Left("There is such a file, and it is not ours.") from error
+        self._note(path, page.encode(), memory)
+        self._written += 1
+
+    def _note(self, path: str, content: bytes, memory: Memory) -> None:
+        note = vault.noted(memory)
+        part = FiledPart(memory.id, "", note.says, note.about, exported=True)
+        stamp = _stamp(self._place.path / path)
+        self._noted.append(
+            Filed(path=path, hash=files.hash_of(content), size=stamp.size, modified=stamp.modified, parts=(part,))
+        )
+
+    def _flush(self) -> None:
+        if self._noted:
+            self._store.notes.put(self._place.key, self._noted)
+            self._noted = []
+
+    def _remove(self) -> int:
+        """Remove the notes of what was archived or erased, where nobody has touched them; how many."""
+        live = {
+            memory.id for some in _some(list(self._paths)) for memory in self._store.get(some) if not memory.archived
+        }
+        gone: list[str] = []
+        removed = 0
+        for memory, path in self._paths.items():
+            if memory in live:
+                continue
+            target = self._place.path / path
+            try:
+                if files.hash_of(files.content_of(target)) != self._filed[path].hash:
+                    self._skipped[path] = "Its memory was archived, but it was edited since."
+                    continue
+                target.unlink()
+                removed += 1
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                self._skipped[path] = f"It cannot be removed: {error.strerror}."
+                continue
+            gone.append(path)
+        if gone:
+            self._store.notes.drop(self._place.key, gone)
+        return removed

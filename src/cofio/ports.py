@@ -251,6 +251,9 @@ class Carrying(Protocol):
     def counts(self) -> tuple[int, int]:
         """How many memories there are, archived ones too, and the highest id among them."""
 
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        """The rows of a table of domain knowledge whose id is above this one, by id in the order of its characters."""
+
     def parts(self, changeset_id: int) -> list[int]:
         """The changesets of the series that this one begins, itself first; only itself when there is no more."""
 
@@ -467,7 +470,11 @@ class Store(Protocol):
         """What that transaction did. NotFound when there was none."""
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
-        """The newest changesets, without their changes; those that changed a memory of the scope, if one is given."""
+        """The newest changesets, without their changes; those that changed a memory of the scope, if one is given.
+
+        With a viewer in the scope, also those that changed domain knowledge of which they may see what was before, or what
+        is there now.
+        """
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         """Log these and move the memories' retrieval counts."""

@@ -1,11 +1,13 @@
 """Recall: which memories are put before an agent that did not ask.
 
-    prompt ─ questions ─▶ (search) ─▶ hits ─ best ─┐
-    start ─ standing memories of the project ──────┴─ brief ─▶ Briefing
+    prompt ─ names ─▶ (domain knowledge) ─▶ lines ─ exact ─┐
+    prompt ─ questions ─▶ (search) ─▶ hits ─ best ─────────┤
+    start ─ standing memories of the project ──────────────┴─ brief ─▶ Briefing
 
-At a prompt, what answers it well enough; of a long prompt, what the person says in it. At the start of a session there
-is nothing to compare with (any text has a cosine of 0.4 and more with any other), so the order in which memories stand
-decides. What a session was given already is left out: the text before the agent only grows, and prompt caches hold.
+At a prompt, first what is known exactly of what it names, which takes no vector; then what answers it well enough; of a
+long prompt, what the person says in it. At the start of a session there is nothing to compare with (any text has a
+cosine of 0.4 and more with any other), so the order in which memories stand decides. What a session was given already
+is left out: the text before the agent only grows, and prompt caches hold.
 
 A memory that speaks of something that has changed since says so. One whose subject has vanished is no fact any more: at
 a prompt it comes last and says why, at the start of a session it is left out.
@@ -14,17 +16,19 @@ a prompt it comes last and says why, at the start of a session it is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cofio.briefing import START, Line, block, digest, is_trivial, standing, tokens
+from cofio.briefing import START, Line, block, digest, exact_digest, is_new, is_trivial, standing, tokens
 from cofio.model import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
 from cofio.ports import Store
 from cofio.wording import passage
 
 AT_START = 8  # memories at most
 AT_PROMPT = 5
+EXACTLY = 5  # lines at most of what is known exactly
+LEAST_SURE = 0.2  # confidence of what is put in unasked: what was refuted again and again is not
 MIN_SCORE = 0.24  # of a hit, from 0 to 1; `evals/recall.py` chose it
 MOST = 50  # memories that may be asked for
 SPARE = 3  # answers more than are wanted: they go before those whose subject has vanished
@@ -72,11 +76,24 @@ def queries(prompt: str, project: str, among: int, least: float) -> list[Query]:
 
 def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
     """The memories of all the hits, each once, by the best of its scores; of equals the newer first."""
+    return [hit.memory for hit in _ranked(found)]
+
+
+def answers(found: Iterable[Sequence[Hit]], most: int, told: Container[int] = ()) -> list[Hit]:
+    """The best of all the hits, the same words once, without the memories that are told otherwise."""
+    hits: dict[str, Hit] = {}
+    for hit in _ranked(found):
+        if hit.id not in told:
+            hits.setdefault(digest(hit.text), hit)
+    return list(hits.values())[:most]
+
+
+def _ranked(found: Iterable[Sequence[Hit]]) -> list[Hit]:
     hits: dict[int, Hit] = {}
     for hit in (each for answer in found for each in answer):
         if hit.id not in hits or hits[hit.id].score < hit.score:
             hits[hit.id] = hit
-    return [hit.memory for hit in sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))]
+    return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))
 
 
 def at_start(store: Store, project: str, most: int, fresh: Fresh = nobody_can_tell) -> list[Memory]:
@@ -100,17 +117,45 @@ def at_start(store: Store, project: str, most: int, fresh: Fresh = nobody_can_te
     return list(found.values())
 
 
+def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) -> tuple[list[Line], set[int]]:
+    """The first of the lines of what is known exactly that say something new to the session, and the memories that say
+    no more than what it was given, now or before.
+
+    Each line comes with the memory that says it in words. One that was given makes the line no news, but for its note.
+    """
+    chosen: list[Line] = []
+    told: set[int] = set()
+    for line, memory in lines:
+        new = is_new(line, given) and (bool(line.note) or memory not in given)
+        if new and len(chosen) == EXACTLY:
+            continue
+        if new:
+            chosen.append(line)
+        if memory is not None:
+            told.add(memory)
+    return chosen, told
+
+
 def brief(
-    memories: Sequence[Memory], heading: str, given: Mapping[int, str], most: int, fresh: Fresh = nobody_can_tell
+    memories: Sequence[Memory],
+    heading: str,
+    given: Mapping[int, str],
+    most: int,
+    fresh: Fresh = nobody_can_tell,
+    *,
+    exactly: Sequence[Line] = (),
 ) -> Briefing:
-    """What is put before the agent: the first of these that say something new to the session, in order.
+    """What is put before the agent: what is known exactly, then the first of the memories that say something new to the
+    session, in order.
 
     Those whose subject has vanished come after all others; at the start of a session they are left out.
     """
     chosen = _looked_at(_new(memories, given), most, fresh, doubtful=heading != START)
-    text, ids = block([_line(memory, told) for memory, told in chosen], heading)
+    text, ids = block([_line(memory, told) for memory, told in chosen], heading, exactly)
     shown = {memory.id: digest(memory.text) for memory, _ in chosen}
-    return Briefing(text, {each: shown[each] for each in ids}, tokens(text))
+    shown.update((line.id, exact_digest(line)) for line in exactly)
+    said = tuple(line.text for line in exactly if line.id in ids)
+    return Briefing(text, {each: shown[each] for each in ids}, tokens(text), said)
 
 
 def _looked_at(memories: Sequence[Memory], most: int, fresh: Fresh, *, doubtful: bool) -> list[tuple[Memory, Freshly]]:

@@ -1,7 +1,7 @@
 """A store as one viewer may use it: what they may not see is not there, and what they write is theirs.
 
     Scope ─ with the viewer in it ─▶ the store's own queries        ids, changes, items ─ Viewer.sees ─▶ what is left
-    Decision ─ stamped with user, agent and team, or refused ─▶ store.apply
+    Decision, row of knowledge ─ stamped with user, agent and team, or refused ─▶ store.apply
 
 Reads are narrowed inside the store's queries, so that nothing starves the k that were asked for. What is asked for by
 id is looked at before it is told. What may not be seen is NotFound, as if it were not there; what may be seen, but not
@@ -14,10 +14,26 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from cofio.chores import Carried, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.domain import (
+    MAX_ID,
+    Drop,
+    Erase,
+    Knowledge,
+    KnowledgeChange,
+    KnowledgeDecision,
+    Put,
+    Table,
+    Withdraw,
+    owns,
+    sees,
+    whose,
+)
 from cofio.errors import Forbidden, NotFound
 from cofio.model import (
     CATEGORIES,
@@ -48,7 +64,7 @@ from cofio.model import (
     edited,
     place_of,
 )
-from cofio.ports import Carrying, Inbox, Keys, Runs, Settles, Store, Uses, Vector
+from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Runs, Settles, Store, Uses, Vector
 
 _PAGE = 500  # rows looked through at a time
 _ADMIN = "It takes an admin key."
@@ -62,9 +78,9 @@ def of_teller(store: Store, exchange: Exchange) -> Store:
     return Seen(store, viewer)
 
 
-def refuse(what: str) -> NoReturn:
+def refuse(what: str, verb: str = "is") -> NoReturn:
     """Say that this is not for a viewer."""
-    raise Forbidden(f"{what} is not for this key.", _ADMIN)
+    raise Forbidden(f"{what} {verb} not for this key.", _ADMIN)
 
 
 class Seen:
@@ -85,7 +101,15 @@ class Seen:
 
     @property
     def keys(self) -> Keys:
-        refuse("Keys")
+        refuse("Keys", "are")
+
+    @property
+    def notes(self) -> Notes:
+        refuse("Notes", "are")
+
+    @property
+    def domain(self) -> Domain:
+        return _SeenDomain(self._store.domain, self._sight)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -97,6 +121,10 @@ class Seen:
         """The exchange as told by them. Forbidden when its source is not theirs."""
         return self._hand.exchange(exchange)
 
+    def row(self, known: Knowledge) -> Knowledge:
+        """The row as theirs, under the id that it gets then. Forbidden where it is another's to say."""
+        return self._hand.row(known)
+
     def apply(
         self,
         decisions: Sequence[Decision],
@@ -107,14 +135,19 @@ class Seen:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
-        if undoes is not None or any(isinstance(each, Revert) for each in decisions):
-            self._hand.refuse_undo(undoes, decisions)
+        if undoes is not None or any(isinstance(each, Revert | Withdraw) for each in (*decisions, *knowledge)):
+            self._hand.refuse_undo(undoes, decisions, knowledge)
         if part_of is not None and not self._sight.in_full(self._store.changeset(part_of)):
             raise NotFound(f"There is no changeset {part_of}.", "cofio history shows the newest.")
         mine = [self._hand.decision(each) for each in decisions]
-        done = self._store.apply(mine, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles)
-        return replace(done, changes=tuple(self._sight.done(done.changes)))
+        rows = self._hand.rows(knowledge)
+        done = self._store.apply(
+            mine, vectors, by=by, why=why, undoes=undoes, part_of=part_of, settles=settles, knowledge=rows
+        )
+        left = tuple(each for each in done.knowledge if self._sight.sees_row(each))
+        return replace(done, changes=tuple(self._sight.done(done.changes)), knowledge=left)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,14 +329,18 @@ class _Sight:
 
     def changeset(self, done: Changeset) -> Changeset | None:
         """As much of it as they may see; None for nothing."""
-        left = self._seen(done.changes)
-        whole = len(left) == len(done.changes)
-        told = tuple(self._told(change, whole=whole) for change in left)
-        return replace(done, changes=told, why=done.why if whole else "") if left else None
+        left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
+        if not left and not rows:
+            return None
+        whole = (len(left), len(rows)) == (len(done.changes), len(done.knowledge))
+        changes = tuple(self._told(change, whole=whole) for change in left)
+        knowledge = tuple(self._told_row(change, whole=whole) for change in rows)
+        return replace(done, changes=changes, knowledge=knowledge, why=done.why if whole else "")
 
     def in_full(self, done: Changeset) -> bool:
         """Whether they may see all of it, and there is something."""
-        return bool(done.changes) and len(self._seen(done.changes)) == len(done.changes)
+        left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
+        return bool(left or rows) and (len(left), len(rows)) == (len(done.changes), len(done.knowledge))
 
     def done(self, changes: Sequence[Change]) -> list[Change]:
         """Those of their own doing that they may see: with a memory that is brought back, another's counts may move."""
@@ -343,6 +380,45 @@ class _Sight:
             if state is not None
         }
 
+    # ── changes of domain knowledge ───────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
+        """Those that they may see, as `changes` tells those of memories."""
+        left = self._seen_rows(changes)
+        whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
+        return [self._told_row(change, whole=whole[change.changeset]) for change in left]
+
+    def sees_row(self, change: KnowledgeChange) -> bool:
+        """Whether they may see what was before and after. Of what was erased nobody can tell whose it was."""
+        states = [each for each in (change.before, change.after) if each]
+        return (bool(states) or change.action == "purge") and all(sees(self.viewer, each) for each in states)
+
+    def last_row(self, table: Table, key: str) -> Knowledge | None:
+        """The row as it stands; one that is gone, as it was last; None where nothing is known of it."""
+        there = self.store.domain.get(table, [key])
+        past = [] if there else self.row_states(table, key)
+        return there[0] if there else past[-1] if past else None
+
+    def row_states(self, table: Table, key: str) -> list[Knowledge]:
+        """All that the row ever was, as far as it is known, oldest first. An id may have been given to several."""
+        try:
+            lines = self.store.domain.history(table, key)
+        except NotFound:
+            return []
+        return [state for line in lines for state in (line.before, line.after) if state]
+
+    def _seen_rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
+        """As `_seen`; but an id may be given again, so that a line of an erasure is nobody's in particular."""
+        open_ = [change for change in changes if (change.before or change.after) and self.sees_row(change)]
+        last = {each: self.last_row(*each) for each in {(change.table, change.key) for change in open_}}
+        standing = {each for each, row in last.items() if row and sees(self.viewer, row)}
+        return [change for change in open_ if (change.table, change.key) in standing]
+
+    def _told_row(self, change: KnowledgeChange, *, whole: bool) -> KnowledgeChange:
+        """As `_told`."""
+        reason = change.reason if whole and not self.viewer.prefixes else ""
+        return replace(change, reason=reason, why=change.why if whole else "")
+
 
 class _Hand:
     """What a viewer may write, and how it is marked as theirs."""
@@ -352,6 +428,8 @@ class _Hand:
         self._viewer = sight.viewer
         told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
         self._mark = "~" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
+        name = f"user\x1f{self._viewer.user}" if self._viewer.user else f"agent\x1f{self._viewer.agent}"
+        self._name = "~" + hashlib.blake2b(name.encode(), digest_size=3).hexdigest()  # the same with whichever key
 
     def _whose(self, agent: str = "") -> dict[str, Any]:
         """Whose it is. A user's key that is for no agent in particular takes the one that is named."""
@@ -473,7 +551,9 @@ class _Hand:
         if not self._viewer.sees(after):
             raise Forbidden("You would not see it any more.", f"Leave it where you do; otherwise {_TAKES}.")
 
-    def refuse_undo(self, undoes: int | None, decisions: Sequence[Decision]) -> None:
+    def refuse_undo(
+        self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]
+    ) -> None:
         """Refuse to take back what they may not see in full, or only in part, or what only the owner may."""
         if undoes is None:
             raise Forbidden("A change is taken back with all that was done beside it.", "Undo its changeset.")
@@ -482,20 +562,105 @@ class _Hand:
             raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
         if not self._sight.in_full(done):
             raise Forbidden(f"Changeset {undoes} changed memories that you may not see.", f"To undo it, {_TAKES}.")
-        reverted = [each.change_id if isinstance(each, Revert) else None for each in decisions]
-        if set(reverted) != {change.id for change in done.changes}:
+        reverted = {each.change_id if isinstance(each, Revert) else None for each in decisions}
+        withdrawn = {each.change_id if isinstance(each, Withdraw) else None for each in knowledge}
+        if (reverted, withdrawn) != ({each.id for each in done.changes}, {each.id for each in done.knowledge}):
             raise Forbidden(f"That does not take back changeset {undoes}.", "Undo the whole changeset, and only that.")
-        if not all(self._may_take_back(change) for change in done.changes):
+        if not all(map(self._may_take_back, done.changes)) or not all(map(self._may_take_back, done.knowledge)):
             told = f"Changeset {undoes} says whose a memory is, or who sees another's."
             raise Forbidden(told, f"Its owner can undo who sees it; otherwise {_TAKES}.")
 
-    def _may_take_back(self, change: Change) -> bool:
+    def _may_take_back(self, change: Change | KnowledgeChange) -> bool:
         before, after = change.before, change.after
         if before is None or after is None:
             return True
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
             return False  # whose it is, the owner of the store has said
-        return before.visibility == after.visibility or self._viewer.owns(before)
+        return before.visibility == after.visibility or self._owns(before)
+
+    def _owns(self, known: Memory | Knowledge) -> bool:
+        return owns(self._viewer, known) if isinstance(known, Knowledge) else self._viewer.owns(known)
+
+    # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self, decisions: Sequence[KnowledgeDecision]) -> list[KnowledgeDecision]:
+        """The decisions with what they put stamped as theirs. NotFound, or Forbidden, where it may not be."""
+        new: set[str] = set()  # that these put first
+        return [self._row_decision(each, new) for each in decisions]
+
+    def _row_decision(self, decision: KnowledgeDecision, new: set[str]) -> KnowledgeDecision:
+        match decision:
+            case Put():
+                return self._put(decision, new)
+            case Drop():
+                if f"{decision.table}/{decision.id}" not in new:
+                    self._row_target(decision.table, decision.id)
+            case Erase():
+                last = self._sight.last_row(decision.table, decision.id)
+                if last is None or not sees(self._viewer, last):
+                    raise _no_row(decision.table, decision.id)
+                if last.visibility != "private" or not self._had_alone(last):
+                    raise Forbidden(f"{last.ref} is not yours alone.", f"Remove it; to erase it, {_TAKES}.")
+        return decision  # what is withdrawn was looked at with its changeset
+
+    def _had_alone(self, known: Knowledge) -> bool:
+        """Whether it was theirs as long as it has had that id."""
+        states = self._sight.row_states(known.TABLE, known.id)
+        return all(sees(self._viewer, each) and owns(self._viewer, each) for each in states)
+
+    def _put(self, decision: Put, new: set[str]) -> Put:
+        row = self.row(decision.known)
+        there = self._seen_row(row.TABLE, row.id)
+        memory = getattr(row, "memory", None)
+        if memory is not None and memory != getattr(there, "memory", None):
+            self._target(memory)
+        if there or row.ref in new:
+            return replace(decision, known=row)
+        new.add(row.ref)
+        return replace(decision, known=row, as_of="")  # were it another's by then, it would be written over
+
+    def row(self, known: Knowledge) -> Knowledge:
+        """The row as theirs. One that is there stays whose it is; an id that another has gets an end of their own."""
+        made = replace(known, id="").id == known.id  # of what it says and for whom: for others it is another one
+        there = self._seen_row(known.TABLE, known.id)
+        if there and (not made or whose(known) == whose(there)):
+            return self._restated(known, there)
+        theirs: dict[str, Any] = {**self._whose(known.agent), "place": self._viewer.below(known.place).rstrip("/")}
+        mine = replace(known, **theirs, id="" if made else known.id)
+        if there := self._seen_row(mine.TABLE, mine.id):
+            return self._restated(mine, there)
+        return replace(mine, id=self._free_id(mine.TABLE, mine.id))
+
+    def _restated(self, known: Knowledge, there: Knowledge) -> Knowledge:
+        """What is there as it is to be, by the rules of an Edit."""
+        place = known.place if self._viewer.reaches(known.place) else there.place
+        after = replace(known, **{name: getattr(there, name) for name in _WHOSE}, place=place)
+        if after.visibility != there.visibility and not owns(self._viewer, there):
+            raise Forbidden(f"{there.ref} is another's.", "Who sees it is for its owner to say.")
+        if not sees(self._viewer, after):
+            raise Forbidden("You would not see it any more.", f"Leave it where you do; otherwise {_TAKES}.")
+        return after
+
+    def _free_id(self, table: Table, key: str) -> str:
+        """The id; where another has or had it whom they do not see, the same with an end of their own."""
+        ends = (self._name + (str(number) if number else "") for number in count())
+        wanted = key
+        while (last := self._sight.last_row(table, wanted)) and not sees(self._viewer, last):
+            end = next(ends)
+            wanted = key[: MAX_ID - len(end)] + end
+        return wanted
+
+    def _seen_row(self, table: Table, key: str) -> Knowledge | None:
+        found = self._sight.store.domain.get(table, [key], viewer=self._viewer)
+        return found[0] if found else None
+
+    def _row_target(self, table: Table, key: str) -> Knowledge:
+        found = self._seen_row(table, key)
+        if found is None:
+            raise _no_row(table, key)
+        return found
+
+    # ── where it may go ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _target(self, memory_id: int) -> Memory:
         found = self._sight.memories(self._sight.store.get([memory_id]))
@@ -514,6 +679,10 @@ class _Hand:
             raise Forbidden(
                 f"{told} not within reach of this key.", f"Name one below: {', '.join(self._viewer.prefixes)}."
             )
+
+
+def _no_row(table: Table, key: str) -> NotFound:
+    return NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
 
 
 _TAKES = "it takes an admin key"
@@ -584,6 +753,45 @@ class _SeenInbox:
 
     def forget(self, before: str) -> int:  # noqa: ARG002
         refuse("Forgetting what was captured")
+
+
+class _SeenDomain:
+    """The Domain of what the viewer may see, whoever else is named."""
+
+    def __init__(self, domain: Domain, sight: _Sight) -> None:
+        self._domain = domain
+        self._sight = sight
+        self._viewer = sight.viewer
+
+    def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:  # noqa: ARG002
+        return self._domain.get(table, keys, viewer=self._viewer)
+
+    def rows(
+        self,
+        table: Table,
+        *,
+        least: float = 0.0,
+        where: Mapping[str, Any] = MappingProxyType({}),
+        limit: int | None = None,
+        after: str | None = None,
+        viewer: Viewer | None = None,  # noqa: ARG002
+    ) -> list[Knowledge]:
+        return self._domain.rows(table, least=least, where=where, limit=limit, after=after, viewer=self._viewer)
+
+    def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:  # noqa: ARG002
+        return self._domain.naming(words, viewer=self._viewer)
+
+    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+        return [each for each in self._domain.told_by(memories) if sees(self._viewer, each)]
+
+    def history(self, table: Table, key: str) -> list[KnowledgeChange]:
+        lines = self._sight.rows(self._domain.history(table, key))
+        if not lines:
+            raise _no_row(table, key)
+        return lines
+
+    def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:  # noqa: ARG002
+        return self._domain.counts(viewer=self._viewer)
 
 
 class _SeenUses:
@@ -665,6 +873,13 @@ class _SeenCarrying:
         for each in self._all(0, vectors=False):
             number, last = number + 1, each.memory.id
         return number, last
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        told: list[Knowledge] = []
+        while len(told) < limit and (found := self._carrying.knowledge(table, after, _PAGE)):
+            told += [each for each in found if sees(self._sight.viewer, each)]
+            after = found[-1].id
+        return told[:limit]
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._carrying.parts(changeset_id)

@@ -23,7 +23,7 @@ from cofio.errors import Misconfigured
 _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
-    "audit_days": 1, "chat_upstream_timeout": 1,
+    "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 
@@ -164,6 +164,17 @@ class Settings:
     audit_days: int = _setting(
         365, "COFIO_AUDIT_DAYS", "For how many days the audit log keeps what was done with keys, and what was refused."
     )
+    notes: str = _setting(
+        "", "COFIO_NOTES", "The folder that flushed notes are written to; by default the folder notes in the home."
+    )
+    notes_folders: str = _setting(
+        "", "COFIO_NOTES_FOLDERS",
+        "Folders of Markdown that the service follows, with commas between them: PATH, or NAME=PATH to say what it is "
+        "called in the sources of its memories.",
+    )  # fmt: skip
+    notes_every: float = _setting(
+        5.0, "COFIO_NOTES_EVERY", "How many seconds pass between two looks at followed folders; 0 switches them off."
+    )
     claude_home: str = _setting(
         "", "COFIO_CLAUDE_HOME", "Where Claude Code keeps its settings; by default ~/.claude.", "CLAUDE_CONFIG_DIR"
     )
@@ -282,6 +293,30 @@ class Settings:
         """Where the store's backups are: in the home for the store of the home, beside it for any other."""
         path = self.store_path
         return self.home / "backups" if path.parent == self.home else path.with_name(f"{path.name}.backups")
+
+    @property
+    def notes_folder(self) -> Path:
+        """Where flushed notes are written."""
+        return _path(self.notes) if self.notes else self.home / "notes"
+
+    @property
+    def notes_labels(self) -> dict[Path, str]:
+        """What the further folders of Markdown are called; "" where nobody said."""
+        found = {}
+        for each in filter(None, map(str.strip, self.notes_folders.split(","))):
+            label, named, path = each.partition("=")
+            if not named or "/" in label:  # it is part of a path
+                found[_path(each)] = ""
+            elif label.strip() and path.strip():
+                found[_path(path.strip())] = label.strip()
+            else:
+                raise Misconfigured(f"notes_folders names {each!r}.", "Give PATH or NAME=PATH, with commas between.")
+        return found
+
+    @property
+    def notes_followed(self) -> list[Path]:
+        """The folders of Markdown that the service follows."""
+        return list(self.notes_labels)
 
     @property
     def service_url(self) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 
 from cofio.chores import Tracking, View
 from cofio.conversation import Usage
+from cofio.domain import KnowledgeDecision
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
     Candidate,
@@ -39,9 +40,12 @@ from cofio.model import (
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
 from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import FakeCarrying
+from cofio.stores.domain import ApplyingKnowledge
 from cofio.stores.fake import Captures, FakeInbox
+from cofio.stores.fake_domain import FakeDomain, Known
 from cofio.stores.fake_runs import FakeRuns
 from cofio.stores.keys import FakeKeys
+from cofio.stores.notes import FakeNotes
 from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
@@ -145,6 +149,8 @@ class MemoryStore:
         self.uses = FakeUses(self)
         self.carrying = FakeCarrying(self._holding)
         self.keys = FakeKeys(clock)
+        self.notes = FakeNotes(clock)
+        self.domain = FakeDomain(self._knowing)
 
     def apply(
         self,
@@ -156,6 +162,7 @@ class MemoryStore:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
         with self._lock:
             self._refuse_if_closed()
@@ -165,9 +172,12 @@ class MemoryStore:
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
-            changes = Applying(draft, changeset=number, at=at, by=by, why=why).all(decisions, blobs)
-            draft.changesets.append(Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of))
-            done = replace(draft.changesets[-1], changes=tuple(changes))
+            head: dict[str, Any] = {"at": at, "by": by, "why": why}
+            told = Applying(draft, changeset=number, **head).each(decisions, blobs)
+            known = ApplyingKnowledge(draft.known, changeset=number, **head).all(knowledge, told)
+            draft.changesets.append(Changeset(id=number, **head, undoes=undoes, part_of=part_of))
+            changes = tuple(change for each in told for change in each)
+            done = replace(draft.changesets[-1], changes=changes, knowledge=known)
             if settles:
                 draft.captures.settle(settles(done), at, number)
             self._tables = draft
@@ -186,6 +196,12 @@ class MemoryStore:
         with self._lock:
             self._refuse_if_closed()
             yield self._tables
+
+    @contextmanager
+    def _knowing(self) -> Iterator[tuple[Known, Sequence[Changeset]]]:
+        """What is known of a domain, and the journal's changesets, for whoever has the turn."""
+        with self._holding() as tables:
+            yield tables.known, tables.changesets
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         self._refuse_if_closed()
@@ -306,11 +322,14 @@ class MemoryStore:
         if not 1 <= changeset_id <= len(self._tables.changesets):
             raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
         entries = (entry for entry in self._tables.entries if entry.changeset == changeset_id)
-        return replace(self._told(self._tables.changesets[changeset_id - 1]), changes=tuple(self._changes(entries)))
+        told = self._told(self._tables.changesets[changeset_id - 1])
+        known = self._tables.known.of_changeset(told, self._tables.changesets)
+        return replace(told, changes=tuple(self._changes(entries)), knowledge=known)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         inside = {memory.id for memory in self._inside(within)} if within else set()
         wanted = {entry.changeset for entry in self._tables.entries if entry.memory_id in inside}
+        wanted |= self._tables.known.changed_within(within) if within else set()
         newest = reversed(self._tables.changesets)
         return [self._told(each) for each in newest if within is None or each.id in wanted][:limit]
 
@@ -486,6 +505,7 @@ class _Tables:
         self.retrievals: list[Retrieval] = []
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()
+        self.known = Known()
         self.tracked_since: str | None = None
         self.signature = ""
         self.identity = ""

@@ -118,7 +118,8 @@ def checked(method: str, path: str, answer: Answer) -> Answer:
 
 
 def _matches(template: str, path: str) -> bool:
-    return bool(re.fullmatch(template.replace("{id}", "[0-9]+"), path.partition("?")[0]))
+    pattern = re.sub(r"{\w+}", "[^/]+", template.replace("{id}", "[0-9]+"))
+    return bool(re.fullmatch(pattern, path.partition("?")[0]))
 
 
 def _query(query: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from cofio.api.routes import ROUTES, Route
 from cofio.keeper import Keeper
+from cofio.noting import Notebook
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Answer, Caller
@@ -28,8 +29,10 @@ SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(H
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """One service for them all. It has a key from the start, for one may be made here by chance."""
     clock = FixedClock()
-    store = SqliteStore(tmp_path_factory.mktemp("served") / "cofio.db", clock)
-    with Keeper(store, HashEmbedder(), clock, llm=Uneventful()) as keeper, serving(keeper, api_key="secret") as url:
+    home = tmp_path_factory.mktemp("served")
+    store, notebook = SqliteStore(home / "cofio.db", clock), Notebook(home / "notes")
+    made = Keeper(store, HashEmbedder(), clock, llm=Uneventful(), notebook=notebook)
+    with made as keeper, serving(keeper, api_key="secret") as url:
         yield Caller(url, {"X-API-Key": "secret"})
 
 
@@ -76,7 +79,7 @@ def is_nowhere(route: Route, answer: Answer) -> bool:
 @given(data=st.data())
 def test_any_json_as_a_body_is_answered(served: Caller, route: Route, data: st.DataObject) -> None:
     body = data.draw(VALUES | near(route))
-    answer = served.send(route.method, route.path.replace("{id}", "1"), json.dumps(body).encode())
+    answer = served.send(route.method, route.sample, json.dumps(body).encode())
     nowhere = route.path.startswith("/v1/") and answer.status == 501  # there is no upstream
     assert answer.status < 500 or nowhere, answer.json
 
@@ -85,7 +88,7 @@ def test_any_json_as_a_body_is_answered(served: Caller, route: Route, data: st.D
 @settings(SETTINGS, max_examples=20)
 @given(body=st.binary())
 def test_any_bytes_as_a_body_are_answered(served: Caller, route: Route, body: bytes) -> None:
-    answer = served.send(route.method, route.path.replace("{id}", "1"), body)
+    answer = served.send(route.method, route.sample, body)
     assert answer.status < 500 or is_nowhere(route, answer), answer.json
 
 
@@ -98,7 +101,7 @@ def test_any_query_string_is_answered(served: Caller, route: Route, data: st.Dat
     values = st.text(st.characters(exclude_categories=["Cs"])) | st.integers().map(str) | st.just("true")
     pairs = data.draw(st.lists(st.tuples(names | st.text(st.characters(exclude_categories=["Cs"])), values)))
     query = "&".join(f"{quote(name)}={quote(value)}" for name, value in pairs)
-    answer = served.send(route.method, f"{route.path.replace('{id}', '1')}?{query}")
+    answer = served.send(route.method, f"{route.sample}?{query}")
     assert answer.status < 500, answer.json
 
 

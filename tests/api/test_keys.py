@@ -229,21 +229,26 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
 
 READ = {
     "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "POST /search", "POST /search/batch", "POST /recall",
-    "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel", "GET /extract/status",
-    "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness", "GET /memory/{id}/sightings",
-    "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}", "GET /export",
+    "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel",
+    "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
+    "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
+    "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",
+    "GET /knowledge/{table}/{row}/history", "GET /knowledge/feedback", "POST /knowledge/evaluate",
+    "GET /knowledge/active", "GET /knowledge/related", "POST /knowledge/read",
 }  # fmt: skip
 WRITE = {
     "POST /memory/add", "POST /memory/add-batch", "POST /memory/supersede", "POST /capture", "POST /observe",
     "POST /memory/extract", "GET /memory/extract/{id}", "GET /inbox", "GET /inbox/{id}", "POST /inbox/{id}/retry",
     "POST /v1/chat/completions", "PATCH /memory/{id}", "DELETE /memory/{id}", "POST /memory/{id}/restore",
     "POST /memory/{id}/confirm", "POST /changes/{id}/undo", "POST /hooks/claude-code", "POST /hooks/codex",
-    "POST /hooks/cursor", "POST /hooks/openclaw",
+    "POST /hooks/cursor", "POST /hooks/openclaw", "POST /notes/flush", "POST /knowledge/{table}",
+    "DELETE /knowledge/{table}/{row}", "POST /knowledge/{table}/{row}/purge", "POST /knowledge/feedback",
+    "POST /knowledge/feedback/process",
 }  # fmt: skip
 ADMIN = {
     "GET /metrics", "GET /ledger", "POST /memory/deduplicate", "DELETE /memories", "POST /maintenance/consolidate",
     "POST /maintenance/prune", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit", "GET /keys",
-    "POST /keys", "DELETE /keys/{id}", "GET /keys/log",
+    "POST /keys", "DELETE /keys/{id}", "GET /keys/log", "GET /notes", "POST /notes/index", "POST /notes/export",
 }  # fmt: skip
 
 
@@ -260,7 +265,7 @@ def test_every_route_has_the_role_that_was_decided_on() -> None:
 def test_a_role_opens_its_routes_and_no_more(house: House, role: str, beyond: tuple[str, ...]) -> None:
     _, caller = house.key("theirs", role=role)
     for route in ROUTES:
-        answer = caller.send(route.method, route.path.replace("{id}", "99"))
+        answer = caller.send(route.method, route.path.format(id=99, table="thresholds", row="none"))
         if route.role in beyond:
             assert refused(answer) == (403, "forbidden"), route
             assert f"role {route.role}" in answer.error["message"]

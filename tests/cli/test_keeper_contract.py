@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import pytest
 
 from cofio.access import Grant
 from cofio.client import Client
+from cofio.client_knowledge import ClientKnowledge
+from cofio.domain import Pattern
 from cofio.errors import Conflict, InvalidInput, NotConfigured, NotFound, TooLarge
 from cofio.keeper import Keeper
+from cofio.knowing import Knowing
 from cofio.model import Delete, Fact, Page, Query
 from cofio.settings import Settings
 from tests.cli.conftest import served
@@ -211,6 +217,18 @@ def a_prompt_is_enriched(memories: Memories) -> Any:
 
 
 @scenario
+def the_context_of_a_query_is_built(memories: Memories) -> Any:
+    memories.add("AAPL reports its earnings on thursday")
+    asked = "when does AAPL report its earnings?"
+    told = memories.recall_context(asked)
+    assert "## Relevant Memories\n- [" in told
+    refused(InvalidInput, lambda: memories.recall_context(asked, max_patterns=-1))
+    few = memories.recall_context(asked, max_memories=0, max_patterns=0, max_thresholds=0, by="tester")
+    assert "No prior context found." in few
+    return [told, few, memories.recall_context(""), memories.get(1)]
+
+
+@scenario
 def novelty_is_told_with_the_match(memories: Memories) -> Any:
     _some(memories)
     known = memories.is_novel("ada prefers TABS over spaces")
@@ -338,6 +356,147 @@ def the_audit_log_is_told(memories: Memories) -> Any:
     return [told, memories.deeds(key=1)]
 
 
+# ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+REF = "thresholds/aapl.volume.above"
+
+
+@scenario
+def rows_are_kept_listed_and_removed(memories: Memories) -> Any:
+    known = memories.knowledge
+    first = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above", by="ann", why="so")
+    again = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above")
+    changed = known.put("thresholds", source="AAPL", metric="volume", value=6e6, direction="above", confidence=0.7)
+    assert [each.action for each in (first, again, changed)] == ["add", "noop", "update"]
+    made = [
+        known.upsert_threshold("web", "latency", 250, "above", unit="ms", inclusive=True, by="ann"),
+        known.upsert_pattern("the queue grows after a deploy", source="web", confidence=0.8, visibility="global"),
+        known.upsert_pattern("volume spikes before earnings", id="spïke", user="ada", team="desk", place="acme/web"),
+        known.upsert_correlation("BTC", "COIN", "BTC leads COIN", relation="leads", agent="watcher"),
+        known.upsert_seasonal("low volume", "weekly", during="fri 12:00-16:00", timezone="America/New_York"),
+    ]
+    assert isinstance(made[1], Pattern)
+    gone = known.delete("thresholds", "web.latency.above", by="ann", why="outdated")
+    erased = known.purge("patterns", "spïke", by="ann", why="secret")
+    assert [gone.why, erased.why] == ["outdated", "secret"]
+    lists = [
+        known.list("thresholds"), known.list("patterns", min_confidence=0.6), known.patterns(0.9), known.patterns(),
+        known.list("correlations", relation="leads"), known.list("seasonal", period="weekly", limit=1),
+        known.list("thresholds", source="aapl", metric="VOLUME"), known.list("patterns", team=""),
+    ]  # fmt: skip
+    history = [known.history("thresholds", "web.latency.above"), known.history("patterns", "spïke")]
+    undone = memories.undo(gone.changeset)
+    same = [first, again, changed, made, gone, erased, lists, history, undone, known.counts(), memories.changes()]
+    return [same, known.get("thresholds", "web.latency.above"), memories.changeset(gone.changeset)]
+
+
+@scenario
+def a_table_is_told_page_by_page(memories: Memories) -> Any:
+    known = memories.knowledge
+    for number in range(5):
+        known.upsert_pattern(f"pattern {number}", id=f"p{number}", confidence=(number % 2) / 2)
+    pages = [known.list("patterns", limit=2)]
+    while pages[-1]:
+        pages.append(known.list("patterns", limit=2, after=pages[-1][-1].id))
+    assert [each.id for page in pages for each in page] == ["p1", "p3", "p0", "p2", "p4"]
+    return pages
+
+
+@scenario
+def the_exact_lane_is_asked(memories: Memories) -> Any:
+    known = memories.knowledge
+    known.upsert_threshold("AAPL", "volume", 5e6, "above", confidence=0.9)
+    known.upsert_threshold("*", "volume", 4e6, "above")
+    known.upsert_correlation("BTC", "COIN", "BTC leads COIN", relation="leads", confidence=0.5)
+    known.upsert_correlation("COIN", "HOOD", "opposite", inverse=True, confidence=0.4)
+    known.upsert_seasonal("low volume", "weekly", during="fri 12:00-16:00", source="AAPL")
+    fired = known.evaluate("aapl", "volume", 6.2e6)
+    assert [each.by for each in fired] == [1.2e6, 2.2e6]
+    walked = known.related("HOOD", depth=2)
+    assert [each.there for each in walked] == ["COIN", "BTC"]
+    on = known.active("2026-02-20T13:00:00+00:00")
+    assert [each.until for each in on] == ["2026-02-20T16:00:00.000000+00:00"]
+    read = known.read("Threshold: flag MSFT if volume exceeds 7M.")
+    assert [(each.table, each.fields["value"], each.denied) for each in read] == [("thresholds", 7e6, False)]
+    nothing = [known.evaluate("AAPL", "volume", 1), known.related("gold"), known.active("2026-02-21", source="x")]
+    return [fired, known.evaluate("AAPL", "volume", 9e9, unit="$"), walked, on, read, nothing, known.active()]
+
+
+@scenario
+def feedback_is_given_processed_and_taken_back(memories: Memories) -> Any:
+    known = memories.knowledge
+    known.upsert_threshold("AAPL", "volume", 5e6, "above")
+    told = [known.process_feedback()]
+    done = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings", by="ann", why="looked at it")
+    again = known.feedback("AAPL monday", "confirmed", about=[REF], note="earnings")
+    for day in ("tuesday", "wednesday"):
+        known.feedback(f"AAPL {day}", "false_alarm", about=(REF,), process=False, user="ada")
+    waiting = known.pending_feedback()
+    assert [each.anomaly for each in waiting] == ["AAPL tuesday", "AAPL wednesday"]
+    told += [known.get("thresholds", "aapl.volume.above"), known.process_feedback(by="ann", why="the week is over")]
+    assert known.pending_feedback() == []
+    told += [known.list("feedback"), known.list("feedback", verdict="confirmed", processed=True), waiting]
+    return [told, done, again, known.get("thresholds", "aapl.volume.above"), known.history(*REF.split("/"))]
+
+
+@scenario
+def a_verdict_is_put_as_any_row_is(memories: Memories) -> Any:
+    known = memories.knowledge
+    known.upsert_threshold("AAPL", "volume", 5e6, "above")
+    first = known.put("feedback", anomaly="a1", verdict="confirmed", about=[REF], by="ann")
+    later = known.put("feedback", id="a1", verdict="false_alarm", note="after all")
+    assert later.after is not None
+    assert later.after.as_dict()["about"] == [REF]
+    refused(InvalidInput, lambda: known.put("feedback", id="a2", verdict="confirmed"))
+    return [first, later, known.get("thresholds", "aapl.volume.above"), known.delete("feedback", "a1"), known.counts()]
+
+
+def test_both_know_by_the_same_methods() -> None:
+    def methods(kind: type) -> dict[str, list[str]]:
+        public = {name: each for name, each in vars(kind).items() if callable(each) and name[0] != "_"}
+        return {name: list(inspect.signature(each).parameters) for name, each in public.items()}
+
+    assert methods(ClientKnowledge) == methods(Knowing)
+
+
+@scenario
+def what_is_no_knowledge_is_refused(memories: Memories) -> Any:
+    known = memories.knowledge
+    threshold = {"source": "AAPL", "metric": "volume", "value": 5e6, "direction": "above"}
+    known.put("thresholds", **threshold)
+    same = [
+        refused(InvalidInput, lambda: known.put("hunches", pattern="x")),
+        refused(InvalidInput, lambda: known.list("hunches")),
+        refused(InvalidInput, lambda: known.get("hunches", "x")),
+        refused(NotFound, lambda: known.get("thresholds", "none")),
+        refused(NotFound, lambda: known.delete("thresholds", "none")),
+        refused(NotFound, lambda: known.purge("thresholds", "none")),
+        refused(NotFound, lambda: known.history("thresholds", "none")),
+        refused(InvalidInput, lambda: known.put("thresholds", **{**threshold, "direction": "sideways"})),
+        refused(InvalidInput, lambda: known.upsert_correlation("BTC", "btc", "with itself")),
+        refused(InvalidInput, lambda: known.upsert_seasonal("low volume", "weekly", during="someday")),
+        refused(InvalidInput, lambda: known.feedback("a1", "perhaps")),
+        refused(InvalidInput, lambda: known.feedback("a1", "confirmed", about=["nothing"])),
+        refused(NotFound, lambda: known.feedback("a1", "confirmed", about=["thresholds/none"])),
+    ]
+    for act in (  # refused by either, in words of their own
+        lambda: known.put("thresholds", **threshold, unheard="of"),
+        lambda: known.put("thresholds", **{**threshold, "value": float("nan")}),
+        lambda: known.put("thresholds", **{**threshold, "value": "5M"}),
+        lambda: known.put("thresholds", **threshold, confidence=1.5),
+        lambda: known.list("thresholds", limit=0),
+        lambda: known.list("thresholds", unheard="of"),
+        lambda: known.list("thresholds", min_confidence=2),
+        lambda: known.evaluate("AAPL", "volume", float("inf")),
+        lambda: known.related("BTC", depth=0),
+        lambda: known.active("someday"),
+    ):
+        refused(InvalidInput, act)
+    assert memories.knowledge.counts()["thresholds"] == 1
+    return [same, memories.knowledge.counts()]
+
+
 # ── what cannot be done ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -438,6 +597,52 @@ def without_a_model_extraction_is_refused(memories: Memories) -> Any:
         memories.extraction(),
         refused(NotConfigured, lambda: memories.extract("User: use drizzle")),
         refused(NotConfigured, lambda: memories.submit("User: use drizzle")),
+    ]
+
+
+# ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@scenario
+def a_folder_of_notes_is_followed_and_written(memories: Memories) -> Any:
+    with TemporaryDirectory() as made:
+        vault, out = Path(made) / "vault", Path(made) / "out"
+        vault.mkdir()
+        out.mkdir()
+        (vault / "deploy.md").write_text("---\ntags: [infra]\n---\n# Releases\n\nWe deploy with Fly.io.\n")
+        (vault / "style.md").write_text("# Style\n\nBob prefers spaces over tabs.\n")
+        (vault / "broken.md").write_bytes(b"\xff\x00")
+        first = memories.notes.index(vault, label="handbook", by="tester")
+        (vault / "deploy.md").unlink()
+        shown = memories.notes.index(vault, dry_run=True)
+        gone = memories.notes.index(str(vault))
+        memories.add("Ada prefers tabs", kind="preference")
+        memories.add("We ship on mondays", kind="policy")
+        written = memories.notes.export(out, kind="policy")
+        again = memories.notes.export(str(out), kind="policy")
+        assert (first.added, shown.archived, gone.archived, written.written, again.written) == (2, 1, 1, 1, 0)
+        assert (shown.dry_run, shown.changeset, len(first.skipped)) == (True, None, 1)
+        folders = [each for each in memories.notes.folders() if Path(each.folder).parent == Path(made)]
+        assert [(Path(each.folder).name, each.followed, each.there) for each in folders] == [
+            ("out", False, True),
+            ("vault", False, True),
+        ]
+        for act in (lambda: memories.notes.index(vault / "none"), lambda: memories.notes.index(f"{made}/none")):
+            refused(NotFound, act)
+        refused(InvalidInput, lambda: memories.notes.index(vault / "broken.md"))
+        refused(InvalidInput, lambda: memories.notes.export(out, kind="gossip"))
+        told = [replace(each, folder="") for each in (first, shown, gone, *folders)]
+        changeset = memories.changeset(first.changeset or 0)
+        assert (changeset.by, changeset.changes[0].memory.source) == ("tester", "file:handbook/deploy.md")
+        return [told, [replace(each, folder="") for each in (written, again)], changeset]
+
+
+@scenario
+def without_a_folder_for_notes_none_is_flushed(memories: Memories) -> Any:
+    return [
+        refused(NotConfigured, lambda: memories.notes.flush("We chose Drizzle.", ["orm"])),
+        refused(NotConfigured, lambda: memories.notes.index()),
+        memories.list().total,
     ]
 
 

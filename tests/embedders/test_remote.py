@@ -374,3 +374,26 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
 )
 def test_only_this_machine_is_loopback(host: str, here: bool) -> None:
     assert is_loopback(host) is here
+
+
+# ── as it was asked for first ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_openai_is_called_at_its_own_address_unless_another_is_given() -> None:
+    embedder = OpenAIEmbedder("text-embedding-3-small", key=KEY)
+    assert f"{embedder._provider.url}/embeddings" == "https://api.openai.com/v1/embeddings"
+
+
+def test_a_text_has_1536_dimensions_with_the_small_model(wire: Wire, openai: OpenAIEmbedder) -> None:
+    wire.embed = lambda texts: [[0.5] * 1_536 for _ in texts]
+    assert len(openai.embed(["test"], "document")[0]) == openai.dimension == 1_536
+
+
+def test_several_texts_are_one_call(wire: Wire, openai: OpenAIEmbedder) -> None:
+    assert len(openai.embed(["a", "b"], "document")) == 2
+    assert len(wire.seen) == 1
+
+
+def test_the_status_of_an_error_is_told(wire: Wire, openai: OpenAIEmbedder) -> None:
+    wire.say(*[refusal(429, "Too Many Requests")] * 9)
+    assert "429" in failure(openai).message

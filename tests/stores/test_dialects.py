@@ -95,7 +95,8 @@ def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason(
 
 def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
     tables = re.compile(
-        r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|inbox)\b"
+        r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|inbox"
+        r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words)\b|\{table\}(?!')"
     )
     for name, text in queries("postgres").items():
         if name not in OF_NO_TENANT:

@@ -311,7 +311,7 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
 @pytest.mark.parametrize(
     ("header", "problem"),
     [
-        ({**HEADER, "version": 2}, "newer cofio"),
+        ({**HEADER, "version": 3}, "newer cofio"),
         ({**HEADER, "version": "1"}, "version is"),
         ({**HEADER, "store": ""}, "names no store"),
         ({**HEADER, "cofio": "backup"}, "backup"),

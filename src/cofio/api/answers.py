@@ -66,6 +66,12 @@ def recall(desk: Desk, given: schemas.Recall, call: Call) -> Plain:
     return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
 
 
+def recall_context(desk: Desk, given: schemas.RecallContext, call: Call) -> Plain:
+    caps = {"max_memories": given.max_memories, "max_patterns": given.max_patterns}
+    text = desk.keeper.recall_context(given.query, **caps, max_thresholds=given.max_thresholds, by=call.by)
+    return {"context": text}
+
+
 def is_novel(desk: Desk, given: schemas.IsNovel, call: Call) -> Plain:  # noqa: ARG001
     fact = Fact(text=given.text, speaker=given.speaker)
     threshold = None if given.threshold is UNSET else given.threshold
@@ -165,7 +171,8 @@ def delete_all(desk: Desk, given: schemas.DeleteAll, call: Call) -> Plain:
     decisions = desk.keeper.find_all(why, source_prefix=given.prefix())
     if given.dry_run or not decisions:
         return _plan(decisions, None, dry=given.dry_run)
-    done = desk.keeper.apply(decisions, by=call.by, why=why or f"delete all of {given.source}")
+    rows = desk.keeper.read_from(decisions)
+    done = desk.keeper.apply(decisions, by=call.by, why=why or f"delete all of {given.source}", knowledge=rows)
     return _plan(decisions, done.id, dry=False)
 
 

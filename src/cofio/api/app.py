@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -37,6 +38,7 @@ from cofio.caretaker import Caretaker
 from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
+from cofio.librarian import Librarian
 from cofio.ports import Clock, Health
 from cofio.settings import Settings
 from cofio.upstream import Upstream
@@ -53,6 +55,7 @@ def make(keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks:
     document = openapi.document(ROUTES)
     desk = _desk(keeper, settings, document)
     caretaker = Caretaker(keeper, settings.schedules, clock)
+    librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
     hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
     passing_on = CapacityLimiter(RELAYS), CapacityLimiter(EXPORTS)
     lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, *passing_on)
@@ -65,7 +68,9 @@ def make(keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks:
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         desk.worker.start()
         caretaker.start()
+        librarian.start()
         yield
+        await to_thread.run_sync(librarian.stop)
         await to_thread.run_sync(caretaker.stop)
         await to_thread.run_sync(desk.worker.stop)
         await to_thread.run_sync(desk.close)
@@ -152,10 +157,13 @@ class _Ways:
 class Place:
     """One path with its methods: admits the request, and has the answer made in a thread."""
 
-    def __init__(self, path: str, methods: Mapping[str, Route], ways: _Ways) -> None:
+    def __init__(
+        self, path: str, methods: Mapping[str, Route], ways: _Ways, named: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.path = path
         self._methods = methods
         self._ways = ways
+        self._named = named  # what the words of a fixed path stand for, where it may name a row as well
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = await self._reply(Request(scope, receive))
@@ -168,7 +176,7 @@ class Place:
         request.scope[STRANGER] = shown.viewer is not None or shown.auth == "missing"
         if route is None:
             return self._no_such_method(request.method)
-        call = _call(request, shown, self.path)
+        call = _call(request, shown, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
             raise InvalidInput(f"{route.path} takes no body.", "Give what you want in the query string.")
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
@@ -217,7 +225,15 @@ def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
     methods: dict[str, dict[str, Route]] = {}
     for route in sorted(routes, key=lambda each: "{" in each.path):
         methods.setdefault(route.path, {})[route.method] = route
-    return [Place(path, each, ways) for path, each in methods.items()]
+    return [_place(path, methods, ways) for path in methods]
+
+
+def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _Ways) -> Place:
+    """The place of a path. A fixed word may be the name of a row too, which takes what every row takes."""
+    for other in methods if "{" not in path else ():
+        if "{row}" in other and (found := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", other), path)):
+            return Place(path, {**methods[other], **methods[path]}, ways, found.groupdict())
+    return Place(path, methods[path], ways)
 
 
 def _has_body(request: Request) -> bool:
@@ -237,12 +253,14 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     return reading.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 
-def _call(request: Request, shown: guard.Pass, path: str) -> Call:
+def _call(request: Request, shown: guard.Pass, path: str, named: Mapping[str, str]) -> Call:
     headers, address = request.headers, _address(request)
     return Call(
         by=guard.caller(headers, shown.key),
         auth=shown.auth,
         id=_id(request, path),
+        table=named.get("table", ""),
+        row=named.get("row", ""),
         project=guard.project(headers),
         local=guard.is_loopback(address),
         at=guard.moment(headers),

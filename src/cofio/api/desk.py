@@ -33,6 +33,8 @@ class Call:
     by: str
     auth: Auth
     id: int = 0
+    table: str = ""  # of domain knowledge, and the row of it, where the path names them
+    row: str = ""
     project: str = ""
     local: bool = False  # from this machine: the paths that it names are ours
     at: str = ""  # when it happened, where that was a while ago

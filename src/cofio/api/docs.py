@@ -74,7 +74,7 @@ def _example(route: Route) -> str:
         return ""
     sent = json.dumps(route.example, ensure_ascii=False)
     method = "" if route.method == "POST" else f"-X {route.method} "
-    return f"<pre>curl {method}--json '{escape(sent)}' $COFIO_URL{route.path.replace('{id}', '1')}</pre>"
+    return f"<pre>curl {method}--json '{escape(sent)}' $COFIO_URL{route.sample}</pre>"
 
 
 def _rows(schema: Mapping[str, Any], required: str, optional: str) -> list[str]:

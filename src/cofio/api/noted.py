@@ -41,13 +41,14 @@ class Noted:
             self._note(self._deed("done", what(told)))
 
     def _deed(self, outcome: str, said: str) -> Deed:
-        path = self._route.path.replace("{id}", str(self._call.id))
+        path = self._route.path.replace("{id}", str(self._call.id)).replace("{table}", self._call.table)
         return self._call.deed(f"{self._route.method} {path}", outcome, said, self._clock())
 
 
 def what(told: Mapping[str, Any]) -> str:
     """Which memories and changesets a reply names, by their numbers alone."""
-    named = [f"{name.replace('_', ' ')} {told[name]}" for name in _NAMED if isinstance(told.get(name), int)]
+    names = _NAMED if "table" not in told else ("changeset",)  # a row of knowledge is called by words
+    named = [f"{name.replace('_', ' ')} {told[name]}" for name in names if isinstance(told.get(name), int)]
     each = [one.get("id") for one in told.get("results", ()) if isinstance(one, dict)]
     ids = [str(one) for one in each if isinstance(one, int)]
     listed = [f"ids {' '.join(ids[:_MOST])}{' …' if len(ids) > _MOST else ''}"] if ids else []

@@ -9,10 +9,14 @@ import msgspec
 
 from cofio.api import replies
 from cofio.api.routes import Route
+from cofio.domain import MAX_ID, TABLES
 from cofio.version import __version__
 
 _REF = "#/components/schemas/{name}"
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
+_TABLE = {"name": "table", "in": "path", "required": True, "schema": {"type": "string", "enum": list(TABLES)}}
+_ROW = {"name": "row", "in": "path", "required": True, "schema": {"type": "string", "maxLength": MAX_ID}}
+_PATH = {"{id}": _ID, "{table}": _TABLE, "{row}": _ROW}
 _CLIENT = {"name": "X-Cofio-Client", "in": "header", "schema": {"type": "string", "maxLength": 100}}
 _KEYS = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -39,7 +43,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 def parameters(route: Route) -> list[dict[str, Any]]:
     """What stands in the path and in the query string."""
-    found = [_ID] if "{id}" in route.path else []
+    found = [each for name, each in _PATH.items() if name in route.path]
     if route.takes is None or route.has_body:
         return found
     schema = msgspec.json.schema_components([route.takes])[1][route.takes.__name__]

@@ -13,7 +13,7 @@ from cofio.errors import InvalidInput
 
 _Schema = TypeVar("_Schema", bound=Given)
 _LISTS = ("tags", "visibility")  # may be repeated in a query string, or hold commas
-_TIMES = ("since", "until")
+_TIMES = ("since", "until", "at")
 _BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from starlette.responses import Response
 
+from cofio.api.shapes import KnowledgeChange, Shape
+from cofio.domain import KnowledgeAction
 from cofio.model import Action as Done
 from cofio.model import MatchType
 
@@ -56,10 +58,6 @@ def written(reply: Reply | dict[str, Any]) -> Response:
     content, status, media, headers = reply if isinstance(reply, Reply) else Reply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, status, {**HEADERS, **headers}, media)
-
-
-class Shape(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the shapes share: nothing beyond what they name."""
 
 
 class Anchor(Shape):
@@ -145,6 +143,7 @@ class Changeset(Shape):
     undone_by: int | None
     part_of: int | None
     changes: list[Change]
+    knowledge: list[KnowledgeChange]
 
 
 class Health(Shape):
@@ -189,6 +188,45 @@ class Added(Shape):
     changeset: int
     reason: str
     memory: Memory
+
+
+class LeftOut(Shape):
+    path: str
+    why: str
+
+
+class IndexedNotes(Shape):
+    folder: str
+    files: int
+    read: int
+    gone: int
+    added: int
+    updated: int
+    archived: int
+    skipped: list[LeftOut]
+    unembedded: int
+    changeset: int | None
+    dry_run: bool
+
+
+class NotesFolder(Shape):
+    folder: str
+    followed: bool
+    there: bool
+    files: int
+    read_at: str | None
+
+
+class NotesFolders(Shape):
+    folders: list[NotesFolder]
+
+
+class ExportedNotes(Shape):
+    folder: str
+    notes: int
+    written: int
+    removed: int
+    skipped: list[LeftOut]
 
 
 class Settled(Shape):
@@ -245,6 +283,10 @@ class Sighting(Shape):
 class Sightings(Shape):
     id: int
     sightings: list[Sighting]
+
+
+class Processed(Shape):
+    changeset: Changeset | None
 
 
 class Changesets(Shape):
@@ -383,8 +425,15 @@ class Judged(Shape):
     reason: str
 
 
+class Tabled(Shape):
+    action: KnowledgeAction
+    ref: str
+    says: str
+
+
 class Learned(Shape):
     actions: list[Action]
+    knowledge: list[Tabled]
     extracted_count: int
     stored_count: int
     updated_count: int

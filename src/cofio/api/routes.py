@@ -9,7 +9,22 @@ from typing import Any
 from msgspec import Struct
 
 from cofio.access import Role
-from cofio.api import answers, captures, chat, exporting, hooks, keys, metrics, replies, schemas, team, upkeep
+from cofio.api import (
+    answers,
+    captures,
+    chat,
+    exporting,
+    hooks,
+    keys,
+    knowledge,
+    metrics,
+    notes,
+    replies,
+    schemas,
+    shapes,
+    team,
+    upkeep,
+)
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 
@@ -49,6 +64,11 @@ class Route:
         return self.method != "GET" and self.role != "read" and not self.logs_itself
 
     @property
+    def sample(self) -> str:
+        """Its path with names in it that there may be."""
+        return self.path.format(id=1, table="thresholds", row="aapl.volume.above")
+
+    @property
     def has_body(self) -> bool:
         return self.raw or (self.takes is not None and self.method in ("POST", "PATCH") and not self.bodiless)
 
@@ -78,6 +98,9 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/recall", answers.recall, schemas.Recall, replies.Recalled,
           "What to put before an agent, as text: at the start of a session, or with a prompt what answers it.",
           {"prompt": "can I deploy today?", "project": "/home/ada/web"}, hungry=True, role="read"),
+    Route("POST", "/recall/context", answers.recall_context, schemas.RecallContext, replies.Enriched,
+          "What an agent should know before it looks: memories that answer, patterns, thresholds, and which fire.",
+          {"query": "AAPL volume is 6.2M"}, hungry=True, role="read"),
     Route("POST", "/enrich", team.enrich, schemas.Enrich, replies.Enriched,
           "What memories add to a system message: sections with what is personal and what the team knows, or nothing.",
           {"query": "which database do we use?", "session": "s1", "include_team": True}, hungry=True, role="read"),
@@ -97,6 +120,16 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/memory/deduplicate", answers.deduplicate, schemas.Deduplicate, replies.Plan,
           "Merge memories that say the same; tells what it would do unless dry_run is false.", {"dry_run": True},
           role="admin"),
+    Route("POST", "/notes/flush", notes.flush_note, schemas.Flush, replies.Added,
+          "Write a summary into a Markdown file of the notes folder, and remember it.", statuses=(201, 200),
+          role="write"),
+    Route("GET", "/notes", notes.list_notes, None, replies.NotesFolders,
+          "The folders of Markdown that were read or are followed, and when they were read last.", role="admin"),
+    Route("POST", "/notes/index", notes.index_notes, schemas.IndexNotes, replies.IndexedNotes,
+          "Have the memories of a folder of this machine follow its Markdown files: new, edited, deleted ones.",
+          role="admin"),
+    Route("POST", "/notes/export", notes.export_notes, schemas.ExportNotes, replies.ExportedNotes,
+          "Write memories into a folder of this machine, a Markdown note each.", role="admin"),
     Route("POST", "/capture", captures.capture, schemas.Capture, replies.Captured,
           "Keep what was said and learn from it: 202 at once, 200 with the result when you wait.", _SAID, (202, 200),
           role="write"),
@@ -169,6 +202,37 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/maintenance/audit", upkeep.audit, schemas.Audit, replies.Audit,
           "The profile of the store: duplicates, echoes, secrets, what is stale or contradicted.", hungry=True,
           role="admin"),
+    Route("GET", "/knowledge", knowledge.count_knowledge, None, shapes.Counted,
+          "How many rows each table of domain knowledge has.", role="read"),
+    Route("POST", "/knowledge/evaluate", knowledge.evaluate, schemas.Evaluate, shapes.Firing,
+          "The thresholds that a value crosses, the surest first.",
+          {"source": "AAPL", "metric": "volume", "value": 6_200_000}, role="read"),
+    Route("GET", "/knowledge/active", knowledge.active, schemas.ActiveAt, shapes.Active,
+          "The seasonal patterns that are on at a time, the surest first.", role="read"),
+    Route("GET", "/knowledge/related", knowledge.related, schemas.RelatedTo, shapes.Related,
+          "What goes together with a source, from either side, nearest first.", role="read"),
+    Route("POST", "/knowledge/read", knowledge.read_knowledge, schemas.ReadText, shapes.Readings,
+          "What an agent's answer would add to the tables, or take from them. Changes nothing.",
+          {"text": "Flag AAPL if volume exceeds 5M."}, role="read"),
+    Route("GET", "/knowledge/feedback", knowledge.list_feedback, schemas.FeedbackListing, shapes.Rows,
+          "A page of verdicts, newest first.", role="read"),
+    Route("POST", "/knowledge/feedback", knowledge.give_feedback, schemas.NewVerdict, replies.Changeset,
+          "Keep a verdict on an anomaly, and have what it judges move by it: all in one changeset.",
+          {"anomaly": "AAPL 2026-02-20", "verdict": "false_alarm", "note": "index rebalancing"}, role="write"),
+    Route("POST", "/knowledge/feedback/process", knowledge.process_feedback, schemas.Reason, replies.Processed,
+          "Have every verdict that was only kept so far move what it judges, once.", role="write"),
+    Route("GET", "/knowledge/{table}", knowledge.list_knowledge, schemas.KnowledgeListing, shapes.Rows,
+          "A page of a table, the surest first.", role="read"),
+    Route("POST", "/knowledge/{table}", knowledge.put_knowledge, schemas.NewKnowledge, shapes.KnowledgeChange,
+          "Keep a row: 201 when it is new; 200 when it took the place of what had its id, or was there just so.",
+          {"source": "AAPL", "metric": "volume", "value": 5_000_000, "direction": "above"}, (201, 200), role="write"),
+    Route("GET", "/knowledge/{table}/{row}", knowledge.get_knowledge, None, shapes.Known, "One row.", role="read"),
+    Route("DELETE", "/knowledge/{table}/{row}", knowledge.delete_knowledge, schemas.Reason, shapes.KnowledgeChange,
+          "Remove a row; undo of the changeset brings it back.", role="write"),
+    Route("GET", "/knowledge/{table}/{row}/history", knowledge.knowledge_history, None, shapes.RowHistory,
+          "Every change of a row, oldest first.", role="read"),
+    Route("POST", "/knowledge/{table}/{row}/purge", knowledge.purge_knowledge, schemas.Reason, shapes.KnowledgeChange,
+          "Erase a row for good, from the journal too.", role="write"),
     Route("GET", "/keys", keys.list_keys, None, replies.Keys, "Every key that was ever made, newest first.",
           role="admin"),
     Route("POST", "/keys", keys.create_key, schemas.NewKey, replies.KeyMade,

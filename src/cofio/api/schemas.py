@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from cofio.access import ROLES, Grant
 from cofio.conversation import STATES, Exchange
+from cofio.domain import DIRECTIONS, PERIODS, RELATIONS, VERDICTS
 from cofio.errors import InvalidInput
 from cofio.keeper import MAX_PAGE
 from cofio.model import (
@@ -115,6 +116,13 @@ class Recall(Given):
     k: Annotated[int, Meta(ge=1, le=50, description="How many memories at most; else 5, at a start 8.")] | None = None
 
 
+class RecallContext(Given, kw_only=True):
+    query: Annotated[str, _text("What is looked at, or asked; values in it are held against thresholds.")]
+    max_memories: Annotated[int, Meta(ge=0, le=50, description="How many memories at most.")] = 3
+    max_patterns: Annotated[int, Meta(ge=0, le=50, description="How many patterns at most.")] = 5
+    max_thresholds: Annotated[int, Meta(ge=0, le=50, description="How many thresholds at most.")] = 5
+
+
 class SearchAll(Given, kw_only=True):
     each: ClassVar[type[Given]] = Search
     queries: Annotated[list[Search | str], Meta(min_length=1, max_length=MAX_QUERIES)]
@@ -213,6 +221,20 @@ class Edit(Given):
         if not sent:
             raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
+
+
+class Flush(About, kw_only=True):
+    summary: Annotated[str, _text("What is to be remembered, as Markdown.")]
+
+
+class IndexNotes(Given):
+    folder: Annotated[str, _text("The whole path of a folder of the service's machine; else the notes folder.")] = ""
+    label: Annotated[str, _text("What the folder is called in the sources of its memories; else by its name.")] = ""
+    dry_run: DryRun = False
+
+
+class ExportNotes(Within, kw_only=True):
+    folder: Annotated[str, _text("The whole path of a folder of the service's machine.")]
 
 
 class Delete(Given):
@@ -363,6 +385,116 @@ class Inbox(Given):
 
 class Changes(Given):
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 20
+
+
+class Owned(Given):
+    """Whose a row of domain knowledge is, and where it was told."""
+
+    place: Annotated[str, _text("The source of memories that it was told in: client/project.")] | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    user: Annotated[str, _text("Whose it is.")] | UnsetType = UNSET
+    team: Annotated[str, _text("Whose team's.")] | UnsetType = UNSET
+    visibility: Visibility | UnsetType = UNSET
+
+
+class NewKnowledge(Owned):
+    """The fields of a row: which of them it takes, and which it needs, depends on its table."""
+
+    id: Annotated[str, _text("Its name within the table; else made of what it says.")] | UnsetType = UNSET
+    confidence: Annotated[Share, _text("How sure it is from now on; else as before, at first 0.5.")] | UnsetType = UNSET
+    pattern: Annotated[str, _text("What tends to happen: patterns and seasonal.")] | UnsetType = UNSET
+    source: Annotated[str, _text("Where it shows: a market, a host, a sensor; * is any.")] | UnsetType = UNSET
+    source_a: Annotated[str, _text("The one side of a correlation.")] | UnsetType = UNSET
+    source_b: Annotated[str, _text("The other side.")] | UnsetType = UNSET
+    rule: Annotated[str, _text("How the two go together, in words.")] | UnsetType = UNSET
+    relation: Annotated[str, _text("Whether the one leads the other.", RELATIONS)] | UnsetType = UNSET
+    inverse: Annotated[bool, _text("When the one rises, the other falls.")] | UnsetType = UNSET
+    metric: Annotated[str, _text("What a threshold is of: volume, latency.")] | UnsetType = UNSET
+    value: Annotated[float, _text("From which value on.")] | UnsetType = UNSET
+    direction: Annotated[str, _text("On which side of the value.", DIRECTIONS)] | UnsetType = UNSET
+    inclusive: Annotated[bool, _text("Whether the value itself counts.")] | UnsetType = UNSET
+    unit: Annotated[str, _text("The value's unit: %, ms, GB, $.")] | UnsetType = UNSET
+    period: Annotated[str, _text("How often it comes round.", PERIODS)] | UnsetType = UNSET
+    during: Annotated[str, _text("When in the period: mon-fri, 09:30-16:00, a cron text.")] | UnsetType = UNSET
+    lasts: Annotated[int, Meta(ge=1, description="Minutes, from each time of a cron text on.")] | UnsetType = UNSET
+    timezone: Annotated[str, _text("Whose clock `during` goes by.")] | UnsetType = UNSET
+    memory: Annotated[Id, _text("The memory that says it in words.")] | UnsetType | None = UNSET
+    created_at: Annotated[Time, _text("When it was first known; of one that is there it stays.")] | UnsetType = UNSET
+    why: Why = ""
+
+    def known(self) -> dict[str, Any]:
+        """The fields of a row that were sent."""
+        return _timed(self.given(name for name in self.__struct_fields__ if name != "why"), "created_at")
+
+
+class NewVerdict(Owned, kw_only=True):
+    anomaly: Annotated[str, _text("Names what was judged; a later verdict on the same takes this one's place.")]
+    verdict: Annotated[str, _text("Whether it was one.", VERDICTS)]
+    note: Annotated[str, _text("What was found out.")] = ""
+    about: Annotated[list[str], _text("The claims that had raised it: thresholds/aapl.volume.above.")] = []
+    process: Annotated[bool, _text("Move what it judges now; else only keep it.")] = True
+    id: Annotated[str, _text("Its name; else made of the anomaly's.")] | UnsetType = UNSET
+    why: Why = ""
+
+    def known(self) -> dict[str, Any]:
+        """What it says beside the anomaly and the verdict."""
+        whose = self.given(("id", *Owned.__struct_fields__))
+        return {"note": self.note, "about": tuple(self.about), "process": self.process, **whose}
+
+
+class RowListing(Owned):
+    """The fields that narrow a table; what is left out does not."""
+
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
+    after: Annotated[str, _text("The `next` of the page before.")] | UnsetType = UNSET
+
+    def where(self) -> dict[str, Any]:
+        """The fields of a row that were sent."""
+        return self.given(name for name in self.__struct_fields__ if name not in ("limit", "after", "min_confidence"))
+
+
+class KnowledgeListing(RowListing):
+    min_confidence: Annotated[Share, _text("The least confidence of any row.")] = 0.0
+    source: Annotated[str, _text("Of this source.")] | UnsetType = UNSET
+    source_a: str | UnsetType = UNSET
+    source_b: str | UnsetType = UNSET
+    relation: Annotated[str, _text("Of this relation.", RELATIONS)] | UnsetType = UNSET
+    metric: Annotated[str, _text("Of this metric.")] | UnsetType = UNSET
+    direction: Annotated[str, _text("Of this direction.", DIRECTIONS)] | UnsetType = UNSET
+    unit: str | UnsetType = UNSET
+    period: Annotated[str, _text("Of this period.", PERIODS)] | UnsetType = UNSET
+    memory: Annotated[Id, _text("What this memory says.")] | UnsetType = UNSET
+
+
+class FeedbackListing(RowListing):
+    anomaly: str | UnsetType = UNSET
+    verdict: Annotated[str, _text("These verdicts alone.", VERDICTS)] | UnsetType = UNSET
+    processed: Annotated[bool, _text("Whether what they judge has moved by them.")] | UnsetType = UNSET
+
+
+class Evaluate(Given, kw_only=True):
+    source: Annotated[str, _text("What was measured: a market, a host, a sensor.")]
+    metric: Annotated[str, _text("What of it: volume, latency.")]
+    value: float
+    unit: Annotated[str, _text("The value's unit; a threshold in another one is passed over.")] = ""
+
+
+class ActiveAt(Given):
+    at: Annotated[Time, _text("The time; now, when it is left out.")] | UnsetType = UNSET
+    source: Annotated[str, _text("Of this source alone.")] = ""
+
+    def moment(self) -> str:
+        """The time that was sent, or "" for now."""
+        return str(_timed(self.given(("at",)), "at").get("at", ""))
+
+
+class RelatedTo(Given, kw_only=True):
+    source: Annotated[str, _text("Where the walk begins.")]
+    depth: Annotated[int, Meta(ge=1, description="How many steps away, at most.")] = 1
+
+
+class ReadText(Given, kw_only=True):
+    text: Annotated[str, _text("What an agent said.")]
 
 
 class NewKey(Given, kw_only=True):

@@ -9,6 +9,7 @@ import click
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Column
 from cofio.cli.session import BY, Memories, Session, agreed, command
+from cofio.domain import Knowledge, KnowledgeChange
 from cofio.errors import Conflict
 from cofio.model import Change, Changeset, Memory
 
@@ -16,7 +17,7 @@ _LOOK_BACK = (50, 1_000)  # changesets, when the newest that can be undone is lo
 _CHANGES_SHOWN = 10
 _SERIES = 1_000  # changesets among which the parts of a series are counted
 
-_SUMMARY = 60  # characters of the first memory that a changeset touched
+_SUMMARY = 60  # characters of the first memory, or row, that a changeset touched
 
 
 @command(
@@ -56,7 +57,7 @@ def _tell_changeset(session: Session, done: Changeset) -> None:
     if session.as_json:
         output.document(done.as_dict())
     else:
-        _table_of(done.changes)
+        _tables_of(done)
 
 
 def _tell_changesets(session: Session, changesets: Sequence[Changeset]) -> None:
@@ -78,15 +79,33 @@ def _tell_changesets(session: Session, changesets: Sequence[Changeset]) -> None:
 
 
 def _summed_up(done: Changeset) -> str:
-    """The first memory that it changed, and how many more."""
-    if not done.changes:
-        return ""
-    first = done.changes[0]
-    left = first.after or first.before
-    said = f"{first.memory_id}: {left.text if left else '(erased)'}"
-    short = said if len(said) <= _SUMMARY else said[: _SUMMARY - 1] + "…"
-    others = len({change.memory_id for change in done.changes}) - 1
-    return f"{short} and {others} more" if others else short
+    """The first memory that it changed, or row of domain knowledge, and how many more."""
+    touched: dict[int | str, str] = {}
+    for change in done.changes:
+        touched.setdefault(change.memory_id, f"{change.memory_id}: {_words_of(change)}")
+    for row in done.knowledge:
+        touched.setdefault(row.ref, f"{_name_of(row)}: {_says(row)}")
+    first, others = next(iter(touched.values()), ""), len(touched) - 1
+    short = first if len(first) <= _SUMMARY else first[: _SUMMARY - 1] + "…"
+    return f"{short} and {others} more" if others > 0 else short
+
+
+def _words_of(change: Change) -> str:
+    left = change.after or change.before
+    return left.text if left else "(erased)"
+
+
+def _tables_of(done: Changeset) -> None:
+    """What it did to memories, and what it did to domain knowledge."""
+    if done.changes or not done.knowledge:
+        _table_of(done.changes)
+    if done.knowledge:
+        head = (Column("changeset", "cyan", "right"), WHEN, Column("row", "cyan"), Column("action", "green"))
+        rows = (
+            (each.changeset, output.when(each.at), _name_of(each), each.action, each.by, _told_row(each))
+            for each in done.knowledge
+        )
+        output.table((*head, Column("by"), Column("says", wraps=True)), rows)
 
 
 def _table_of(changes: Sequence[Change]) -> None:
@@ -109,6 +128,28 @@ def _told(change: Change) -> str:
 def _touched(before: Memory, after: Memory) -> list[str]:
     passing = ("updated_at", "retrieval_count", "last_retrieved_at")
     names = [name for name in Memory.__dataclass_fields__ if name not in passing]
+    return [name for name in names if getattr(before, name) != getattr(after, name)]
+
+
+def _name_of(change: KnowledgeChange) -> str:
+    """The row's table and id; of one that was erased, the table alone is left."""
+    return change.ref if change.before or change.after else change.table
+
+
+def _says(change: KnowledgeChange) -> str:
+    left = change.after or change.before
+    return left.says if left else "(erased)"
+
+
+def _told_row(change: KnowledgeChange) -> str:
+    """What the row says after the change, and which fields it touched."""
+    before, after = change.before, change.after
+    touched = _differing(before, after) if before and after else []
+    return f"{_says(change)} ({', '.join(touched)})" if touched else _says(change)
+
+
+def _differing(before: Knowledge, after: Knowledge) -> list[str]:
+    names = [name for name in after.as_dict() if name != "updated_at"]
     return [name for name in names if getattr(before, name) != getattr(after, name)]
 
 
@@ -145,23 +186,30 @@ def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> Non
     if session.as_json:
         output.document(done.as_dict())
         return
-    _table_of(done.changes)
+    _tables_of(done)
     output.say(f"Changeset {found.id} is undone; `cofio undo {done.id}` brings it back.")
 
 
 def _newest(memories: Memories) -> int:
     for limit in _LOOK_BACK:
         for done in memories.changes(limit=limit):
-            if done.undone_by is None and done.undoes is None:
+            if done.undone_by is None and done.undoes is None and _did_something(memories.changeset(done.id)):
                 return done.part_of or done.id  # the whole series
     raise Conflict("There is nothing to undo.", "See `cofio history`.")
 
 
+def _did_something(done: Changeset) -> bool:
+    """Whether there is anything to take back: a row of knowledge that was there just so leaves nothing."""
+    return bool(done.changes or done.knowledge)
+
+
 def _tell_what_goes(found: Changeset, more: int) -> None:
     output.say(f"Changeset {found.id}, {output.ago(found.at)} by {found.by}: {found.why}")
-    for change in found.changes[:_CHANGES_SHOWN]:
-        output.say(f"  {change.action} {change.memory_id}: {_told(change)}")
-    if len(found.changes) > _CHANGES_SHOWN:
-        output.say(f"  and {len(found.changes) - _CHANGES_SHOWN:,} more")
+    lines = [f"{change.action} {change.memory_id}: {_told(change)}" for change in found.changes]
+    lines += [f"{change.action} {_name_of(change)}: {_told_row(change)}" for change in found.knowledge]
+    for line in lines[:_CHANGES_SHOWN]:
+        output.say(f"  {line}")
+    if len(lines) > _CHANGES_SHOWN:
+        output.say(f"  and {len(lines) - _CHANGES_SHOWN:,} more")
     if more:
         output.say(f"It begins a series of {more + 1:,} changesets; all of them are undone.")

@@ -219,6 +219,7 @@ def _noted(hit: Hit) -> str:
     "cofio recall                     # as at the start of a session here",
     'cofio recall "can I ship on friday?"',
     'cofio recall "fix the auth bug" --project /home/ada/web --json',
+    'cofio recall --context "AAPL volume is 6.2M"',
 )
 @click.argument("words", metavar="[PROMPT]...", nargs=-1)
 @click.option(
@@ -227,8 +228,13 @@ def _noted(hit: Hit) -> str:
     help=f"The project at hand: {PROJECT}; else COFIO_PROJECT, else that of this folder.",
 )
 @click.option("-k", "k", type=click.IntRange(1, 50), help="How many memories, at most; else 5, at a start 8.")
-def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None) -> None:
+@click.option("--context", "as_context", is_flag=True, help="As an agent's own loop asks for it: with the surest "
+              "patterns and thresholds, and which of them fire at a value in the PROMPT.")  # fmt: skip
+def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
     """Show what would be put before an agent: at the start of a session, or with a PROMPT."""
+    if as_context:
+        _print_context(session, " ".join(words), project, k)
+        return
     where = session.project() if project is None else session.project(project)
     with session.memories() as memories:
         told = memories.recall(" ".join(words), project=where, k=k, by=BY)
@@ -238,6 +244,17 @@ def recall(session: Session, words: tuple[str, ...], project: str | None, k: int
         click.echo(output.safe(told.text))
     else:
         output.say("Nothing would be put before the agent.")
+
+
+def _print_context(session: Session, query: str, project: str | None, k: int | None) -> None:
+    if project is not None:
+        raise click.UsageError("A context is of no project. Leave out --project, or --context.")
+    with session.memories() as memories:
+        text = memories.recall_context(query, by=BY, **({} if k is None else {"max_memories": k}))
+    if session.as_json:
+        output.document({"context": text})
+    else:
+        click.echo(output.safe(text))
 
 
 @command("show", "cofio show 12", "cofio show 12 --json")

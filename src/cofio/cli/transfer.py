@@ -61,7 +61,7 @@ def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
 @click.option("--vectors", is_flag=True, help="The vectors too: they need not be made again where it is imported.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def export(session: Session, file: str, vectors: bool, force: bool) -> None:
-    """Write every memory as a line of JSON, archived ones too.
+    """Write every memory as a line of JSON, archived ones too, then what is known exactly of a domain, a line a row.
 
     The same memories give the same bytes: two exports can be compared. Without a FILE, or with -, it goes to the
     standard output.
@@ -76,18 +76,28 @@ def export(session: Session, file: str, vectors: bool, force: bool) -> None:
 
         counts = keeper.stats()
         number = counts["memories"] + counts["archived"]
+        rows: list[int] = []
         with output.progress("Exporting", number + 1, hidden=session.as_json) as advance:
-            size = write(_counted(lines, advance), Path(file).expanduser(), force=force)
+            size = write(_counted(lines, advance, rows.append), Path(file).expanduser(), force=force)
     if session.as_json:
-        output.document({"path": file, "memories": number, "bytes": size})
+        output.document({"path": file, "memories": number, "knowledge": len(rows), "bytes": size})
     else:
-        output.say(f"{output.count(number, 'memory', 'memories')} exported to {file}.")
+        output.say(f"{_both(number, len(rows))} exported to {file}.")
 
 
-def _counted(lines: Iterable[str], advance: Callable[[int], None]) -> Iterator[str]:
-    for line in lines:
-        advance(1)
+def _counted(lines: Iterable[str], advance: Callable[[int], None], row: Callable[[int], None]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if line.startswith('{"knowledge":'):
+            row(number)
+        else:
+            advance(1)
         yield line
+
+
+def _both(memories: int, rows: int) -> str:
+    """So many memories, and rows of domain knowledge where there are any."""
+    told = output.count(memories, "memory", "memories")
+    return f"{told} and {output.count(rows, 'row')} of domain knowledge" if rows else told
 
 
 # ── import ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,11 +204,10 @@ def _tell(told: Imported, *, embedded: bool) -> None:
         output.say(f"Left out: {each}")
     if told.skipped > len(told.bad):
         output.say(f"and {told.skipped - len(told.bad):,} more were left out.")
-    number = output.count(told.added, "memory", "memories")
     would = "would be imported" if told.dry_run else "imported"
-    known = f", {told.known:,} known already" if told.known else ""
+    known = f", {told.known + told.rows_known:,} known already" if told.known or told.rows_known else ""
     back = f"; `cofio undo {told.first}` takes it back" if told.first else ""
-    output.say(f"{number} {would}{known}{back}.")
+    output.say(f"{_both(told.added, told.rows_added)} {would}{known}{back}.")
     if told.missing:
         output.say(f"The file counts {told.missing:,} more: it may have been cut off.")
     if told.first and not embedded:
@@ -224,7 +233,7 @@ def copy(session: Session, source: str, target: str) -> None:
     when it is run again. At the end all of it is read back, and the digests of both are compared.
 
     What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of retrievals
-    and of access, past runs of chores.
+    and of access, past runs of chores, which files of notes were read on this machine.
     """
     from cofio.transfer import copying
 
@@ -274,7 +283,8 @@ def _tell_copied(told: Copied) -> None:
     gone = f"; {told.removed:,} that are gone at the source were removed" if told.removed else ""
     keys = f", and {output.count(told.keys, 'key')}" if told.keys else ""
     number = output.count(told.memories, "memory", "memories")
-    output.say(f"{number}{f' ({parts})' if parts else ''}{keys}{gone}.")
+    rows = f", {output.count(told.knowledge, 'row')} of domain knowledge" if told.knowledge else ""
+    output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{keys}{gone}.")
     output.say(f"Both stores have the digest {told.digest}.")
     output.say(f"Not copied: {STAYS}.")
     if told.waiting:

@@ -1,66 +1,271 @@
 """What an agent that watches a domain (markets, servers, sensors) finds out: patterns, thresholds, correlations.
 
+    response ─ sentences ─▶ [Found], each a sentence to keep
+                  └─ thresholds, correlations, times ─▶ ReadKnowledge: the table and the fields of the row that it says
+
 Such an agent reports in labelled lines ("Threshold recommendation: flag AAPL if volume exceeds 5M") and in plain
-sentences that say as much. The sentence is kept as it stands, without its label.
+sentences that say as much. The sentence is kept as it stands, without its label; a row is read from it where that can
+be done for certain.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from cofio.conversation import Found
-from cofio.sentences import split
+from cofio.domain import Table, fold
+from cofio.extract import correlations, subjects, thresholds, times
+from cofio.model import share, whole
+from cofio.sameness import names, negated, numbers
+from cofio.sentences import asks, split
+
+KnowledgeType = Literal["pattern", "threshold", "correlation", "observation"]
 
 MOST = 5  # a turn
 _LEAST = 10  # characters; what is shorter says nothing
+_LONGEST = 1_000  # characters; what is longer is no sentence
+
+
+class ReadKnowledge(NamedTuple):
+    """What a sentence says of a table: the fields of the row; of one that it denies, those that tell which it is."""
+
+    table: Table
+    fields: Mapping[str, Any]
+    denied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCaptureConfig:
+    """How much is taken of a response."""
+
+    max_updates_per_turn: int = MOST
+    dedup_threshold: float = 0.9  # of their words, in order: what has so many in common is one thing said twice
+
+    def __post_init__(self) -> None:
+        whole(self.max_updates_per_turn, "max_updates_per_turn", least=0, most=1_000)
+        share(self.dedup_threshold, "dedup_threshold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractedKnowledge:
+    """One thing that a response says: in words, and as the row that was read from them, where one was."""
+
+    type: KnowledgeType
+    content: str
+    confidence: float
+    table: str = ""  # "" where no row could be read for certain
+    fields: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    denied: bool = False  # it says that this no longer holds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plain = {name: getattr(self, name) for name in ("type", "content", "confidence", "table", "denied")}
+        return {**plain, "fields": dict(self.fields)}
+
+
+_USUAL = AutoCaptureConfig()
+
+
+def extract_knowledge(response: str, config: AutoCaptureConfig = _USUAL) -> list[ExtractedKnowledge]:
+    """What the response says of its domain, the surest first, each thing once, at most so many."""
+    return [_extracted(each) for each in _kept(response, config.max_updates_per_turn, config.dedup_threshold)]
+
+
+def facts(response: str, *, most: int = MOST) -> list[Found]:
+    """The same, as what is to be remembered of it."""
+    return _kept(response, most, _USUAL.dedup_threshold)
+
+
+def read(said: Found | str) -> ReadKnowledge | None:
+    """The row that a sentence says, or denies; None where that is not certain."""
+    if isinstance(said, str):
+        return _read(said)
+    if said.kind not in _KINDS:
+        return None
+    from_said = _read(said.said, said.kind) if said.said else None
+    return from_said or _read(said.text, said.kind)
+
+
+# ── sentences ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Row(NamedTuple):
-    kind: str
+    kind: KnowledgeType
     confidence: float
     label: re.Pattern[str]
     says: re.Pattern[str]
 
 
+_ABOUT = r"(?P<about>[\w ./&$-]{0,60})"
 _TABLE = (
     _Row(
         "threshold",
         0.7,
-        re.compile(r"(?i)^\W*threshold\b[\w ]{0,40}:\s*"),
-        re.compile(r"(?i)\b(?:flag|alert|warn)\b.{0,80}?\b(?:if|when|once)\b"),
+        re.compile(rf"(?i)^\W*threshold\b{_ABOUT}:\s*(?=\S)"),
+        re.compile(
+            r"(?i)\b(?:flag|alert|warn|notify)\b.{0,80}?\b(?:if|when|whenever|once)\b"
+            r"|\b(?:if|when|whenever|once)\b.{3,120}?,(?: then)? (?:flag|alert|warn|notify)\b"
+        ),
     ),
     _Row(
         "correlation",
         0.5,
-        re.compile(r"(?i)^\W*correlat(?:es?|ion)\b[\w ]{0,40}:\s*"),
+        re.compile(rf"(?i)^\W*correlat(?:es?|ion)\b{_ABOUT}:\s*(?=\S)"),
         re.compile(r"(?i)\bcorrelates? with\b|\b\w+ (?:leads|follows|predicts) \w"),
     ),
     _Row(
         "pattern",
         0.6,
-        re.compile(r"(?i)^\W*(?:pattern|observation)s?\b[\w ]{0,40}:\s*"),
-        re.compile(r"(?i)\b(?:consistently|always|typically)\b"),
+        re.compile(rf"(?i)^\W*(?:(?:seasonal )?pattern|observation|seasonality)s?\b{_ABOUT}:\s*(?=\S)"),
+        re.compile(
+            r"(?i)\b(?:consistently|always|typically)\b|\bno longer (?:\w+ly )?(?:spikes?|rises?|falls?|drops?"
+            r"|dips?|peaks?"
+            r"|doubles?|increases?|decreases?|climbs?|surges?|declines?)\b"
+        ),
     ),
 )
+_OF_TABLE = {"thresholds": _TABLE[0], "correlations": _TABLE[1], "patterns": _TABLE[2], "seasonal": _TABLE[2]}
+_KINDS = frozenset(("threshold", "correlation", "pattern", "observation"))
 
 
-def facts(response: str, *, most: int = MOST) -> list[Found]:
-    """What the response says about its domain, surest first, each thing once, at most so many."""
+def _kept(response: str, most: int, alike: float) -> list[Found]:
     kept: list[Found] = []
     for each in sorted(_found(response), key=lambda one: -one.confidence):
-        if not any(each.text in other.text or other.text in each.text for other in kept):
+        if len(kept) >= most:
+            break
+        if not any(_repeats(each.text, other.text, alike) for other in kept):
             kept.append(each)
-    return kept[:most]
+    return kept
 
 
 def _found(response: str) -> Iterator[Found]:
     for sentence in split(response):
-        for row in _TABLE:
-            label = row.label.match(sentence)
-            if label or row.says.search(sentence):
-                text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
-                if len(text) > _LEAST and not sentence.endswith("?"):
-                    yield Found(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
-                break
+        row, label = _row_of(sentence)
+        if row is None or asks(sentence):
+            continue
+        text = _without_label(sentence, label)
+        if len(text) > _LEAST and not (label and _NOTHING.match(text)):
+            yield Found(text=text, kind=row.kind, confidence=row.confidence, said=sentence, role="assistant")
+
+
+def _row_of(sentence: str) -> tuple[_Row | None, re.Match[str] | None]:
+    """Which kind of thing the sentence says, and its label."""
+    for row in _TABLE:
+        if label := row.label.match(sentence):
+            return row, label
+    for row in _TABLE:
+        if row.says.search(sentence) and not (row.kind != "pattern" and _SUPPOSED.search(sentence)):
+            return row, None
+    told = _read(sentence)
+    return (_OF_TABLE[told.table] if told else None), None
+
+
+def _without_label(sentence: str, label: re.Match[str] | None) -> str:
+    text = (sentence[label.end() :] if label else sentence).strip().rstrip(".")
+    text = f"{_source_in(label)}: {text}" if label and _source_in(label) else text
+    return _REMOVAL.sub(r"no \1", text)  # what was asked for, as what holds from now on
+
+
+def _repeats(one: str, other: str, alike: float) -> bool:
+    """Whether two sentences say the same: one is part of the other, or nearly all of their words are the same."""
+    if negated(one) != negated(other):
+        return False
+    first, second = fold(one).split(), fold(other).split()
+    shorter, longer = sorted((f" {' '.join(first)} ", f" {' '.join(second)} "), key=len)
+    if shorter in longer:
+        return True
+    if numbers(one) != numbers(other) or set(names(one)) != set(names(other)):
+        return False
+    return SequenceMatcher(None, first, second, autojunk=False).ratio() >= alike
+
+
+def _extracted(found: Found) -> ExtractedKnowledge:
+    told = read(found)
+    kind = next(row.kind for row in _TABLE if row.kind == found.kind)
+    if told is None:
+        return ExtractedKnowledge(type=kind, content=found.text, confidence=found.confidence)
+    return ExtractedKnowledge(
+        type=_OF_TABLE[told.table].kind,
+        content=found.text,
+        confidence=found.confidence,
+        table=told.table,
+        fields=MappingProxyType(dict(told.fields)),
+        denied=told.denied,
+    )
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read(sentence: str, kind: str = "") -> ReadKnowledge | None:
+    """The row of a sentence; a kind that is known already counts as a label."""
+    said = " ".join(sentence.replace("’", "'").split())
+    if not said or len(said) > _LONGEST or asks(said):
+        return None
+    row, label = next(((row, match) for row in _TABLE if (match := row.label.match(said))), (None, None))
+    text = (said[label.end() :] if label else said).strip().rstrip(".!")
+    labelled = row.kind if row else kind
+    about = _source_in(label) if label else ""
+    return _threshold(text, labelled, about) or _correlation(text, labelled) or _pattern(text, labelled, about)
+
+
+def _threshold(text: str, kind: str, about: str) -> ReadKnowledge | None:
+    if kind not in ("", "threshold", "pattern"):
+        return None
+    if denied := thresholds.denied(text):
+        return ReadKnowledge("thresholds", denied, denied=True)
+    told = thresholds.fields(text, labelled=kind == "threshold", about=about if kind == "threshold" else "")
+    return ReadKnowledge("thresholds", told) if told else None
+
+
+def _correlation(text: str, kind: str) -> ReadKnowledge | None:
+    if kind == "threshold":
+        return None
+    told = correlations.fields(text, labelled=kind == "correlation")
+    return ReadKnowledge("correlations", *told) if told else None
+
+
+def _pattern(text: str, kind: str, about: str) -> ReadKnowledge | None:
+    """How something behaves, at certain times or at any; what is denied, supposed or to be done is none."""
+    said = kind in ("pattern", "observation") or (not kind and _TABLE[2].says.search(text))
+    season = times.when(text) if said or (not kind and times.is_season(text)) else None
+    if not (said or season) or len(text) <= _LEAST or _UNSTATED.search(text) or _NO_PATTERN.match(text):
+        return None
+    if not kind and _TABLE[0].says.search(text):
+        return None  # it says what to flag, in a way that is not read
+    source = about or subjects.leading_name(text)
+    told = {"pattern": text, **({"source": source} if source else {})}
+    return ReadKnowledge("seasonal", {**told, **season}) if season else ReadKnowledge("patterns", told)
+
+
+def _source_in(label: re.Match[str]) -> str:
+    """The source that a label names: "Threshold for web-1"."""
+    match = _SOURCE_IN_LABEL.match(label["about"])
+    return subjects.source(label["about"][match.end() :]) or "" if match else ""
+
+
+_SOURCE_IN_LABEL = re.compile(r"^.{0,30}? ?\b(?:for|on|of|in) (?=\S)", re.I)
+_SUPPOSED = re.compile(
+    r"\b(?:would|could|might|maybe|perhaps|what if|if we|suppose|supposing|imagine|hypothetically|whether|should we"
+    r"|not sure|used to|wonder)\b|\?",
+    re.I,
+)
+#: Denied, or supposed. That it "drops" denies nothing here.
+_UNSTATED = re.compile(rf"\b(?:not|never|no longer|no more|stopped|ceased|cannot)\b|n't\b|{_SUPPOSED.pattern}", re.I)
+_NOTHING = re.compile(
+    r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I
+)
+#: Somebody does it, or is to do it: no pattern of what is watched.
+_NO_PATTERN = re.compile(
+    r"(?:i|you|no|none|nothing|always|consistently|please|let's|we(?! (?:\w+ )?(?:see|observe|notice|find)))\b", re.I
+)
+_REMOVAL = re.compile(
+    r"^(?:please |also,? )?(?:remove|delete|drop|cancel|disable|retire|lift|clear|discard)(?: (?:the|any|our|all))?"
+    r"(?: (?:old|existing|current))? (thresholds?|alerts?|alarms?|warnings?|limits?|flags?)(?= (?:on|for|of|about) )",
+    re.I,
+)

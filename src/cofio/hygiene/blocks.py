@@ -154,7 +154,10 @@ _TAG = re.compile(rf"<(/?)({_LONG}|{_SHORT}){_ATTRIBUTES}(/?)>", re.IGNORECASE)
 _LONG_UNCLOSED = re.compile(rf"^[ \t]*<({_LONG}){_ATTRIBUTES}>", re.IGNORECASE | re.MULTILINE)
 _SHORT_UNCLOSED = re.compile(rf"^[ \t]*<(?:{_SHORT}){_ATTRIBUTES}>.*$", re.IGNORECASE | re.MULTILINE)
 
-_HEADINGS = r"(?:Relevant|Retrieved) Memories|Relevant (?:Personal|Team) Context|Known Patterns|Active Thresholds"
+_HEADINGS = (
+    r"(?:Relevant|Retrieved) Memories|Relevant (?:Personal|Team) Context|Known (?:Patterns|Exactly)"
+    r"|Active (?:Thresholds|Seasons)"
+)
 _HEADING_HINT = re.compile(_HEADINGS)
 _SECTION_NAME = re.compile(rf"(?:{_HEADINGS}):?")
 _ITEM = r"[ \t]*(?:[-*•+]|\d{1,3}[.)])[ \t][^\n]*(?:\n|\Z)"

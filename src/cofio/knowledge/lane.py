@@ -2,46 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from cofio.domain import Correlation, Seasonal, Threshold
+from cofio.domain import Active, Correlation, Firing, Step, Threshold, fold, number
 
+__all__ = ["MOST_STEPS", "Active", "Firing", "Step", "firing", "matches", "walk"]
 
-class Firing(NamedTuple):
-    """A threshold that a value crosses, and by how much."""
-
-    threshold: Threshold
-    value: float
-    by: float  # never negative
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"threshold": self.threshold.as_dict(), "value": self.value, "by": self.by}
+MOST_STEPS = 500  # sources that one walk gives
 
 
-class Active(NamedTuple):
-    """A seasonal pattern that is on, since when and until when."""
-
-    seasonal: Seasonal
-    since: str
-    until: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"seasonal": self.seasonal.as_dict(), "since": self.since, "until": self.until}
+# ── thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Step(NamedTuple):
-    """One step of a walk over correlations: from one side to the other."""
+def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[Firing]:
+    """Those that the value crosses, the surest first. Where both name a unit, it must be the same."""
+    value = number(value, "value")
+    comparable = [each for each in thresholds if not unit or not each.unit or fold(each.unit) == fold(unit)]
+    fired = [Firing(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
+    return sorted(fired, key=lambda each: (-each.threshold.confidence, -each.by, each.threshold.id))
 
-    here: str
-    there: str
-    correlation: Correlation
-    forward: bool  # from the first side to the second
-    depth: int
-    confidence: float  # of the whole way, the product of its steps
-    inverse: bool  # of the whole way
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**self._asdict(), "correlation": self.correlation.as_dict()}
+def _crosses(value: float, threshold: Threshold) -> bool:
+    if value == threshold.value:
+        return threshold.inclusive
+    return (value > threshold.value) == (threshold.direction == "above")
+
+
+def _distance(one: float, other: float) -> float:
+    return min(abs(one - other), sys.float_info.max)  # what goes out as JSON has to be finite
+
+
+# ── correlations ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def matches(name: str, side: str) -> bool:
+    """Whether a name means this side of a correlation: it is the same, or its leading words."""
+    asked, there = fold(name).split(), fold(side).split()
+    return bool(asked) and there[: len(asked)] == asked
+
+
+def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, depth: int) -> list[Step]:
+    """What a source goes together with, up to so many steps away: nearest first, then surest, each once.
+
+    Each is reached by the fewest steps, and of ways of the same length by the surest. At most MOST_STEPS are given.
+    """
+    seen, found, ends = {fold(source)}, list[Step](), [_End(source, 1.0, False)]
+    for far in range(1, depth + 1):
+        onward = [step for end in ends for step in _onward(end, correlations_of(end.name), far)]
+        new = [step for step in sorted(onward, key=_order) if fold(step.there) not in seen]
+        best = {fold(step.there): step for step in reversed(new)}  # of the same, the first stays
+        seen |= best.keys() | {fold(step.here) for step in onward}
+        nearest = sorted(best.values(), key=_order)[: MOST_STEPS - len(found)]
+        found += nearest
+        ends = [_End(step.there, step.confidence, step.inverse) for step in nearest]
+    return found
+
+
+class _End(NamedTuple):
+    """Where a way has led so far, and what is known of the way."""
+
+    name: str
+    confidence: float
+    inverse: bool
+
+
+def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[Step]:
+    """Every step that leads on from there."""
+    for each in correlations:
+        confidence, inverse = end.confidence * each.confidence, end.inverse != each.inverse
+        if matches(end.name, each.source_a):
+            yield Step(each.source_a, each.source_b, each, True, depth, confidence, inverse)
+        if matches(end.name, each.source_b):
+            yield Step(each.source_b, each.source_a, each, False, depth, confidence, inverse)
+
+
+def _order(step: Step) -> tuple[float, str, str]:
+    return (-step.confidence, fold(step.there), step.correlation.id)

@@ -109,7 +109,11 @@ class Applying:
 
     def all(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[Change]:
         """Every change, in the order of the decisions."""
-        return [change for place, each in enumerate(decisions) for change in self.do(each, vectors.get(place))]
+        return [change for changes in self.each(decisions, vectors) for change in changes]
+
+    def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
+        """The changes of each decision."""
+        return [self.do(each, vectors.get(place)) for place, each in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
         """What the decision changed: one memory, or more where one takes the others' place."""
@@ -167,8 +171,9 @@ class Applying:
     def _edit(self, decision: Edit, vector: bytes | None) -> Change:
         before = self._existing(decision.id)
         after = replace(edited(before, decision.fields), updated_at=self._at)
-        replaced = self._rows.vector(before.id) if vector is not None else None
-        if vector is not None:
+        anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
+        replaced = self._rows.vector(before.id) if anew else None
+        if anew:  # of other words the old vector says nothing: without a new one, it is made later
             self._rows.set_vector(before.id, vector)
         return self._save("edit", before, after, decision.reason, vector=replaced)
 

@@ -9,17 +9,22 @@ import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from cofio.chores import Carried
+from cofio.domain import Knowledge, Table, checked_table
 from cofio.errors import InvalidInput
 from cofio.model import Changeset, Memory, Occurrence
 from cofio.ports import Carrying, Vector
+from cofio.stores.domain import SqliteAsking, in_order_of_ids
 from cofio.stores.file import StoreFile
 from cofio.stores.rows import LISTED, as_json, fits, to_memory
 from cofio.stores.sources import queries
+
+if TYPE_CHECKING:
+    from cofio.stores.fake_domain import Known
 
 _SQL = queries("sqlite")
 _ROWS = _SQL["carried_memories"].format(columns=LISTED)
@@ -101,6 +106,10 @@ class SqliteCarrying:
         number, last = self._read(_SQL["carried_counts"], ())[0]
         return number, last
 
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._reading() as connection:
+            return in_order_of_ids(SqliteAsking(connection), table, after, limit)
+
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read(_SQL["parts"], {"id": changeset_id}) if fits(changeset_id) else []
         return [row[0] for row in found]
@@ -125,6 +134,7 @@ class _Held(Protocol):
     sightings: list[tuple[int, int, Occurrence]]
     vectors: dict[int, bytes]
     changesets: list[Changeset]
+    known: Known
     last_id: int
     identity: str
     rooms: dict[str, list[tuple[int, int]]]
@@ -193,6 +203,11 @@ class FakeCarrying:
     def counts(self) -> tuple[int, int]:
         with self._changing() as held:
             return len(held.memories), max(held.memories, default=0)
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._changing() as held:
+            rows = held.known.rows[checked_table(table)]
+            return [rows[key] for key in sorted(rows) if key > after][:limit]
 
     def parts(self, changeset_id: int) -> list[int]:
         with self._changing() as held:

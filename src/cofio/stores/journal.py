@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from cofio.domain import KnowledgeChange
 from cofio.model import Change, Changeset, Occurrence
 from cofio.stores.applying import Beside, Entry
 from cofio.stores.rows import as_json, from_json, occurrence_from
@@ -30,9 +31,11 @@ def to_entry(row: Sequence[Any]) -> Entry:
     )
 
 
-def to_changeset(row: Sequence[Any], changes: Sequence[Change]) -> Changeset:
+def to_changeset(
+    row: Sequence[Any], changes: Sequence[Change], knowledge: tuple[KnowledgeChange, ...] = ()
+) -> Changeset:
     """The changeset of a row, with its changes."""
-    return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes))
+    return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes), knowledge=knowledge)
 
 
 def beside_json(beside: Beside) -> str:

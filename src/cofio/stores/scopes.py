@@ -63,7 +63,17 @@ def _equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]
             yield f'"{name}" = {dialect.value.format(name)}', {name: wanted}
 
 
-def _seen_by(viewer: Viewer, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]]]:
+def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
+    """What the viewer may see as SQL, and the values that it names; `source` is the column that says where it is from.
+
+    Without a viewer, everything.
+    """
+    parts = list(_seen_by(viewer, dialect, source)) if viewer else []
+    values = {name: value for _, named in parts for name, value in named.items()}
+    return " AND ".join(part for part, _ in parts) or "true", values
+
+
+def _seen_by(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterator[tuple[str, dict[str, Any]]]:
     """What the viewer may see: `Viewer.sees` in SQL."""
     value = dialect.value.format
     whose = {"viewing_team": viewer.team}
@@ -76,14 +86,14 @@ def _seen_by(viewer: Viewer, dialect: Dialect) -> Iterator[tuple[str, dict[str, 
         ways.append(f"""(visibility = 'private' AND "user" = '' AND agent = {value("viewing_agent")})""")
     yield f"({' OR '.join(ways)})", whose
     if viewer.prefixes:
-        below = [_below(prefix, f"reach{place}", dialect) for place, prefix in enumerate(viewer.prefixes)]
+        below = [_below(prefix, f"reach{place}", dialect, source) for place, prefix in enumerate(viewer.prefixes)]
         named = {name: each for _, values in below for name, each in values.items()}
         yield f"({' OR '.join(part for part, _ in below)})", named
 
 
-def _below(prefix: str, name: str, dialect: Dialect) -> tuple[str, dict[str, Any]]:
+def _below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
     """Sources at or below the prefix, by whole path segments. A range, which an index over sources serves."""
     value = dialect.value.format
     bounds = {name: prefix, f"{name}_from": prefix + "/", f"{name}_to": prefix + "0"}  # "0" follows "/"
     at, start, end = (value(each) for each in bounds)
-    return f"(source = {at} OR (source >= {start} AND source < {end}))", bounds
+    return f"({source} = {at} OR ({source} >= {start} AND {source} < {end}))", bounds

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from cofio.domain import KnowledgeDecision
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
     Candidate,
@@ -36,10 +37,12 @@ from cofio.model import (
 from cofio.ports import Clock, Matrix, Settles, Vector
 from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import SqliteCarrying
+from cofio.stores.domain import ApplyingKnowledge, SqliteAsking, SqliteDomain, SqlKnown, changed_within, of_changeset
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
+from cofio.stores.notes import SqliteNotes
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
@@ -53,7 +56,7 @@ from cofio.stores.rows import (
     to_row,
 )
 from cofio.stores.runs import SqliteRuns
-from cofio.stores.scopes import condition
+from cofio.stores.scopes import SQLITE, condition
 from cofio.stores.sources import queries
 from cofio.stores.uses import SqliteUses
 from cofio.stores.vectors import Vectors
@@ -79,6 +82,8 @@ class SqliteStore:
         self.uses = SqliteUses(self._file)
         self.carrying = SqliteCarrying(self._file)
         self.keys = SqliteKeys(self._file, clock)
+        self.notes = SqliteNotes(self._file, clock)
+        self.domain = SqliteDomain(self._file)
         self._index = _Index(self._file)
         self._postings = Postings()
         self._scopes = _Scopes()
@@ -97,6 +102,7 @@ class SqliteStore:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
         at = self._clock()
         if vectors:
@@ -107,14 +113,16 @@ class SqliteStore:
             if vectors:
                 self._refuse_another_embedder(_read_signature(connection))
             number = self._open_changeset(connection, (at, by, why, undoes, part_of))
-            applying = Applying(_Tables(connection), changeset=number, at=at, by=by, why=why)
-            changes = applying.all(decisions, blobs)
-            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of, changes=tuple(changes))
+            head: dict[str, Any] = {"at": at, "by": by, "why": why}
+            told = Applying(_Tables(connection), changeset=number, **head).each(decisions, blobs)
+            changes = tuple(change for each in told for change in each)
+            known = ApplyingKnowledge(SqlKnown(SqliteAsking(connection)), changeset=number, **head).all(knowledge, told)
+            done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
                 settle(connection, settles(done), at=at, changeset=number)
             if any(change.action == "purge" for change in changes):
                 connection.execute(_SQL["tidy_words"])  # no word of it stays in the full-text segments
-                self._unwiped = True
+            self._unwiped |= "purge" in {*(each.action for each in changes), *(each.action for each in known)}
         self._follow_up()
         return done
 
@@ -301,11 +309,14 @@ class SqliteStore:
             row = connection.execute(_SQL["get_changeset"], (changeset_id,)).fetchone() if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id))
+            known = of_changeset(SqliteAsking(connection), changeset_id)
+            return to_changeset(row, self._changes(connection, "changes_of_changeset", changeset_id), known)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
-        where, values = condition(within) if within else ("", {})
-        query = _SQL["newest_changesets_within"].format(where=where) if within else _SQL["newest_changesets"]
+        query, values = _SQL["newest_changesets"], dict[str, Any]()
+        if within:
+            where, values = condition(within)
+            query = _SQL["newest_changesets_within"].format(where=where, known=changed_within(within, SQLITE))
         with self._file.reading() as connection:
             rows = connection.execute(query, {**values, "limit": limit}).fetchall()
         return [to_changeset(row, []) for row in rows]

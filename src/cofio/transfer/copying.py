@@ -1,6 +1,7 @@
 """One store into another, whatever either is made of: every memory as it is, under its own id.
 
     source ─ still ─▶ windows of rows ─ held against what the target has ─▶ Adopt, Revert, Purge ─ target.apply
+                      rows of domain knowledge, the same way ─────────────▶ Put, Drop, Erase ───┘
            └──────── digest of all ◀─ must be the same ─▶ digest of all ──────────────────── target
 
 The target is empty, or holds nothing but what earlier copies from the same store brought: its name says whose copy it
@@ -11,31 +12,37 @@ brought up to date as long as nobody uses it. Vectors come along; no model is ne
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
 from typing import Any
 
 from cofio.access import Key
 from cofio.chores import Carried
+from cofio.domain import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
 from cofio.errors import Conflict
 from cofio.model import Adopt, Decision, Memory, Occurrence, Purge, Revert
 from cofio.ports import Carrying, Store, Vector
 from cofio.stores.carrying import as_vector
+from cofio.transfer import knowledge
 
 BATCH = 1_000  # memories in one changeset
 #: What is not copied, for people.
-STAYS = "the history of changes (a copy begins its own), the inbox, the logs of retrievals and of access, past runs"
+STAYS = (
+    "the history of changes (a copy begins its own), the inbox, the logs of retrievals and of access, past runs, "
+    "which files of notes were read"
+)
 _ALL = 1 << 31  # changesets, more than there are
 _FIELDS = tuple(each.name for each in fields(Memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What a copy did. The digest is that of either store, over every memory with all that is known of it."""
+    """What a copy did. The digest is that of either store, over every memory and row with all that is known of it."""
 
     store: str  # the name that both have
     memories: int  # archived ones too
+    knowledge: int = 0  # rows of domain knowledge
     added: int = 0
     changed: int = 0  # there from an earlier copy, and not as they are now
     removed: int = 0  # there from an earlier copy, and gone at the source
@@ -80,6 +87,7 @@ class Copying:
             self._keep_ids()
             self._sign(embedder)
             told = self._rows(still, f"copy of store {name}")
+            self._knowledge(still, told, f"copy of store {name}")
         self._sign(embedder)  # now that all vectors are there: a store may have an index of them to make
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
@@ -87,6 +95,7 @@ class Copying:
         return Copied(
             store=name,
             memories=told.count,
+            knowledge=told.rows,
             keys=len(keys),
             embedder=embedder,
             digest=told.digest,
@@ -106,7 +115,7 @@ class Copying:
     def _become(self, name: str) -> None:
         """Take the source's name, or find that an earlier copy from it did."""
         carrying = self.target.carrying
-        if carrying.adopt_identity(name):
+        if not self.target.changesets(1) and carrying.adopt_identity(name):
             return
         hint = "Copy into a store that is new, or bring memories together with `cofio export` and `cofio import`."
         if carrying.identity() != name:
@@ -163,9 +172,39 @@ class Copying:
         for name, some in (("added", new), ("changed", changed), ("removed", gone)):
             self.counted[name] += len(some)
 
-    def _apply(self, decisions: Sequence[Decision], vectors: Mapping[int, Vector], why: str) -> None:
+    def _knowledge(self, still: Carrying, told: _Told, why: str) -> None:
+        """Bring every row of domain knowledge, as `_rows` does the memories."""
+        for table in TABLES:
+            after = ""
+            while rows := still.knowledge(table, after, BATCH):
+                there = _known_up_to(self.target.carrying, table, after, rows[-1].id)
+                self._bring_known(rows, there, why)
+                told.know(rows)
+                after = rows[-1].id
+            self._bring_known((), _known_up_to(self.target.carrying, table, after, None), why)
+
+    def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
+        here = {each.id for each in rows}
+        decisions: list[KnowledgeDecision] = [
+            Erase(each.TABLE, each.id, "gone at the source") for each in there.values() if each.id not in here
+        ]
+        for each in rows:
+            old = there.get(each.id)
+            if old != each:
+                decisions += [Drop(each.TABLE, each.id, "changed at the source")] if old else []
+                decisions.append(Put(each))
+        if decisions:
+            self._apply((), {}, why, decisions)
+
+    def _apply(
+        self,
+        decisions: Sequence[Decision],
+        vectors: Mapping[int, Vector],
+        why: str,
+        knowledge: Sequence[KnowledgeDecision] = (),
+    ) -> None:
         try:
-            done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first)
+            done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
         except Conflict as error:
             hint = "Run it again once nobody else does: it goes on from there."
             raise Conflict("Somebody else writes into the store to copy into.", hint) from error
@@ -183,9 +222,10 @@ class Copying:
                 found.add(rows)
                 self.progress(wanted.count + min(found.count, wanted.count))
                 after = rows[-1].memory.id
-        if (found.count, found.digest) != (wanted.count, wanted.digest):
-            message = f"The copy has {found.count:,} memories and the digest {found.digest}; the source has "
-            message += f"{wanted.count:,} and {wanted.digest}."
+            found.know(knowledge.every(still))
+        if (found.count, found.rows, found.digest) != (wanted.count, wanted.rows, wanted.digest):
+            message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge and the digest "
+            message += f"{found.digest}; the source has {wanted.count:,}, {wanted.rows:,} and {wanted.digest}."
             hint = "Somebody may have used the copy meanwhile. Run it again: what differs is brought anew."
             raise Conflict(message, hint)
 
@@ -195,6 +235,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.count = 0
+        self.rows = 0  # of domain knowledge
         self._hash = sha256()
 
     def add(self, rows: Sequence[Carried]) -> None:
@@ -202,6 +243,11 @@ class _Told:
             self._hash.update(_written(each))
             self._hash.update(each.vector or b"")
         self.count += len(rows)
+
+    def know(self, rows: Iterable[Knowledge]) -> None:
+        for each in rows:
+            self._hash.update(_as_bytes(knowledge.plain(each)))
+            self.rows += 1
 
     @property
     def digest(self) -> str:
@@ -214,6 +260,10 @@ def _written(row: Carried) -> bytes:
     plain["anchors"] = [asdict(each) for each in row.memory.anchors]
     plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
     plain["vector"] = None if row.vector is None else len(row.vector)
+    return _as_bytes(plain)
+
+
+def _as_bytes(plain: Mapping[str, Any]) -> bytes:
     return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -234,6 +284,15 @@ def _rows_up_to(carrying: Carrying, after: int, last: int) -> Iterator[Carried]:
     while after < last and (rows := carrying.rows(after, BATCH, vectors=True)):
         yield from (each for each in rows if each.memory.id <= last)
         after = rows[-1].memory.id
+
+
+def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
+    """The rows of a table above an id up to another, or all of them, by id."""
+    found: dict[str, Knowledge] = {}
+    while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
+        found.update((each.id, each) for each in rows if last is None or each.id <= last)
+        after = rows[-1].id
+    return found
 
 
 def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:

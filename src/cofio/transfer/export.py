@@ -1,4 +1,4 @@
-"""Memories as lines of JSON: a header, then one line a memory, by id.
+"""Memories as lines of JSON: a header, then one line a memory, by id, then one a row of domain knowledge.
 
 The same memories always give the same bytes. So there is no time of export in it, keys stand in the order of the
 fields, and sightings are sorted.
@@ -19,8 +19,9 @@ from cofio.chores import Carried
 from cofio.errors import Conflict, InvalidInput
 from cofio.model import Memory
 from cofio.ports import Store
+from cofio.transfer import knowledge
 
-VERSION = 1
+VERSION = 2  # of an export without domain knowledge 1: it is as it always was
 _PAGE = 1_000  # memories read at a time
 _FIELDS = tuple(field.name for field in fields(Memory))
 
@@ -31,10 +32,11 @@ def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
     embedder = store.stats()["embedder"] if vectors else None
     with store.carrying.still() as carrying:
         count, last = carrying.counts()
-        header: dict[str, Any] = {"cofio": "export", "version": VERSION}
-        if count:  # what holds nothing is the same as anything that holds nothing
+        known = sum(1 for _ in knowledge.every(carrying))
+        header: dict[str, Any] = {"cofio": "export", "version": VERSION if known else 1}
+        if count or known:  # what holds nothing is the same as anything that holds nothing
             header["store"] = identity
-        header.update(memories=count, last_id=last)
+        header.update(memories=count, last_id=last, **({"knowledge": known} if known else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
                 raise Conflict("The vectors are being made again.", "Export once that is done, or without vectors.")
@@ -45,6 +47,8 @@ def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
             for each in rows:
                 yield _line(_plain(each))
             after = rows[-1].memory.id
+        for row in knowledge.every(carrying):
+            yield _line(knowledge.plain(row))
 
 
 def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:

@@ -1,6 +1,7 @@
 """Memories and facts into a store, as a series of changesets that can be undone as one.
 
 lines ─▶ where does each one go? (first reading) ─▶ batches of Adopt ─ store.apply (second reading)
+rows of domain knowledge, once the memories are there that say them ─▶ batches of Put ─ store.apply (third reading)
 facts ─▶ which are new? ─▶ batches of Add ─ store.apply
 
 Whatever stops it, what was done stays done, and importing the same again goes on from there: nothing comes twice.
@@ -14,13 +15,27 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from cofio.chores import Carried
+from cofio.domain import Knowledge, KnowledgeDecision, Put
 from cofio.errors import CofioError, Conflict, InvalidInput
 from cofio.model import Add, Adopt, Changeset, Decision, Fact, Memory, place_of
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.carrying import as_vector
 from cofio.transfer.foreign.reading import Skipped
-from cofio.transfer.lines import BadLine, Header, Numbered, Outline, carried, header_of, objects, outline, plain_fact
+from cofio.transfer.lines import (
+    BadLine,
+    Header,
+    Numbered,
+    Outline,
+    carried,
+    header_of,
+    is_row,
+    known,
+    objects,
+    outline,
+    plain_fact,
+)
 from cofio.transfer.places import Places
+from cofio.transfer.rows import Rows
 from cofio.wording import fingerprint, passage
 
 BATCH = 500  # memories in one changeset
@@ -36,8 +51,11 @@ class Imported:
     read: int = 0
     added: int = 0
     known: int = 0  # there already
+    rows_read: int = 0  # of domain knowledge
+    rows_added: int = 0
+    rows_known: int = 0
     skipped: int = 0  # bad lines that were left out
-    missing: int = 0  # memories that the header of the file counts and that are not in it
+    missing: int = 0  # memories and rows that the header of the file counts and that are not in it
     changesets: int = 0
     first: int | None = None  # the changeset that the series begins with: undo it to take all of it back
     dry_run: bool = False
@@ -63,6 +81,7 @@ class Import:
     skip_bad: bool = False
     progress: Callable[[int], None] = lambda _: None  # told how many were looked at
     done: Imported = field(default_factory=Imported)
+    has_rows: bool = False  # whether rows of domain knowledge went by
 
     def lines(self, lines: Iterable[str | bytes]) -> Imported:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator will not do."""
@@ -102,7 +121,8 @@ class Import:
                 raise BadLine(1, "It names no store.")
             return
         same = header.store == carrying.identity()
-        if not same and not carrying.reserve(0):  # it never held any: it becomes a copy
+        if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):
+            # It never held any: it becomes a copy.
             same = self.dry_run or carrying.adopt_identity(header.store)
         places = Places(self.store, header.store, same=same)
         look: Callable[[Numbered], Memory | Outline] = _memory if self.skip_bad else outline
@@ -115,7 +135,12 @@ class Import:
                 self.store.sign(self.signature)
         for batch in _batches(self._read(lines, carried, headed=True)):
             self._adopt(batch, places, keeps)
-        self._count(missing=max(0, header.memories - self.done.read))
+        if self.has_rows:
+            rows = Rows(self.store, header.store, None if self.dry_run else places)
+            for those in _batches(self._read(lines, known, headed=True, rows=True)):
+                self._put(those, rows)
+        missing = max(0, header.memories - self.done.read) + max(0, header.knowledge - self.done.rows_read)
+        self._count(missing=missing)
 
     def _adopt(self, batch: Sequence[Carried], places: Places, keeps: bool) -> None:
         unknown = _unknown(batch, places)
@@ -131,6 +156,17 @@ class Import:
         if new:
             decisions = [Adopt(places.placed(each.memory), each.sightings) for each in new]
             self._apply(decisions, self._vectors(new, keeps))
+
+    def _put(self, batch: Sequence[Knowledge], rows: Rows) -> None:
+        new = rows.new(batch)
+        if new and not self.dry_run:
+            try:
+                self._apply([], {}, [Put(each, as_of="") for each in new])
+            except Conflict:  # somebody else is importing the same: what is there now is known
+                new = rows.new(batch)
+                if new:
+                    self._apply([], {}, [Put(each, as_of="") for each in new])
+        self._count(rows_read=len(batch), rows_added=len(new), rows_known=len(batch) - len(new))
 
     def _vectors(self, batch: Sequence[Carried], keeps: bool) -> dict[int, Vector]:
         kept = {place: as_vector(each.vector) for place, each in enumerate(batch) if keeps and each.vector is not None}
@@ -189,9 +225,16 @@ class Import:
         *,
         headed: bool = False,
         quietly: bool = False,
+        rows: bool = False,
     ) -> Iterator[_Each]:
-        """What is on the lines after the header. A bad one is an error, or passed over and, unless quietly, counted."""
+        """What is on the lines after the header: memories and facts, or rows of domain knowledge.
+
+        A bad one is an error, or passed over and, unless quietly, counted.
+        """
         for line in islice(objects(lines), 1 if headed else 0, None):
+            if headed and is_row(line) != rows:
+                self.has_rows = True  # or they are what is read now
+                continue
             try:
                 if isinstance(line, BadLine):
                     raise line
@@ -205,9 +248,11 @@ class Import:
             else:
                 yield found
 
-    def _apply(self, decisions: Sequence[Decision], vectors: dict[int, Vector]) -> Changeset:
-        first = self.done.first
-        done = self.store.apply(decisions, vectors, by=self.by, why=f"import {self.name}", part_of=first)
+    def _apply(
+        self, decisions: Sequence[Decision], vectors: dict[int, Vector], knowledge: Sequence[KnowledgeDecision] = ()
+    ) -> Changeset:
+        first, why = self.done.first, f"import {self.name}"
+        done = self.store.apply(decisions, vectors, by=self.by, why=why, part_of=first, knowledge=knowledge)
         self.done = replace(self.done, first=first or done.id, changesets=self.done.changesets + 1)
         return done
 
@@ -219,13 +264,13 @@ class Import:
     def _count(self, *, bad: tuple[str, ...] = (), **more: int) -> None:
         counted = {name: getattr(self.done, name) + number for name, number in more.items()}
         self.done = replace(self.done, bad=(*self.done.bad, *bad)[:_SHOWN], **counted)
-        self.progress(self.done.read + self.done.skipped)
+        self.progress(self.done.read + self.done.rows_read + self.done.skipped)
 
     def _stopped(self, error: CofioError) -> CofioError:
         """The error, with what was done until then."""
         if not self.done.first:
             return error
-        kept = f"What was read before it is imported ({self.done.added:,})"
+        kept = f"What was read before it is imported ({self.done.added + self.done.rows_added:,})"
         so_far = f"{kept}; `cofio undo {self.done.first}` takes it back."
         if isinstance(error, BadLine):
             return BadLine(error.number, error.problem, so_far)

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofio.chores import Carried
+from cofio.domain import Knowledge
 from cofio.errors import InvalidInput, NotFound
 from cofio.model import MAX_LABEL, MAX_TEXT, Anchor, Fact, Memory, Occurrence, checked_text, moment, whole
 from cofio.stores.carrying import as_vector
+from cofio.transfer import knowledge
 from cofio.transfer.export import VERSION
 
 MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000, its sightings come on top
@@ -82,6 +84,7 @@ class Header:
     store: str
     memories: int
     embedder: str
+    knowledge: int = 0  # rows of it
 
 
 class BadLine(InvalidInput):
@@ -134,10 +137,10 @@ def header_of(first: Numbered) -> Header | None:
         if whole(plain.get("version"), "version", least=1) > VERSION:
             raise InvalidInput(f"A newer cofio wrote it (version {plain['version']}, known {VERSION}): upgrade cofio.")
         store = checked_text(plain.get("store", ""), "store", 200)
-        memories = whole(plain.get("memories", 0), "memories", least=0)
-        if memories and not store:
+        memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
+        if (memories or rows) and not store:
             raise InvalidInput("It names no store.")
-        return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL))
+        return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
         raise BadLine(first.number, error.message) from error
 
@@ -161,6 +164,19 @@ def carried(line: Numbered) -> Carried:
         plain = line.plain
         sightings = [_sighting(each) for each in _list(plain, "sightings")]
         return Carried(_memory(plain), tuple(sightings), _vector(plain.get("vector")))
+    except InvalidInput as error:
+        raise BadLine(line.number, error.message) from error
+
+
+def is_row(line: Numbered | BadLine) -> bool:
+    """Whether it is the line of a row of domain knowledge."""
+    return isinstance(line, Numbered) and knowledge.KIND in line.plain
+
+
+def known(line: Numbered) -> Knowledge:
+    """The row of domain knowledge on a line of an export. BadLine when it is none."""
+    try:
+        return knowledge.row(line.plain)
     except InvalidInput as error:
         raise BadLine(line.number, error.message) from error
 

@@ -75,6 +75,10 @@ class Places:
         before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
         return replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
 
+    def linked(self, theirs: int) -> int | None:
+        """Under which id it is to be found here what they call so, once all is imported; None when it does not come."""
+        return self._of(theirs)
+
     def _of(self, theirs: int) -> int | None:
         """The id here of what they call so; None when it does not come here."""
         if _find(self._shifted, theirs) is None:

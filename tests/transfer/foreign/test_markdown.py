@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import InvalidInput
+from cofio.markdown.front import tags_of
 from cofio.transfer.foreign import READERS, sniff
-from cofio.transfer.foreign.markdown import chunks, parted, tags_of
+from cofio.transfer.foreign.markdown import chunks, parted
 from tests.transfer.foreign.stores import facts, skipped
 
 

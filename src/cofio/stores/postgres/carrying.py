@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from cofio.chores import Carried
+from cofio.domain import Knowledge, Table
 from cofio.model import Occurrence
 from cofio.ports import Carrying
 from cofio.stores.carrying import rooms
+from cofio.stores.domain import in_order_of_ids
+from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import LISTED, as_json, fits, to_memory
 
@@ -85,6 +88,10 @@ class PostgresCarrying:
     def counts(self) -> tuple[int, int]:
         number, last = self._read("carried_counts", {})[0]
         return number, last
+
+    def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
+        with self._reading() as rows:
+            return in_order_of_ids(PostgresAsking(rows), table, after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read("parts", {"id": changeset_id}) if fits(changeset_id) else []

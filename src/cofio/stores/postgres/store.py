@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from psycopg.errors import UniqueViolation
 
+from cofio.domain import KnowledgeDecision
 from cofio.errors import Conflict, EmbedderMismatch, NotFound, StoreError
 from cofio.model import (
     Candidate,
@@ -26,12 +27,15 @@ from cofio.model import (
 )
 from cofio.ports import Clock, Settles, Vector
 from cofio.stores.applying import Applying, as_change
+from cofio.stores.domain import ApplyingKnowledge, SqlKnown, changed_within, of_changeset
 from cofio.stores.journal import to_changeset, to_entry
 from cofio.stores.postgres.carrying import PostgresCarrying
+from cofio.stores.postgres.domain import PostgresAsking, PostgresDomain
 from cofio.stores.postgres.extent import Extent, State
 from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
 from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
+from cofio.stores.postgres.notes import PostgresNotes
 from cofio.stores.postgres.runs import PostgresRuns
 from cofio.stores.postgres.server import BRIEFLY, Rows, Server
 from cofio.stores.postgres.tables import Tables, listed
@@ -57,6 +61,8 @@ class PostgresStore:
         self.uses = PostgresUses(self._server)
         self.carrying = PostgresCarrying(self._server)
         self.keys = PostgresKeys(self._server, clock)
+        self.notes = PostgresNotes(self._server, clock)
+        self.domain = PostgresDomain(self._server)
         self._words = Words()
         self._nearest = Nearest()
         self._extent: Extent | None = None
@@ -74,16 +80,19 @@ class PostgresStore:
         undoes: int | None = None,
         part_of: int | None = None,
         settles: Settles | None = None,
+        knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
         at = self._clock()
         about = {"at": at, "by": by, "why": why, "undoes": undoes, "part_of": part_of}
         with self._server.writing(alone=True) as rows:
             dimension = self._bound_to(rows, vectors)
             number = _open_changeset(rows, about)
-            applying = Applying(Tables(rows), changeset=number, at=at, by=by, why=why)
+            head: dict[str, Any] = {"at": at, "by": by, "why": why}
             blobs = {place: np.ascontiguousarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
-            changes = applying.all(decisions, blobs)
-            done = Changeset(id=number, at=at, by=by, why=why, undoes=undoes, part_of=part_of, changes=tuple(changes))
+            told = Applying(Tables(rows), changeset=number, **head).each(decisions, blobs)
+            changes = tuple(change for each in told for change in each)
+            known = ApplyingKnowledge(SqlKnown(PostgresAsking(rows)), changeset=number, **head).all(knowledge, told)
+            done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
                 settle(rows, settles(done), at=at, changeset=number)
         if part_of is None:  # a series may be long: made after it, the index costs a fraction (`sign` sees to it)
@@ -220,13 +229,15 @@ class PostgresStore:
             row = rows.one("get_changeset", {"id": changeset_id}) if fits(changeset_id) else None
             if row is None:
                 raise NotFound(f"There is no changeset {changeset_id}.", "cofio history shows the newest.")
-            return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id))
+            known = of_changeset(PostgresAsking(rows), changeset_id)
+            return to_changeset(row, _changes(rows, "changes_of_changeset", changeset_id), known)
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         with self._server.reading() as rows:
             if within:
                 where, values = condition(within, POSTGRES)
-                read = rows.all("newest_changesets_within", {**values, "limit": limit}, where=where)
+                known = changed_within(within, POSTGRES)
+                read = rows.all("newest_changesets_within", {**values, "limit": limit}, where=where, known=known)
             else:
                 read = rows.all("newest_changesets", {"limit": limit})
         return [to_changeset(row, []) for row in read]

@@ -16,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 
 from cofio.errors import InvalidInput
+from cofio.markdown.front import FrontMatter
 from cofio.transfer.foreign import folder
-from cofio.transfer.foreign.markdown import Chunk, FrontMatter, chunks, parted
+from cofio.transfer.foreign.markdown import Chunk, chunks, parted
 from cofio.transfer.foreign.reading import Found, Reader, Skipped, made, place, there
 
 _INDEX = "MEMORY.md"

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from cofio.errors import InvalidInput
+from cofio.markdown.front import FrontMatter, tags_of
 from cofio.model import CATEGORIES, KINDS
-from cofio.transfer.foreign.markdown import Chunk, FrontMatter, chunks, parted, tags_of
+from cofio.transfer.foreign.markdown import Chunk, chunks, parted
 from cofio.transfer.foreign.reading import Found, Reader, Skipped, fingerprint, made, there, when
 
 ENDINGS = (".md", ".markdown", ".mdown")

@@ -13,6 +13,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cofio.markdown import front
+from cofio.markdown.front import FrontMatter
+
 _LONGEST_CODE = 2_000  # characters; a longer listing is a file, not a fact
 _LONGEST_JOINED = 8_000  # characters; what has so many gets no more
 _FEW = 5  # words; fewer say too little without their heading
@@ -30,9 +33,6 @@ _BOLD = re.compile(r"(\*\*|__)((?:(?!\1)[^\n]){1,200})\1:?")
 _LINK = re.compile(r"!?\[[^\[\]\n]{0,300}\]\((?![a-z]{2,9}:)[^)\n]{0,300}\)|\[\[[^\[\]\n]{1,300}\]\]")
 _NEW_LINE = "\n"
 _COLON = (":", ":**", ":*", ":__")
-_TAGGED = re.compile(r"[#\s,]+")
-
-FrontMatter = dict[str, str | list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,51 +73,8 @@ def _unmarked(line: str) -> str:
 def parted(text: str) -> tuple[FrontMatter, str, int]:
     """The front matter, the body, and the line that the body begins at. What does not end is no front matter."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    lines = plain.split("\n")
-    if lines[0].rstrip() != "---":
-        return {}, plain, 1
-    for number, line in enumerate(lines[1:200], 1):
-        if line.rstrip() in ("---", "..."):
-            return _fields(lines[1:number]), "\n".join(lines[number + 1 :]), number + 2
-    return {}, plain, 1
-
-
-def _fields(lines: list[str]) -> FrontMatter:
-    """`key: value`, `key: [a, b]`, a list of dashes below its key; keys inside a key come under their own names.
-
-    The little of YAML that people write there; a line that is none of it is passed over.
-    """
-    found: FrontMatter = {}
-    last = ""
-    for line in lines:
-        bare = line.strip()
-        name, colon, value = bare.partition(":")
-        if bare.startswith("- ") and last:
-            entries = found.get(last)
-            found[last] = [*(entries if isinstance(entries, list) else []), _scalar(bare[2:])]
-        elif colon and name and not name.startswith("#") and (not value or value[0] in " \t") and len(name) <= 100:
-            last = _scalar(name)
-            found[last] = _value(value.strip())
-    return {name: value for name, value in found.items() if value}
-
-
-def _value(text: str) -> str | list[str]:
-    if text.startswith("[") and text.endswith("]"):
-        return [_scalar(each) for each in text[1:-1].split(",") if each.strip()]
-    return "" if text in ("|", ">", "|-", ">-", "~", "null") else _scalar(text)
-
-
-def _scalar(text: str) -> str:
-    bare = text.strip()
-    quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
-    return bare[1:-1].replace('\\"', '"') if quoted else bare
-
-
-def tags_of(matter: FrontMatter) -> list[str]:
-    """The tags that the front matter names, as a list or in a line, without the # that some put before them."""
-    value = matter.get("tags", matter.get("tag", []))
-    found = value if isinstance(value, list) else _TAGGED.split(value)
-    return [each.lstrip("#").strip() for each in found if each.strip("# ")]
+    matter, body = front.parted(plain)
+    return matter.fields, body, plain.count("\n", 0, len(plain) - len(body)) + 1
 
 
 # ── chunks ────────────────────────────────────────────────────────────────────────────────────────────────────────────

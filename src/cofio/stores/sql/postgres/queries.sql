@@ -257,9 +257,12 @@ SELECT
     s.id, s.at, s.by, s.why, s.undoes,
     (SELECT u.id FROM changesets u WHERE u.tenant = s.tenant AND u.undoes = s.id), s.part_of
 FROM changesets s
-WHERE s.tenant = %(tenant)s AND EXISTS (
-    SELECT 1 FROM changes c JOIN memories m ON m.tenant = c.tenant AND m.id = c.memory_id
-    WHERE c.tenant = s.tenant AND c.changeset_id = s.id AND {where}
+WHERE s.tenant = %(tenant)s AND (
+    EXISTS (
+        SELECT 1 FROM changes c JOIN memories m ON m.tenant = c.tenant AND m.id = c.memory_id
+        WHERE c.tenant = s.tenant AND c.changeset_id = s.id AND {where}
+    )
+    OR EXISTS (SELECT 1 FROM knowledge_changes WHERE tenant = s.tenant AND changeset_id = s.id AND {known})
 )
 ORDER BY s.id DESC LIMIT %(limit)s;
 
@@ -778,3 +781,99 @@ ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: forget_deeds
 DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;
+
+-- ── what is known exactly of a domain ─────────────────────────────────────────────────────────────────────────────────
+
+-- name: known_rows
+SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND {where} ORDER BY {order} LIMIT %(limit)s;
+
+-- name: known_by_id
+SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::text[]) AND {where};
+
+-- name: known_by_word
+SELECT {columns} FROM {table}
+WHERE tenant = %(tenant)s AND id IN (
+    SELECT row_id FROM knowledge_words
+    WHERE tenant = %(tenant)s AND word = ANY(%(words)s::text[]) AND row_table = '{table}'
+) AND {where};
+
+-- name: known_by_memory
+SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND memory = ANY(%(ids)s::bigint[]) ORDER BY id;
+
+-- name: count_known
+SELECT count(*) FROM {table} WHERE tenant = %(tenant)s AND {where};
+
+-- name: put_known
+INSERT INTO {table} (tenant, {columns}) VALUES (%(tenant)s, {places}) ON CONFLICT (tenant, id) DO UPDATE SET {changed};
+
+-- name: remove_known
+DELETE FROM {table} WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: name_known
+INSERT INTO knowledge_words (tenant, word, row_table, row_id) VALUES (%(tenant)s, %(word)s, %(table)s, %(id)s);
+
+-- name: unname_known
+DELETE FROM knowledge_words WHERE tenant = %(tenant)s AND row_table = %(table)s AND row_id = %(id)s;
+
+-- name: record_known
+INSERT INTO knowledge_changes (
+    tenant, changeset_id, row_table, row_id, action, reason, before, place, agent, "user", team, visibility
+)
+VALUES (
+    %(tenant)s, %(changeset)s, %(table)s, %(id)s, %(action)s, %(reason)s, %(before)s, %(place)s, %(agent)s, %(user)s,
+    %(team)s, %(visibility)s
+)
+RETURNING id;
+
+-- name: recorded_known
+SELECT id, changeset_id, row_table, row_id, action, reason, before, erased FROM knowledge_changes
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: next_recorded_known
+SELECT id, changeset_id, row_table, row_id, action, reason, before, erased FROM knowledge_changes
+WHERE tenant = %(tenant)s AND row_table = %(table)s AND row_id = %(key)s AND id > %(id)s ORDER BY id LIMIT 1;
+
+-- name: was_known
+SELECT EXISTS (
+    SELECT 1 FROM knowledge_changes WHERE tenant = %(tenant)s AND row_table = %(table)s AND row_id = %(id)s
+);
+
+-- name: known_changes
+SELECT
+    c.id, c.changeset_id, c.row_table, c.row_id, c.action, c.reason, c.before, c.erased, s.at, s.by, s.why, n.id, n.before
+FROM knowledge_changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
+LEFT JOIN LATERAL ( -- what came after is what was before the next
+    SELECT l.id, l.before FROM knowledge_changes l
+    WHERE l.tenant = c.tenant AND l.row_table = c.row_table AND l.row_id = c.row_id AND l.id > c.id
+    ORDER BY l.id LIMIT 1
+) n ON true
+WHERE c.tenant = %(tenant)s AND {which} ORDER BY c.id;
+
+-- name: erase_known_changes
+UPDATE knowledge_changes SET
+    row_id = %(mark)s, before = NULL, reason = '', erased = 1,
+    place = '', agent = '', "user" = '', team = '', visibility = 'private'
+WHERE tenant = %(tenant)s AND row_table = %(table)s AND row_id = %(id)s;
+
+-- name: erase_judged
+UPDATE feedback SET about = about - %(ref)s::text WHERE tenant = %(tenant)s AND about ? %(ref)s;
+
+-- name: erase_judged_in_changes
+UPDATE knowledge_changes SET before = jsonb_set(before::jsonb, '{about}', (before::jsonb -> 'about') - %(ref)s::text)::json
+WHERE tenant = %(tenant)s AND row_table = 'feedback' AND before IS NOT NULL AND before::jsonb -> 'about' ? %(ref)s;
+
+-- name: note_folders
+SELECT DISTINCT folder FROM notes WHERE tenant = %(tenant)s ORDER BY folder;
+
+-- name: noted_files
+SELECT path, hash, size, modified, at, parts FROM notes
+WHERE tenant = %(tenant)s AND folder = %(folder)s ORDER BY path;
+
+-- name: put_file
+INSERT INTO notes (tenant, folder, path, hash, size, modified, at, parts)
+VALUES (%(tenant)s, %(folder)s, %(path)s, %(hash)s, %(size)s, %(modified)s, %(at)s, %(parts)s)
+ON CONFLICT (tenant, folder, path) DO UPDATE SET
+    hash = excluded.hash, size = excluded.size, modified = excluded.modified, at = excluded.at, parts = excluded.parts;
+
+-- name: drop_file
+DELETE FROM notes WHERE tenant = %(tenant)s AND folder = %(folder)s AND path = %(path)s;

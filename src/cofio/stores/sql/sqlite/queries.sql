@@ -150,6 +150,7 @@ ORDER BY s.id DESC LIMIT :limit;
 -- name: newest_changesets_within
 SELECT s.id, s.at, s.by, s.why, s.undoes, (SELECT u.id FROM changesets u WHERE u.undoes = s.id), s.part_of FROM changesets s
 WHERE s.id IN (SELECT c.changeset_id FROM changes c WHERE c.memory_id IN (SELECT id FROM memories WHERE {where}))
+    OR s.id IN (SELECT changeset_id FROM knowledge_changes WHERE {known})
 ORDER BY s.id DESC LIMIT :limit;
 
 -- name: record
@@ -559,3 +560,91 @@ SELECT {columns} FROM deeds WHERE key_id = :key AND id < :after ORDER BY id DESC
 
 -- name: forget_deeds
 DELETE FROM deeds WHERE at < :before;
+
+-- name: known_rows
+SELECT {columns} FROM {table} WHERE {where} ORDER BY {order} LIMIT :limit;
+
+-- name: known_by_id
+SELECT {columns} FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
+
+-- name: known_by_word
+SELECT {columns} FROM {table}
+WHERE id IN (
+    SELECT row_id FROM knowledge_words
+    WHERE word IN (SELECT value FROM json_each(:words)) AND row_table = '{table}'
+) AND {where};
+
+-- name: known_by_memory
+SELECT {columns} FROM {table} WHERE memory IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: count_known
+SELECT count(*) FROM {table} WHERE {where};
+
+-- name: put_known
+INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT (id) DO UPDATE SET {changed};
+
+-- name: remove_known
+DELETE FROM {table} WHERE id = :id;
+
+-- name: name_known
+INSERT INTO knowledge_words (word, row_table, row_id) VALUES (:word, :table, :id);
+
+-- name: unname_known
+DELETE FROM knowledge_words WHERE row_table = :table AND row_id = :id;
+
+-- name: record_known
+INSERT INTO knowledge_changes (changeset_id, row_table, row_id, action, reason, before, place, agent, user, team, visibility)
+VALUES (:changeset, :table, :id, :action, :reason, :before, :place, :agent, :user, :team, :visibility)
+RETURNING id;
+
+-- name: recorded_known
+SELECT id, changeset_id, row_table, row_id, action, reason, before, erased FROM knowledge_changes WHERE id = :id;
+
+-- name: next_recorded_known
+SELECT id, changeset_id, row_table, row_id, action, reason, before, erased FROM knowledge_changes
+WHERE row_table = :table AND row_id = :key AND id > :id ORDER BY id LIMIT 1;
+
+-- name: was_known
+SELECT EXISTS (SELECT 1 FROM knowledge_changes WHERE row_table = :table AND row_id = :id);
+
+-- name: known_changes
+SELECT
+    c.id, c.changeset_id, c.row_table, c.row_id, c.action, c.reason, c.before, c.erased, s.at, s.by, s.why, n.id, n.before
+FROM knowledge_changes c JOIN changesets s ON s.id = c.changeset_id
+LEFT JOIN knowledge_changes n ON n.id = ( -- what came after is what was before the next
+    SELECT min(l.id) FROM knowledge_changes l
+    WHERE l.row_table = c.row_table AND l.row_id = c.row_id AND l.id > c.id
+)
+WHERE {which} ORDER BY c.id;
+
+-- name: erase_known_changes
+UPDATE knowledge_changes SET
+    row_id = :mark, before = NULL, reason = '', erased = 1,
+    place = '', agent = '', user = '', team = '', visibility = 'private'
+WHERE row_table = :table AND row_id = :id;
+
+-- name: erase_judged
+UPDATE feedback SET about = (SELECT json_group_array(value) FROM json_each(about) WHERE value <> :ref)
+WHERE EXISTS (SELECT 1 FROM json_each(about) WHERE value = :ref);
+
+-- name: erase_judged_in_changes
+UPDATE knowledge_changes SET before = json_set(
+    before, '$.about', json((SELECT json_group_array(value) FROM json_each(before, '$.about') WHERE value <> :ref))
+)
+WHERE row_table = 'feedback' AND before IS NOT NULL
+    AND EXISTS (SELECT 1 FROM json_each(before, '$.about') WHERE value = :ref);
+
+-- name: note_folders
+SELECT DISTINCT folder FROM notes ORDER BY folder;
+
+-- name: noted_files
+SELECT path, hash, size, modified, at, parts FROM notes WHERE folder = :folder ORDER BY path;
+
+-- name: put_file
+INSERT INTO notes (folder, path, hash, size, modified, at, parts)
+VALUES (:folder, :path, :hash, :size, :modified, :at, :parts)
+ON CONFLICT (folder, path) DO UPDATE SET
+    hash = excluded.hash, size = excluded.size, modified = excluded.modified, at = excluded.at, parts = excluded.parts;
+
+-- name: drop_file
+DELETE FROM notes WHERE folder = :folder AND path = :path;

@@ -1,0 +1,52 @@
+"""The answers about Markdown notes: a summary into a file, a folder into memories, memories into a folder."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+from cofio.errors import InvalidInput, NotFound
+
+Plain = dict[str, Any]
+
+
+def flush_note(desk: Desk, given: schemas.Flush, call: Call) -> Reply:
+    about = given.about()
+    change = desk.keeper.notes.flush(given.summary, about.pop("tags", ()), by=call.by, **about)
+    told = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "reason": change.reason}
+    return Reply({**told, "memory": change.memory.as_dict()}, 201 if change.action == "add" else 200)
+
+
+def list_notes(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return {"folders": [asdict(each) for each in desk.keeper.notes.folders()]}
+
+
+def index_notes(desk: Desk, given: schemas.IndexNotes, call: Call) -> Plain:
+    folder = _there(given.folder) if given.folder else None
+    return desk.keeper.notes.index(folder, label=given.label, dry_run=given.dry_run, by=call.by).as_dict()
+
+
+def export_notes(desk: Desk, given: schemas.ExportNotes, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.notes.export(_there(given.folder), **given.within()).as_dict()
+
+
+def _there(said: str) -> Path:
+    """The folder, once it is known to be one. Where the service stands is nobody's business, so a path is whole."""
+    if "\0" in said or not Path(said).is_absolute():
+        raise InvalidInput(f"folder is {said!r}.", "Give the whole path of a folder of the service's machine.")
+    folder = Path(said)
+    try:
+        found = folder.resolve(strict=True)
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no folder {said}.", "It has to be on the service's machine.") from error
+    except (OSError, RuntimeError, UnicodeEncodeError) as error:
+        raise InvalidInput(f"{said!r} cannot be looked at.", "Give a folder that the service may read.") from error
+    if not found.is_dir():
+        raise InvalidInput(f"{said} is not a folder.", "Give the folder that the notes are in.")
+    if found == Path(found.anchor):
+        raise InvalidInput(f"{said} is the whole machine.", "Give the folder that the notes are in.")
+    return folder

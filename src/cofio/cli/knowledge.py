@@ -1,0 +1,528 @@
+"""Commands on domain knowledge: keep what is known exactly, ask what holds, say what was right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import WHEN, Column
+from cofio.cli.rows import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
+from cofio.cli.session import BY, Memories, Session, agreed, command, examples, where
+from cofio.domain import (
+    DIRECTIONS,
+    PERIODS,
+    RELATIONS,
+    TABLES,
+    Active,
+    Claim,
+    Feedback,
+    Knowledge,
+    KnowledgeChange,
+    Pattern,
+    Reading,
+    Seasonal,
+    Step,
+    made,
+    plain_number,
+)
+from cofio.errors import NotFound
+from cofio.model import Changeset
+
+_REF = Column("ref", "cyan", wraps=True)
+_SAYS = Column("what is known", wraps=True)
+_SURE = Column("confidence", "green", "right")
+_VERDICTS = Column("verdicts", "dim")
+_SOURCE = Column("source", "dim")
+_PLACED = Pattern | Seasonal  # what does not name its source in what it says
+_DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "removed", "purge": "erased"}
+
+
+def _numeric(made: click.Command) -> click.Command:
+    """The command, which takes -5 for a number and not for an option."""
+    made.ignore_unknown_options = True
+    return made
+
+
+@click.group(
+    "knowledge",
+    epilog=examples(
+        "cofio knowledge threshold AAPL volume above 5M",
+        "cofio knowledge check AAPL volume 6.2M",
+        'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
+        "cofio knowledge list thresholds",
+    ),
+)
+@where(hidden=True)
+def knowledge() -> None:
+    """Keep what is known exactly of a domain, and ask what holds.
+
+    There are five tables: patterns, correlations, thresholds, seasonal and feedback. What stands in the first four has
+    a confidence, and feedback moves it. `cofio history` and `cofio undo` have all of it.
+    """
+
+
+# ── keep ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_numeric
+@command(
+    "threshold",
+    "cofio knowledge threshold AAPL volume above 5M",
+    "cofio knowledge threshold web latency above 250ms --inclusive --confidence 0.9",
+    "cofio knowledge threshold freezer temperature above -18 --unit °C",
+    "cofio knowledge threshold '*' cpu above 90%          # of every source",
+)
+@click.argument("source")
+@click.argument("metric")
+@click.argument("direction", type=click.Choice(DIRECTIONS), metavar="|".join(DIRECTIONS))
+@click.argument("value", type=QuantityType())
+@click.option("--unit", metavar="TEXT", help="The value's unit, where it does not stand behind it: %, ms, GB, $.")
+@click.option("--inclusive/--exclusive", default=None, help="Whether the value itself counts.")
+@taking(CLAIM)
+def threshold(session: Session, value: tuple[float, str], unit: str | None, **known: Any) -> None:
+    """Say from which VALUE on a METRIC of a SOURCE is worth a look.
+
+    The same source, metric and direction again changes it in place.
+    """
+    _put(session, "thresholds", value=value[0], unit=_unit(value[1], unit) or None, **known)
+
+
+def _unit(written: str, given: str | None) -> str:
+    if written and given and written != given:
+        raise click.UsageError(f"The value says {written!r}, and --unit {given!r}.")
+    return given or written
+
+
+@command(
+    "pattern",
+    'cofio knowledge pattern "volume spikes before earnings" --source AAPL --confidence 0.8',
+    'cofio knowledge pattern "the queue grows after a deploy" --id deploy-queue',
+)
+@click.argument("pattern", metavar="TEXT")
+@click.option("--source", metavar="NAME", help="Where it shows: a market, a host, a sensor.")
+@taking(CLAIM)
+def pattern(session: Session, **known: Any) -> None:
+    """Keep what tends to happen, in words."""
+    _put(session, "patterns", **known)
+
+
+@command(
+    "correlation",
+    'cofio knowledge correlation BTC COIN "BTC leads COIN by an hour" --relation leads',
+    'cofio knowledge correlation gold dollar "gold falls when the dollar rises" --inverse',
+)
+@click.argument("source_a", metavar="ONE")
+@click.argument("source_b", metavar="OTHER")
+@click.argument("rule", metavar="TEXT")
+@click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it; with, at first.")
+@click.option("--inverse/--direct", default=None, help="When the one rises, the other falls; or not.")
+@taking(CLAIM)
+def correlation(session: Session, **known: Any) -> None:
+    """Keep how two things go together."""
+    _put(session, "correlations", **known)
+
+
+@command(
+    "seasonal",
+    'cofio knowledge seasonal "low volume" weekly --during "fri 12:00-16:00" --timezone America/New_York',
+    'cofio knowledge seasonal "nightly batch" cron --during "30 2 * * *" --lasts 90 --source web',
+)
+@click.argument("pattern", metavar="TEXT")
+@click.argument("period", type=click.Choice(PERIODS), metavar="PERIOD")
+@click.option("--during", metavar="WHEN", help='When in the period: "09:30-16:00", "mon-fri", "last fri", a cron text.')
+@click.option("--lasts", type=click.IntRange(1), metavar="MINUTES", help="How long, from each time of a cron text on.")
+@click.option("--timezone", metavar="ZONE", help="Whose clock that is: Europe/Berlin; UTC at first.")
+@click.option("--source", metavar="NAME", help="Where it shows.")
+@taking(CLAIM)
+def seasonal(session: Session, **known: Any) -> None:
+    """Keep what happens at certain times, and when these are.
+
+    PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always on.
+    """
+    _put(session, "seasonal", **known)
+
+
+def _put(session: Session, table: str, **known: Any) -> None:
+    given = {name: value for name, value in known.items() if value is not None}
+    with session.memories(new=True) as memories:
+        change = memories.knowledge.put(table, by=BY, **given)
+    if session.as_json:
+        output.document(change.as_dict())
+        return
+    _tell_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
+    if change.action == "noop":
+        output.say("That was known already.")
+    else:
+        output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` takes it back.")
+
+
+# ── look ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "list",
+    "cofio knowledge list                       # how many there are of each",
+    "cofio knowledge list thresholds --source AAPL --min-confidence 0.6",
+    "cofio knowledge list feedback --json",
+)
+@click.argument("table", type=click.Choice(TABLES), metavar="[TABLE]", required=False)
+@click.option("--min-confidence", type=click.FloatRange(0, 1), help="The least confidence.")
+@click.option("--source", metavar="NAME", help="Of this source.")
+@click.option("--metric", metavar="NAME", help="Of this metric.")
+@click.option("-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many, at most.")
+@click.option("--after", metavar="ID", help="Go on below this row.")
+def list_(session: Session, table: str | None, limit: int, after: str | None, **where: Any) -> None:
+    """List a table, the surest first.
+
+    TABLE is patterns, correlations, thresholds or seasonal; or feedback, which comes newest first.
+    """
+    given = {name: value for name, value in where.items() if value is not None}
+    if table == "correlations" and "source" in given:
+        raise click.UsageError(f"Correlations have two sides: see `cofio knowledge related {given['source']}`.")
+    if table is None:
+        _tell_counts(session, given)
+        return
+    with session.memories() as memories:
+        found = memories.knowledge.list(table, limit=limit, after=after, **given)
+    following = found[-1].id if len(found) == limit else None
+    if session.as_json:
+        output.document({"rows": [each.as_dict() for each in found], "next": following})
+        return
+    _tell_rows(found)
+    if not found:
+        output.say("There is nothing here.")
+    elif following:
+        output.say(f"There may be more: go on with --after {following}.")
+
+
+def _tell_counts(session: Session, given: dict[str, Any]) -> None:
+    if given:
+        raise click.UsageError(f"Name the table: one of {', '.join(TABLES)}.")
+    with session.memories() as memories:
+        counts = memories.knowledge.counts()
+    if session.as_json:
+        output.document(counts)
+    else:
+        output.table((Column("table"), Column("rows", "cyan", "right")), counts.items())
+
+
+def _tell_rows(rows: Sequence[Knowledge], done: str = "") -> None:
+    """Rows of one table, with what was done to them."""
+    if any(isinstance(each, Feedback) for each in rows):
+        judged = (_REF, Column("verdict", "green"), Column("about", wraps=True), Column("note", wraps=True),
+                  Column("", "dim"), WHEN)  # fmt: skip
+        output.table(judged, (_judged(each) for each in rows if isinstance(each, Feedback)))
+        return
+    claims = [each for each in rows if isinstance(each, Claim)]
+    where = [_SOURCE] if any(isinstance(each, _PLACED) for each in claims) else []
+    columns = (_REF, *([Column("", "green")] if done else []), _SURE, _VERDICTS, _SAYS, *where, WHEN)
+    output.table(columns, (_claimed(each, done) for each in claims))
+
+
+def _claimed(claim: Claim, done: str) -> list[str]:
+    sure = [claim.ref, *([done] if done else []), f"{claim.confidence:.2f}", _counted(claim), claim.says]
+    return [*sure, *([claim.source] if isinstance(claim, _PLACED) else []), output.when(claim.updated_at)]
+
+
+def _judged(row: Feedback) -> tuple[Any, ...]:
+    state = "counted" if row.processed else "waits"
+    return row.ref, row.verdict.replace("_", " "), row.about, row.note, state, output.when(row.updated_at)
+
+
+def _counted(claim: Claim) -> str:
+    """The verdicts for it and against it."""
+    return f"+{claim.confirmed} -{claim.refuted}" if claim.confirmed or claim.refuted else ""
+
+
+@command("show", "cofio knowledge show thresholds/aapl.volume.above", "cofio knowledge show patterns/3f2a --json")
+@click.argument("ref", type=RefType())
+def show(session: Session, ref: Ref) -> None:
+    """Show all that is known about one row."""
+    with session.memories() as memories:
+        row = memories.knowledge.get(*ref)
+    if session.as_json:
+        output.document({"table": row.TABLE, **row.as_dict()})
+        return
+    told = {"says": row.says, **row.as_dict()}
+    if "value" in told:
+        told["value"] = plain_number(told["value"])
+    output.facts_about([("ref", row.ref), *((name, value) for name, value in told.items() if name != "id")])
+
+
+@command("history", "cofio knowledge history thresholds/aapl.volume.above")
+@click.argument("ref", type=RefType())
+def history(session: Session, ref: Ref) -> None:
+    """Show every change of a row, oldest first."""
+    with session.memories() as memories:
+        changes = memories.knowledge.history(*ref)
+    if session.as_json:
+        output.document({"table": ref.table, "key": ref.key, "changes": [each.as_dict() for each in changes]})
+        return
+    columns = (Column("changeset", "cyan", "right"), WHEN, Column("action", "green"), Column("by"), _SURE, _SAYS)
+    output.table(columns, (_stepped(each) for each in changes))
+
+
+def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
+    left = change.after or change.before
+    sure = f"{left.confidence:.2f}" if isinstance(left, Claim) else ""
+    says = left.says if left else "(erased)"
+    return change.changeset, output.when(change.at), change.action, change.by, sure, says
+
+
+# ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_numeric
+@command(
+    "check",
+    "cofio knowledge check AAPL volume 6.2M",
+    "cofio knowledge check web latency 260ms --json",
+    "cofio knowledge check freezer temperature -12",
+)
+@click.argument("source")
+@click.argument("metric")
+@click.argument("value", type=QuantityType())
+@click.option("--unit", metavar="TEXT", help="The value's unit, where it does not stand behind it.")
+def check(session: Session, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
+    """Tell which thresholds a VALUE crosses, the surest first."""
+    with session.memories() as memories:
+        found = memories.knowledge.evaluate(source, metric, value[0], unit=_unit(value[1], unit))
+    if session.as_json:
+        output.document({"firing": [each.as_dict() for each in found]})
+        return
+    columns = (_REF, Column("threshold", wraps=True), Column("crossed by", "yellow", "right"), _SURE)
+    output.table(
+        columns,
+        (
+            (each.threshold.ref, each.threshold.says, plain_number(each.by), f"{each.threshold.confidence:.2f}")
+            for each in found
+        ),
+    )
+    if not found:
+        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{_unit(value[1], unit)}.")
+
+
+@command(
+    "active",
+    "cofio knowledge active",
+    "cofio knowledge active --at 2026-02-20T18:00:00Z --source AAPL",
+)
+@click.option("--at", type=TimeType(), help="The time; else now.")
+@click.option("--source", default="", metavar="NAME", help="Of this source alone.")
+def active(session: Session, at: str | None, source: str) -> None:
+    """Tell which seasonal patterns are on, the surest first."""
+    with session.memories() as memories:
+        found = memories.knowledge.active(at or "", source=source)
+    if session.as_json:
+        output.document({"active": [each.as_dict() for each in found]})
+        return
+    columns = (_REF, _SAYS, _SOURCE, Column("since", "dim"), Column("until", "dim"), _SURE)
+    output.table(columns, (_on(each) for each in found))
+    if not found:
+        output.say("No seasonal pattern is on then." if at else "No seasonal pattern is on now.")
+
+
+def _on(season: Active) -> tuple[str, ...]:
+    row, times = season.seasonal, (season.since, season.until)
+    shown = (datetime.fromisoformat(each).astimezone().strftime("%a %Y-%m-%d %H:%M") for each in times)
+    return row.ref, row.says, row.source, *(shown if output.on_terminal() else times), f"{row.confidence:.2f}"
+
+
+@command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json")
+@click.argument("source")
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="How many steps away, at most.")
+def related(session: Session, source: str, depth: int) -> None:
+    """Tell what goes together with a SOURCE.
+
+    From either side, nearest first. The confidence is that of the whole way.
+    """
+    with session.memories() as memories:
+        found = memories.knowledge.related(source, depth=depth)
+    if session.as_json:
+        output.document({"related": [each.as_dict() for each in found]})
+        return
+    columns = (Column("steps", "cyan", "right"), Column("how", wraps=True), _SURE, Column("rule", wraps=True), _REF)
+    output.table(
+        columns,
+        (
+            (each.depth, _way(each), f"{each.confidence:.2f}", each.correlation.rule, each.correlation.ref)
+            for each in found
+        ),
+    )
+    if not found:
+        output.say(f"Nothing is known to go together with {source}.")
+
+
+def _way(step: Step) -> str:
+    """From where to where, and which way it goes."""
+    leads = "leads" if step.forward else "follows"
+    link = leads if step.correlation.relation == "leads" else "goes with"
+    return f"{step.here} {link} {step.there}{' (inverse)' if step.correlation.inverse else ''}"
+
+
+@command(
+    "read",
+    'cofio knowledge read "flag AAPL if volume exceeds 5M"',
+    "cat answer.txt | cofio knowledge read -",
+)
+@click.argument("text")
+def read(session: Session, text: str) -> None:
+    """Tell what would be read in a TEXT, and change nothing.
+
+    These are rows that it would have kept, and rows that it would have dropped. With - for TEXT, it is the standard
+    input.
+    """
+    said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
+    with session.memories(new=True) as memories:
+        found = memories.knowledge.read(said)
+    if session.as_json:
+        output.document({"readings": [each.as_dict() for each in found]})
+        return
+    columns = (Column("", "green"), Column("table", "cyan"), _SAYS, _SURE)
+    output.table(
+        columns,
+        (("drop" if each.denied else "keep", each.table, _meant(each), f"{each.confidence:.2f}") for each in found),
+    )
+    if not found:
+        output.say("Nothing in it would be kept in a table.")
+
+
+def _meant(reading: Reading) -> str:
+    """What the row would say; of one that would go, what is known of it."""
+    if reading.denied:
+        return " ".join(str(each) for each in reading.fields.values())
+    return made(reading.table, reading.fields).says
+
+
+# ── feedback ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "feedback",
+    'cofio knowledge feedback "AAPL monday" confirmed --about thresholds/aapl.volume.above',
+    'cofio knowledge feedback "AAPL friday" false-alarm --about thresholds/aapl.volume.above --note "rebalancing"',
+    'cofio knowledge feedback "AAPL friday" note --note "still looking"',
+)
+@click.argument("anomaly")
+@click.argument("verdict", type=VerdictType(), metavar="VERDICT")
+@click.option(
+    "--about", metavar="REF", type=RefType(), multiple=True, help="A claim that had raised it; may be repeated."
+)
+@click.option("--note", default="", metavar="TEXT", help="What was found out.")
+@click.option("--later", is_flag=True, help="Only keep it; `cofio knowledge process` has it count.")
+@taking(WHOSE)
+def feedback(session: Session, anomaly: str, about: tuple[Ref, ...], later: bool, **said: Any) -> None:
+    """Say whether an ANOMALY was one.
+
+    VERDICT is confirmed, false-alarm or note. What had raised it gets surer by the first, and less sure by the second;
+    a note moves nothing. A later verdict on the same anomaly takes the place of this one.
+    """
+    given = {name: value for name, value in said.items() if value is not None}
+    verdict = given.pop("verdict")
+    with session.memories(new=True) as memories:
+        done = memories.knowledge.feedback(
+            anomaly, verdict, about=["/".join(each) for each in about], process=not later, by=BY, **given
+        )
+    _tell_moved(session, done, waits=later)
+
+
+@command("process", "cofio knowledge process")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def process(session: Session, why: str) -> None:
+    """Have the verdicts count that were only kept so far. Each counts once."""
+    with session.memories() as memories:
+        done = memories.knowledge.process_feedback(by=BY, why=why)
+    if done is None and not session.as_json:
+        output.say("No verdict waits.")
+        return
+    _tell_moved(session, done)
+
+
+def _tell_moved(session: Session, done: Changeset | None, *, waits: bool = False) -> None:
+    """What became surer, or less sure."""
+    if session.as_json or done is None:
+        output.document(done.as_dict() if done else None)
+        return
+    moved = list(_moves(done.knowledge))
+    output.table((_REF, Column("was", "dim", "right"), _SURE, _SAYS), moved)
+    if all(each.action == "noop" for each in done.knowledge):
+        output.say("That was said already.")
+        return
+    what = output.count(len(moved), "claim") if moved else "no claim"
+    said = "It is kept; `cofio knowledge process` has it count" if waits and not moved else f"It moved {what}"
+    output.say(f"{said} (changeset {done.id}; `cofio undo {done.id}` takes it back).")
+
+
+def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
+    for each in changes:
+        before, after = each.before, each.after
+        if isinstance(before, Claim) and isinstance(after, Claim):
+            yield each.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says
+
+
+# ── take away ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated")
+@click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def forget(session: Session, refs: tuple[Ref, ...], why: str) -> None:
+    """Remove rows; `cofio undo` brings them back."""
+    with session.memories() as memories:
+        found = [memories.knowledge.get(*each) for each in dict.fromkeys(refs)]  # all of them exist, or none is touched
+        done = [
+            (memories.knowledge.delete(*ref, by=BY, why=why), ref, row.says)
+            for ref, row in zip(dict.fromkeys(refs), found, strict=True)
+        ]
+    _tell_gone(session, done)
+
+
+@command("purge", "cofio knowledge purge patterns/3f2a --yes")
+@click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+def purge(session: Session, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
+    """Erase rows for good, from the history too.
+
+    This cannot be undone.
+    """
+    with session.memories() as memories:
+        found = [(each, _said(memories, each)) for each in dict.fromkeys(refs)]
+        for ref, says in found:
+            output.say(f"{'/'.join(ref)}: {says}")
+        if not agreed(f"Erase {output.count(len(found), 'row')} for good?", yes=yes):
+            output.say("Nothing was changed.")
+            found = []
+        done = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in found]
+    _tell_gone(session, done)
+
+
+def _said(memories: Memories, ref: Ref) -> str:
+    """What a row says, or said before it was removed: the journal has that still."""
+    try:
+        return str(memories.knowledge.get(*ref).says)
+    except NotFound:
+        last = memories.knowledge.history(*ref)[-1]
+        left = last.after or last.before
+        return left.says if left else "(erased)"
+
+
+def _tell_gone(session: Session, done: Sequence[tuple[KnowledgeChange, Ref, str]]) -> None:
+    if session.as_json:
+        told = [{"ref": "/".join(ref), "action": each.action, "changeset": each.changeset} for each, ref, _ in done]
+        output.document({"results": told})
+        return
+    rows = (("/".join(ref), _DONE.get(each.action, each.action), says, each.changeset) for each, ref, says in done)
+    output.table((_REF, Column("", "green"), _SAYS, Column("changeset", "cyan", "right")), rows)
+
+
+for each in (
+    *(threshold, pattern, correlation, seasonal, check, active, related, feedback, process, read),
+    *(list_, show, history, forget, purge),
+):
+    knowledge.add_command(each)

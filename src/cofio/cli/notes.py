@@ -1,0 +1,259 @@
+"""Commands on Markdown notes: flush, index, status, export, watch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import WHEN, Column
+from cofio.cli.session import BY, PROJECT, Memories, Session, command, examples, where, within
+from cofio.errors import InvalidInput, StoreError
+from cofio.model import CATEGORIES, KINDS, VISIBILITIES
+
+if TYPE_CHECKING:
+    from cofio.notes import Indexed
+
+_STDIN = "-"
+_EVERY = 5.0  # seconds between two looks
+_FOLDER = Column("folder", "cyan", wraps=True)
+_FILES = Column("files", align="right")
+_STATE = Column("", "dim")
+_SHOWN = 20  # files that could not be read
+
+
+@click.group(
+    "notes",
+    epilog=examples('cofio notes flush "We chose Drizzle over Prisma." --tag orm', "cofio notes index ~/vault"),
+)
+@where(hidden=True)
+def notes() -> None:
+    """Keep Markdown notes as memories, and memories as Markdown notes.
+
+    The memories of a folder follow its files: what is edited is updated, what is deleted is archived.
+    """
+
+
+# ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command(
+    "flush",
+    'cofio notes flush "We chose Drizzle over Prisma: migrations are plain SQL." --tag orm --tag decision',
+    "cat summary.md | cofio notes flush - --tag standup",
+)
+@click.argument("summary", required=False)
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated.")
+@click.option("--project", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
+@click.option("--kind", type=click.Choice(KINDS), help="What kind of fact it is.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="How long it is kept; else by the kind.")
+@click.option("--session", "of", metavar="NAME", help="The session that it comes from.")
+@click.option("--agent", metavar="NAME", help="The agent that it comes from.")
+@click.option("--user", metavar="NAME", help="Whose it is.")
+@click.option("--team", metavar="NAME", help="Whose team's.")
+@click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it.")
+def flush(session: Session, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
+    """Write SUMMARY into a Markdown file of the notes folder, and remember it.
+
+    With - for SUMMARY, or nothing at all in a pipe, it is read from the standard input.
+    """
+    text = _said(summary)
+    told = {"session" if name == "of" else name: value for name, value in about.items() if value is not None}
+    if "project" in told:
+        told["project"] = session.project(told["project"])
+    with session.memories(new=True) as memories:
+        change = memories.notes.flush(text, tags, by=BY, **told)
+    file = change.memory.source.removeprefix("file:")
+    if session.as_json:
+        known = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "file": file}
+        output.document({**known, "memory": change.memory.as_dict()})
+        return
+    click.echo(output.one_line(file))
+    output.say(f"Remembered as {change.memory_id}; `cofio undo {change.changeset}` forgets it again.")
+
+
+def _said(summary: str | None) -> str:
+    if summary is None and sys.stdin.isatty():
+        raise click.UsageError("There is nothing to remember. Give a summary, or - to read one.")
+    if summary not in (None, _STDIN):
+        return str(summary)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput("That is not UTF-8.", "Nothing was written.") from error
+
+
+# ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("index", "cofio notes index", "cofio notes index ~/vault --dry-run", "cofio notes index docs --label handbook")
+@click.argument("folder", required=False)
+@click.option("--label", default="", metavar="NAME", help="What it is called in the sources of its memories.")
+@click.option("--dry-run", is_flag=True, help="Only tell what would change.")
+def index(session: Session, folder: str | None, label: str, dry_run: bool) -> None:
+    """Have the memories of FOLDER follow its Markdown files.
+
+    Only what is new or changed since the last time is read; what is gone is archived. Without a FOLDER it is the notes
+    folder. All that a run changed can be undone at once.
+    """
+    place = None if folder is None else _whole(folder)
+    with session.memories(new=not dry_run) as memories:
+        told = _indexed(session, memories, place, label=label, dry_run=dry_run)
+    if session.as_json:
+        output.document(told.as_dict())
+    else:
+        _tell(told)
+
+
+def _whole(folder: str) -> Path:
+    """The folder that a person means from here; a service stands elsewhere."""
+    try:
+        return Path(folder).expanduser().absolute()
+    except RuntimeError as error:
+        raise InvalidInput(f"There is no home folder for {folder}.", "Give the whole path.") from error
+
+
+def _indexed(session: Session, memories: Memories, folder: Path | None, **how: Any) -> Indexed:
+    from cofio.client import Client
+
+    if isinstance(memories, Client):  # a service does not say how far it is
+        return memories.notes.index(folder, by=BY, **how)
+    with output.progress("Reading", 100, hidden=session.as_json) as advance:
+        return memories.notes.index(folder, by=BY, progress=_moved(advance), **how)
+
+
+def _moved(advance: Callable[[int], None]) -> Callable[[int, int], None]:
+    """Moves a bar of a hundred steps."""
+    shown = 0
+
+    def moved(so_far: int, total: int) -> None:
+        nonlocal shown
+        now = 100 * so_far // max(total, 1)
+        advance(now - shown)
+        shown = now
+
+    return moved
+
+
+def _tell(told: Indexed) -> None:
+    _tell_left_out(told.skipped)
+    output.say(_summed_up(told))
+    if told.unembedded:
+        number = output.count(told.unembedded, "memory has", "memories have")
+        output.say(f"{number} to wait for the embedder, and can be found by words meanwhile.")
+
+
+def _tell_left_out(skipped: Sequence[tuple[str, str]]) -> None:
+    for path, why in skipped[:_SHOWN]:
+        output.say(f"Left out: {path}: {why}")
+    if len(skipped) > _SHOWN:
+        output.say(f"and {len(skipped) - _SHOWN:,} more were left out.")
+
+
+def _summed_up(told: Indexed) -> str:
+    """A line about what a reading did."""
+    files = f"{output.count(told.files, 'file')}, {told.read:,} new or changed, {told.gone:,} gone"
+    would = "would be " if told.dry_run else ""
+    counts = (("added", told.added), ("updated", told.updated), ("archived", told.archived))
+    did = ", ".join(f"{number:,} {would}{name}" for name, number in counts if number) or "no memory changes"
+    back = f"; `cofio undo {told.changeset}` takes it back" if told.changeset else ""
+    return f"{files}: {did}{back}."
+
+
+# ── status ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("status", "cofio notes status", "cofio notes status --json")
+def status(session: Session) -> None:
+    """Show the folders that were read or are followed, and when they were read last."""
+    with session.memories() as memories:
+        found = memories.notes.folders()
+    if session.as_json:
+        output.document({"folders": [asdict(each) for each in found]})
+        return
+    rows = ((each.folder, each.files, output.when(each.read_at), _state(each.there, each.followed)) for each in found)
+    output.table((_FOLDER, _FILES, WHEN, _STATE), rows)
+    if not found:
+        output.say("No folder was read yet; `cofio notes index FOLDER` reads one.")
+
+
+def _state(there: bool, followed: bool) -> str:
+    return ("followed" if followed else "") if there else "missing"
+
+
+# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("export", "cofio notes export ~/vault/memories", "cofio notes export vault --project . --kind policy")
+@click.argument("folder")
+@within
+def export(session: Session, folder: str, within: dict[str, Any]) -> None:
+    """Write memories into FOLDER, a Markdown note each, as Obsidian and others read them.
+
+    What is edited there comes back with `cofio notes index FOLDER`. The options say which memories.
+    """
+    place = _whole(folder)
+    if not session.settings.url:
+        _make(place)
+    with session.memories() as memories:
+        told = memories.notes.export(place, **within)
+    if session.as_json:
+        output.document(told.as_dict())
+        return
+    _tell_left_out(told.skipped)
+    gone = f", {told.removed:,} removed" if told.removed else ""
+    output.say(f"{place} has {output.count(told.notes, 'note')} of memories: {told.written:,} written now{gone}.")
+
+
+def _make(place: Path) -> None:
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise InvalidInput(f"{place} is not a folder.", "Name a folder, or one that is to be made.") from error
+    except OSError as error:
+        raise StoreError(f"{place} cannot be made: {error.strerror}.", "Check the path and its permissions.") from error
+
+
+# ── watch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@command("watch", "cofio notes watch ~/vault", "cofio notes watch docs --every 1")
+@click.argument("folder")
+@click.option("--every", type=click.FloatRange(0.1, 3_600), default=_EVERY, show_default=True, help="Seconds.")
+def watch(session: Session, folder: str, every: float) -> None:
+    """Follow FOLDER until Ctrl-C: what is written there is remembered a few seconds later.
+
+    It works on the store itself. A service follows folders by itself: name them in COFIO_NOTES_FOLDERS, or with `cofio
+    config set notes_folders`, and start it anew.
+    """
+    if session.settings.url:
+        hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or leave --url and COFIO_URL out."
+        raise InvalidInput("watch reads this machine's files, and the memories are elsewhere.", hint)
+    from cofio.librarian import Librarian
+
+    place = _whole(folder)
+    with session.open_keeper(session.settings) as keeper:
+        librarian = Librarian(keeper, [place], every=every, told=lambda told: _tell_at_once(session, told))
+        keeper.notes.look(place)  # a folder that is not there is told now
+        output.say(f"Following {place}; Ctrl-C ends it.")
+        try:
+            librarian.run()
+        except KeyboardInterrupt:
+            output.say("No longer followed. What was read stays.")
+
+
+def _tell_at_once(session: Session, told: Indexed) -> None:
+    if session.as_json:
+        output.document(told.as_dict())
+        sys.stdout.flush()
+    else:
+        _tell(told)
+
+
+for each in (flush, index, status, export, watch):
+    notes.add_command(each)

@@ -1,0 +1,139 @@
+"""How far a claim is believed: what it was given at first, and the verdicts since.
+
+    confidence = (STRENGTH · prior + confirmed) / (STRENGTH + confirmed + refuted)
+
+This is the mean of a Beta distribution whose prior counts for STRENGTH verdicts, and to which each verdict adds one
+(Beta-Bernoulli). It depends on how many verdicts there were, never on their order, and so each can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal, TypeVar
+
+from cofio.domain import Claim, Feedback, Knowledge, KnowledgeChange, same
+from cofio.errors import InvalidInput
+from cofio.model import share, whole
+
+#: What the prior counts for, in verdicts.
+STRENGTH = 4
+
+_Claim = TypeVar("_Claim", bound=Claim)
+_COUNTED = {"confirmed": "confirmed", "false_alarm": "refuted"}  # by verdict; a note counts for nothing
+
+
+def believed(prior: float, confirmed: int, refuted: int) -> float:
+    """The confidence, from 0 to 1."""
+    share(prior, "prior")
+    for name, count in (("confirmed", confirmed), ("refuted", refuted)):
+        whole(count, name, least=0)
+    if not confirmed and not refuted:
+        return prior  # itself, not what rounding makes of it
+    return (STRENGTH * prior + confirmed) / (STRENGTH + confirmed + refuted)
+
+
+def judged(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
+    """The claim after a verdict on it; with -1, as if that had never been. InvalidInput when it had not been."""
+    if verdict not in _COUNTED:
+        return claim
+    name = _COUNTED[verdict]
+    count = getattr(claim, name) + times
+    if count < 0:
+        raise InvalidInput(f"{claim.ref} has no such verdict.", "Take back only what was given.")
+    counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
+    return replace(claim, **counts, confidence=believed(_prior(claim), **counts))
+
+
+def restated(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
+    """The new claim with the confidence that it is to have in the place of the old.
+
+    One that is stated counts from now on. Else the old one stays: with its verdicts where the claim says the same, as
+    what it starts from where it says something else.
+    """
+    if stated:
+        return replace(new, prior=new.confidence, confirmed=0, refuted=0)
+    if same(_said(old), _said(new)):
+        return _with_belief(new, old)
+    return replace(new, confidence=old.confidence, prior=old.confidence, confirmed=0, refuted=0)
+
+
+def _prior(claim: Claim) -> float:
+    return claim.confidence if claim.prior is None else claim.prior
+
+
+def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
+    kept = {name: getattr(believed_as, name) for name in ("confidence", "prior", "confirmed", "refuted")}
+    return replace(claim, **kept)
+
+
+def _said(claim: Claim) -> Claim:
+    """The claim without how far it is believed, and without the memory that says it in words."""
+    return replace(claim, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
+
+
+# ── which verdicts count ──────────────────────────────────────────────────────────────────────────────────────────────
+
+BROUGHT = 0  # in the place of a changeset: what came with the claim, from another store
+
+
+def counting(history: Sequence[KnowledgeChange]) -> frozenset[int]:
+    """The changesets in which verdicts came to count that still count, by the history of a claim.
+
+    None of those from before it was restated, or dropped and put anew.
+    """
+    return _traced(history, frozenset(), _counting)
+
+
+def processed_in(history: Sequence[KnowledgeChange]) -> int | None:
+    """The changeset in which a verdict came to count, by its history; None where it does not."""
+    return _traced(history, None, _processed_in)
+
+
+def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange]) -> bool:
+    """Whether a verdict counts in a claim now, by the history of both."""
+    changeset, standing = processed_in(verdict), counting(claim)
+    if changeset in standing:
+        return True
+    came = BROUGHT in standing and any(each.changeset == changeset and each.before is None for each in verdict)
+    return came and not any(each.changeset == changeset for each in claim if each.action != "add")
+
+
+def _counting(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
+    before, after = change.before, change.after
+    if not isinstance(after, Claim) or not after.confirmed + after.refuted:
+        return frozenset()
+    if not isinstance(before, Claim):
+        return frozenset({BROUGHT})
+    if before.prior != after.prior:
+        return frozenset()
+    moved = (before.confirmed, before.refuted) != (after.confirmed, after.refuted)
+    return standing | {change.changeset} if moved else standing
+
+
+def _processed_in(changeset: int | None, change: KnowledgeChange) -> int | None:
+    before, after = change.before, change.after
+    if not isinstance(after, Feedback) or not after.processed:
+        return None
+    if not isinstance(before, Feedback):
+        return change.changeset
+    said = [(each.processed, each.verdict, each.about) for each in (before, after)]
+    return changeset if said[0] == said[1] else change.changeset
+
+
+_State = TypeVar("_State")
+
+
+def _traced(
+    history: Sequence[KnowledgeChange], start: _State, after: Callable[[_State, KnowledgeChange], _State]
+) -> _State:
+    """What a row's changes lead to. An undo leads back to what held when the row was last as it then is."""
+    state = start
+    been: list[tuple[Knowledge | None, _State]] = [(None, start)]
+    for change in history:
+        if change.action == "revert":
+            state = next((then for row, then in reversed(been) if row == change.after), start)
+        else:
+            state = after(state, change)
+        been.append((change.after, state))
+    return state

@@ -1,0 +1,183 @@
+"""Front matter: the fields at the top of a page, between two lines of three dashes.
+
+    text ─ parted ─▶ Front, body          values ─ written ─▶ lines
+
+The part of YAML that people and Obsidian write there: `key: value`, quoted texts, `[a, b]`, a list of dashes below its
+key, a text of several lines after `|` or `>`. Every value is a text or a list of texts: `no` is a word, and 1.10 is not
+1.1. A line that is none of that is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+FrontMatter: TypeAlias = dict[str, str | list[str]]
+
+_MOST_LINES = 1_000
+_LONGEST_KEY = 100
+_QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.){1,100}"|'[^']{1,100}')[ \t]{0,9}(?=:(?:[ \t]|$))""")
+_BLOCK = re.compile(r"[|>][+-]?\d?$")
+_COMMENT = re.compile(r"(?<=\S)[ \t]+#.*$")
+_NOTHING = ("", "~", "null", "Null", "NULL")
+_PLAIN = re.compile(r"[^\W\d][\w./@+-]*(?: [\w./@+-]+)*")
+_WORDS_OF_YAML = frozenset("true false null yes no on off y n".split())
+_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+_TAGS = re.compile(r"[#\s,]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The fields of a page, and each with the lines as they stand."""
+
+    fields: FrontMatter = field(default_factory=dict)
+    lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parted(text: str) -> tuple[Front, str]:
+    """The front matter and the body, which is left as it stands. What does not end is no front matter."""
+    plain = text.removeprefix("\ufeff")
+    lines: list[str] = []
+    at = plain.find("\n") + 1
+    if not at or plain[:at].rstrip() != "---":
+        return Front(), plain
+    while at < len(plain) and len(lines) < _MOST_LINES:
+        end = plain.find("\n", at)
+        line, at = (plain[at:end], end + 1) if end >= 0 else (plain[at:], len(plain))
+        if line.rstrip() in ("---", "..."):
+            return _read(lines), plain[at:]
+        lines.append(line.removesuffix("\r"))
+    return Front(), plain
+
+
+def _read(lines: Sequence[str]) -> Front:
+    fields: FrontMatter = {}
+    kept: dict[str, tuple[str, ...]] = {}
+    for name, value, below in _blocks(lines):
+        fields.update(_fields(name, value, below[1:]))
+        kept[name] = tuple(below)
+    return Front({name: value for name, value in fields.items() if value}, kept)
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Each key that is not inside another, what stands beside it, and its lines."""
+    name, value, below = "", "", list[str]()
+    for line in lines:
+        found = None if line.startswith((" ", "\t", "- ")) else _keyed(line)
+        if found:
+            if name:
+                yield name, value, below
+            name, value, below = *found, [line]
+        elif name:
+            below.append(line)
+    if name:
+        yield name, value, below
+
+
+def _keyed(line: str) -> tuple[str, str] | None:
+    """The key on a line and what stands beside it, if there is one."""
+    quoted = _QUOTED_KEY.match(line)
+    ends = (place for place, char in enumerate(line[: _LONGEST_KEY + 1]) if char == ":")
+    at = quoted.end() if quoted else next((end for end in ends if line[end + 1 : end + 2] in ("", " ", "\t")), 0)
+    if not 0 < at < len(line) or line[at] != ":" or line[0] in "#[]{}&*!|>%@`":
+        return None
+    name = _scalar(line[:at])
+    return (name, line[at + 1 :].strip()) if name else None
+
+
+def _fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
+    """What a key holds; keys inside it come under their own names."""
+    if _BLOCK.fullmatch(value):
+        return {name: _folded(below, "\n" if value[0] == "|" else " ")}
+    if value not in _NOTHING:
+        return {name: _value(value)}
+    entries = [_scalar(line.strip()[2:]) for line in below if line.strip().startswith("- ")]
+    if entries:
+        return {name: [each for each in entries if each]}
+    inner: FrontMatter = {}
+    for line in below:
+        if line.strip() and (found := _keyed(line.strip())):
+            inner[found[0]] = _value(found[1])
+    return inner
+
+
+def _folded(lines: Sequence[str], mark: str) -> str:
+    least = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return mark.join(line[least:].rstrip() for line in lines).strip()
+
+
+def _value(text: str) -> str | list[str]:
+    bare = text if text.startswith(("#", '"', "'")) else _COMMENT.sub("", text)
+    if bare.startswith("[") and bare.endswith("]") and not bare.startswith("[["):
+        return [each for each in map(_scalar, _entries(bare[1:-1])) if each]
+    return "" if bare in _NOTHING else _scalar(bare)
+
+
+def _entries(text: str) -> Iterator[str]:
+    """What stands between commas; those inside quotes do not count."""
+    quote, begun = "", 0
+    for place, char in enumerate(text):
+        if quote:
+            escaped = quote == '"' and text[place - 1] == "\\" and text[place - 2] != "\\"
+            quote = "" if char == quote and not escaped else quote
+        elif char in "\"'" and not text[begun:place].strip():
+            quote = char
+        elif char == ",":
+            yield text[begun:place]
+            begun = place + 1
+    yield text[begun:]
+
+
+def _scalar(text: str) -> str:
+    bare = text.strip()
+    if bare.startswith('"'):
+        try:
+            read, end = _DECODER.raw_decode(bare)
+        except ValueError:
+            return bare.strip('"').replace('\\"', '"')
+        return str(read) if not bare[end:].split("#")[0].strip() else bare
+    if len(bare) > 1 and bare[0] == "'" == bare[-1]:
+        return bare[1:-1].replace("''", "'")
+    return bare
+
+
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def tags_of(fields: FrontMatter) -> list[str]:
+    """The tags that the front matter names, as a list or in a line, without the # that some put before them."""
+    value = fields.get("tags", fields.get("tag", []))
+    found = value if isinstance(value, list) else _TAGS.split(value)
+    return [each.lstrip("#").strip() for each in found if each.strip("# ")]
+
+
+def listed(value: str | list[str] | None) -> list[str]:
+    """The texts of a field that may hold one or several."""
+    return value if isinstance(value, list) else [value] if value else []
+
+
+# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def written(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:
+    """Fields as lines. What is empty is left out."""
+    lines: list[str] = []
+    for name, value in fields:
+        if isinstance(value, str):
+            lines += [f"{name}: {value}"] if value else []
+        elif value:
+            lines += [f"{name}:", *(f"  - {quoted(each)}" for each in value)]
+    return lines
+
+
+def quoted(text: str) -> str:
+    """A text as a value that every reader of YAML takes for this text."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML and not _UNSEEN.search(text):
+        return text
+    return _UNSEEN.sub(lambda char: f"\\u{ord(char.group()):04x}", json.dumps(text, ensure_ascii=False))

@@ -1,0 +1,337 @@
+"""A page as parts, each of which becomes a memory: one a heading, with the way to it.
+
+    text ─ page ─▶ title, tags, dates ─ sections ─▶ pieces of at most PIECE characters ─▶ [Part]
+
+A part is what stands under its heading, up to the next one; what comes before the first heading is a part too. A long
+section is split between paragraphs, and code between fences stays whole. [[X|y]] reads as y, and X is what the part is
+about. What `flush` wrote is one part, word for word, whatever is in it. Pure, and linear in the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+from typing import Any
+
+from cofio.errors import InvalidInput
+from cofio.markdown import front
+from cofio.markdown.front import FrontMatter
+from cofio.model import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, moment
+
+PIECE = 1_500  # characters: about what a small model embeds at once
+_FEW = 5  # words; fewer say too little without their heading
+_ROOM = 16_384  # characters of the fields that are kept as metadata
+_LONGEST = 500  # characters of a heading
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
+_OPENS = re.compile(r"[ \t]*(?:`{3,}|~{3,}|[-*+>|][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t])")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_MARKED = re.compile(
+    r"(?P<code>(?<!`)(?P<ticks>`{1,9})(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
+    r"|!?\[\[(?P<target>[^\[\]|\n]{1,400})(?:\|(?P<shown>[^\[\]\n]{0,400}))?\]\]"
+    r"|(?<!\S)#(?P<tag>[\w/-]{1,200})"
+)
+_ATTACHED = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|m4a|wav|ogg|webm|mov|canvas|excalidraw)$", re.I
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s+")
+_DATES = ("created", "date", "created_at")
+_OURS = ("tags", "tag", "aliases", "alias", "title", "kind", "category")
+_RESERVED = frozenset(Memory.__dataclass_fields__) | {"timestamp", "note"}
+_FLUSHED = re.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\n]*)\n(?:\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a page: its words, and what is known of them."""
+
+    text: str
+    heading: str = ""  # the way to it: "Deploy > Staging"
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    context: str = ""
+    kind: str = "other"
+    category: str = ""
+    created_at: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the front matter, those that mean nothing to us
+
+    @property
+    def says(self) -> str:
+        """A digest of its words."""
+        return digest(self.text)
+
+    @property
+    def about(self) -> str:
+        """A digest of what else it brings."""
+        told = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
+        return digest(json.dumps(told, ensure_ascii=False, sort_keys=True))
+
+    def noted(self, path: str) -> dict[str, Any]:
+        """Where it stands, for the metadata, beside the fields of its page."""
+        named = {"fields": sorted(self.fields)} if self.fields else {}
+        return {**self.fields, "note": {"path": path, "heading": self.heading, **named}}
+
+
+def digest(text: str) -> str:
+    """A short name for exactly this text."""
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def parts(text: str, path: str) -> list[Part]:
+    """The parts of a page in order. The path tells what it is called, where it has no title."""
+    whole = text.removeprefix("\ufeff")
+    plain = whole.replace("\r\n", "\n").replace("\r", "\n")
+    for each in (whole, plain):
+        if head := _FLUSHED.match(each):
+            return _flushed(head, each[head.end() :])
+    fields, body = front.parted(plain)
+    page = _page(fields.fields, path)
+    found = [_part(page, *each) for each in _pieces(_uncommented(body.split("\n")))]
+    return [each for each in found if each is not None]
+
+
+def flushed(summary: str, tags: Sequence[str], hour: str) -> str:
+    """A page that says one memory."""
+    return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
+
+
+def _flushed(head: re.Match[str], summary: str) -> list[Part]:
+    tags = tuple(each.strip() for each in head.group(2).split(",") if each.strip())
+    if not summary.strip() or len(summary.strip()) > MAX_TEXT:
+        return []
+    try:
+        at = moment(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
+    except ValueError:
+        at = ""
+    return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at)]
+
+
+# ── what the whole page says ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
+    """What every part of the page has of it."""
+    title = front.listed(fields.get("title"))
+    aliases = [*front.listed(fields.get("aliases")), *front.listed(fields.get("alias"))]
+    date = next((name for name in _DATES if _when(fields.get(name))), "")
+    kind, category = _known(fields, "kind", KINDS), _known(fields, "category", CATEGORIES)
+    rest = {name: value for name, value in fields.items() if name not in (*_OURS, date)}
+    return {
+        "title": title[0].strip() if title else PurePosixPath(path).stem,
+        "tags": _labels(front.tags_of(fields)),
+        "entities": _labels(aliases),
+        "created_at": _when(fields.get(date)),
+        "kind": kind or "other",
+        "category": category or ("" if kind else "learning"),
+        "fields": _kept(rest),
+    }
+
+
+def _known(fields: FrontMatter, name: str, words: tuple[str, ...]) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) and value in words else ""
+
+
+def _when(value: str | list[str] | None) -> str:
+    if not isinstance(value, str):
+        return ""
+    try:
+        return moment(value)
+    except InvalidInput:
+        return ""
+
+
+def _kept(fields: FrontMatter) -> dict[str, Any]:
+    """Fields as metadata. A name of ours gets `note_` in front; what there is no room for is left out."""
+    kept: dict[str, Any] = {}
+    room = _ROOM
+    for name, value in fields.items():
+        room -= len(name) + len(json.dumps(value, ensure_ascii=False))
+        if room < 0:
+            break
+        kept[f"note_{name}" if name in _RESERVED else name] = value
+    return kept
+
+
+def _labels(found: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(each.strip()[:MAX_LABEL] for each in found if each.strip()))
+
+
+# ── one part ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Part | None:
+    """The part that these blocks are, each with whether it is code; None when there is nothing in it."""
+    tags: list[str] = list(page["tags"])
+    links: list[str] = list(page["entities"])
+    said = [text if code else _plain(text, tags, links) for text, code in blocks]
+    text = "".join(said).strip()
+    named = tuple(filter(None, (_plain(each, tags, links).strip() for each in headings)))
+    words = [word for word in text.split() if any(char.isalnum() for char in word)]
+    if not words:
+        return None
+    if named and len(words) < _FEW:
+        text = f"{named[-1].rstrip(':')}:{chr(10) if chr(10) in text else ' '}{text}"
+    about = {name: page[name] for name in ("kind", "category", "created_at", "fields")}
+    return Part(
+        text=text,
+        heading=" > ".join(named)[:MAX_LABEL],
+        tags=tuple(_labels(tags)[:MAX_LABELS]),
+        entities=tuple(_labels(links)[:MAX_LABELS]),
+        context=" > ".join(dict.fromkeys((page["title"], *named)))[:MAX_TEXT],
+        **about,
+    )
+
+
+def _plain(text: str, tags: list[str], links: list[str]) -> str:
+    """The text as it reads; its tags and links are put to the others."""
+
+    def read(found: re.Match[str]) -> str:
+        if found.group("code"):
+            return found.group()
+        if tag := found.group("tag"):
+            if not tag.replace("/", "").replace("-", "").isdecimal():
+                tags.append(tag.strip("/-"))
+            return found.group()
+        return _link(found.group("target"), found.group("shown"), links)
+
+    return _MARKED.sub(read, text)
+
+
+def _link(target: str, shown: str | None, links: list[str]) -> str:
+    if _ATTACHED.search(target.strip()):
+        return ""
+    name, _, inner = target.partition("#")
+    if name.strip():
+        links.append(name.strip().rstrip("/").rpartition("/")[2])
+    return (shown or "").strip() or " > ".join(each.strip() for each in (name, inner) if each.strip())
+
+
+# ── sections and pieces ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _uncommented(lines: Sequence[str]) -> list[str]:
+    """The lines without comments; what looks like one in code stays."""
+    kept: list[str] = []
+    prose: list[str] = []
+    fence = ""
+    for line in lines:
+        before, fence = fence, _fenced(line, fence)
+        if before or fence:
+            kept += [*_without_comments(prose), line]
+            prose = []
+        else:
+            prose.append(line)
+    return [*kept, *_without_comments(prose)]
+
+
+def _without_comments(lines: Sequence[str]) -> list[str]:
+    text = "\n".join(lines)
+    return _COMMENT.sub("", text).split("\n") if "<!--" in text else list(lines)
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
+    """Each piece under its headings: blocks of text, each with whether it is code, to be read one after another."""
+    for headings, section in _sections(lines):
+        room, piece = PIECE, list[tuple[str, bool]]()
+        for text, code in _sized(_blocks(section)):
+            if piece and len(text) > room:
+                yield headings, piece
+                room, piece = PIECE, []
+            room -= len(text)
+            piece.append((text, code))
+        if piece:
+            yield headings, piece
+
+
+def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
+    """The lines under each heading, with the headings above them."""
+    path: list[tuple[int, str]] = []
+    section: list[str] = []
+    at, fence = 0, ""
+    while at < len(lines):
+        heading = None if fence else _heading(lines, at)
+        if heading:
+            yield tuple(title for _, title in path if title), section
+            level, title, at = heading
+            path, section = [*(each for each in path if each[0] < level), (level, title)], []
+            continue
+        fence = _fenced(lines[at], fence)
+        section.append(lines[at])
+        at += 1
+    yield tuple(title for _, title in path if title), section
+
+
+def _heading(lines: Sequence[str], at: int) -> tuple[int, str, int] | None:
+    """The level and text of the heading that begins here, and where it ends."""
+    line = lines[at]
+    if found := _HEADING.match(line):
+        return len(found.group(1)), _CLOSING.sub("", line[found.end() :][:_LONGEST]).strip(), at + 1
+    following = lines[at + 1] if at + 1 < len(lines) else ""
+    alone = at == 0 or not lines[at - 1].strip()  # the last line of a paragraph with a rule below is none
+    if line.strip() and alone and _UNDERLINE.match(following) and not _OPENS.match(line):
+        return (1 if "=" in following else 2), line.strip()[:_LONGEST], at + 2
+    return None
+
+
+def _fenced(line: str, fence: str) -> str:
+    """The fence that is open after this line, if one is."""
+    found = _FENCE.match(line)
+    if not found:
+        return fence
+    if not fence:
+        return found.group(1)
+    bare = line.strip()
+    return "" if bare.startswith(fence) and not bare.strip(fence[0]) else fence
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Paragraphs with the blank lines behind them, and code from fence to fence."""
+    block: list[str] = []
+    fence = ""
+    for line in lines:
+        before, fence = fence, _fenced(line, fence)
+        ends = block and not block[-1].strip() and line.strip()
+        if (fence and not before) or (ends and not before):
+            yield from _block(block, code=False)
+            block = []
+        block.append(line)
+        if before and not fence:
+            yield from _block(block, code=True)
+            block = []
+    yield from _block(block, code=bool(fence))
+
+
+def _block(lines: Sequence[str], *, code: bool) -> Iterator[tuple[str, bool]]:
+    if lines:
+        text = "".join(f"{line}\n" for line in lines)
+        yield text, code
+
+
+def _sized(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    """The blocks, those that are too long in pieces; code only where no memory may be so long."""
+    for text, code in blocks:
+        most = MAX_TEXT // 2 if code else PIECE
+        while len(text) > most:
+            end = _break(text, most)
+            yield text[:end], code
+            text = text[end:]
+        if text:
+            yield text, code
+
+
+def _break(text: str, most: int) -> int:
+    """Where to cut a text that is longer than this: after a line, a sentence or a word, the last in its second half."""
+    line = text.rfind("\n", most // 2, most)
+    if line > 0:
+        return line + 1
+    ends = [found.end() for found in _SENTENCE.finditer(text, most // 2, most)]
+    sentences = [end for end in ends if text[:end].rstrip()[-1:] in ".!?"]
+    return (sentences or ends or [most])[-1]

@@ -1,0 +1,654 @@
+"""Domain knowledge in the stores: how its decisions become changes, and its five tables as every SQL store keeps them.
+
+    Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
+    table, where, viewer ─ one SELECT ─▶ Knowledge
+
+A store brings `KnownRows`; what is journalled, what an undo restores and what an erasure leaves is written here, once.
+The SQL stores differ in how they run a named query: each brings an `Asking`, and the rest is theirs together.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, cast
+
+from cofio.domain import (
+    CLAIMS,
+    DIRECTIONS,
+    KNOWLEDGE,
+    MAX_SAID,
+    PERIODS,
+    RELATIONS,
+    TABLES,
+    VERDICTS,
+    Claim,
+    Drop,
+    Erase,
+    Knowledge,
+    KnowledgeAction,
+    KnowledgeChange,
+    KnowledgeDecision,
+    Put,
+    Table,
+    Withdraw,
+    checked_table,
+    fold,
+    named_words,
+    number,
+    read,
+    same,
+)
+from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.model import VISIBILITIES, Change, Scope, Viewer, checked_text, moment, share, truth, whole
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import as_json, fits
+from cofio.stores.scopes import SQLITE, Dialect, seen_by
+from cofio.stores.sources import queries
+
+_LONG = 200  # bytes of a folded text; of a longer one the columns that are compared hold a digest
+_SQL = queries("sqlite")
+
+
+# ── decisions become changes ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the journal: what one row was before a change."""
+
+    id: int = 0
+    changeset: int
+    table: Table
+    key: str
+    action: KnowledgeAction
+    reason: str = ""
+    before: Knowledge | None = None
+    erased: bool = False
+
+
+class KnownRows(Protocol):
+    """What a transaction can do to the tables."""
+
+    def load(self, table: Table, key: str) -> Knowledge | None: ...
+    def save(self, known: Knowledge) -> None:
+        """Put it in the place of what has its id, if anything has."""
+
+    def remove(self, table: Table, key: str) -> None: ...
+    def record(self, line: Line, whose: Knowledge | None) -> int:
+        """Write the line, and whose the row is that it is about; its id."""
+
+    def recorded(self, change_id: int) -> Line | None: ...
+    def next_recorded(self, line: Line) -> Line | None:
+        """The following change of the same row."""
+
+    def was_known(self, table: Table, key: str) -> bool:
+        """Whether the journal knows the row, and has not erased it since."""
+
+    def erase(self, table: Table, key: str) -> None:
+        """Remove its words and its name from the journal, and its name from the verdicts that judged it."""
+
+
+class ApplyingKnowledge:
+    """What a transaction does to the tables: `all` of the decisions, in order."""
+
+    def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
+        self._rows = rows
+        self._changeset = changeset
+        self._at, self._by, self._why = at, by, why
+
+    def all(
+        self, decisions: Sequence[KnowledgeDecision], told: Sequence[Sequence[Change]]
+    ) -> tuple[KnowledgeChange, ...]:
+        """Every change, in order. `told` are the changes of each decision about memories, which a Put may refer to."""
+        return tuple(change for each in decisions for change in self._do(each, told))
+
+    def _do(self, decision: KnowledgeDecision, told: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
+        match decision:
+            case Put():
+                self._refuse_if_another(decision.known.TABLE, decision.known.id, decision.as_of)
+                return [self._put(_linked(decision, told), decision.reason)]
+            case Drop():
+                self._refuse_if_another(decision.table, decision.id, decision.as_of)
+                return [self._drop(decision)]
+            case Erase():
+                return [self._erase(decision)]
+            case Withdraw():
+                return self._withdraw(decision)
+
+    def _put(self, known: Knowledge, reason: str) -> KnowledgeChange:
+        before = self._rows.load(known.TABLE, known.id)
+        if before is None:
+            times = {"created_at": known.created_at or self._at, "updated_at": known.updated_at or self._at}
+        elif same(before, known):
+            line = Line(changeset=self._changeset, table=known.TABLE, key=known.id, action="noop", reason=reason)
+            return as_change(replace(line, before=before), before, self._at, self._by, self._why)
+        else:
+            times = {"created_at": before.created_at, "updated_at": self._at}
+        after = replace(known, **times)
+        self._rows.save(after)
+        return self._record("update" if before else "add", before, after, reason)
+
+    def _drop(self, decision: Drop) -> KnowledgeChange:
+        before = self._rows.load(decision.table, decision.id)
+        if before is None:
+            refuse_unknown(decision.table, decision.id)
+        self._rows.remove(decision.table, decision.id)
+        return self._record("delete", before, None, decision.reason)
+
+    def _refuse_if_another(self, table: Table, key: str, as_of: str | None) -> None:
+        """Conflict when what is there is not what was there when it was decided."""
+        if as_of is None:
+            return
+        there = self._rows.load(table, key)
+        if as_of != (there.updated_at if there else ""):
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Look at it again, and decide anew.")
+
+    def _erase(self, decision: Erase) -> KnowledgeChange:
+        """What was removed before can be erased too: its words are in the journal still."""
+        table, key = decision.table, decision.id
+        if self._rows.load(table, key):
+            self._rows.remove(table, key)
+        elif not self._rows.was_known(table, key):
+            refuse_unknown(table, key)
+        line = Line(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
+        line = replace(line, id=self._rows.record(line, None))
+        # Its own line included: what is left says that something was, not what it said.
+        self._rows.erase(table, key)
+        return as_change(line, None, self._at, self._by, self._why)
+
+    def _withdraw(self, decision: Withdraw) -> list[KnowledgeChange]:
+        line = self._rows.recorded(decision.change_id)
+        if line is None:
+            raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
+        if line.action == "purge":
+            raise Conflict("What was known here was purged.", "A purge is for good; nothing of it is kept.")
+        if line.erased:
+            return []  # purged since: there is nothing to bring back, and nothing to take away
+        current = self._rows.load(line.table, line.key)
+        self._refuse_if_changed_since(line, current)
+        if line.before:
+            self._rows.save(line.before)
+        elif current:
+            self._rows.remove(line.table, line.key)
+        back = replace(line, changeset=self._changeset, action="revert", reason=decision.reason, before=current)
+        back = replace(back, id=self._rows.record(back, line.before or current))
+        return [as_change(back, line.before, self._at, self._by, self._why)]
+
+    def _refuse_if_changed_since(self, line: Line, current: Knowledge | None) -> None:
+        later = self._rows.next_recorded(line)
+        if later is not None and later.before != current:
+            hint = f"Undo changeset {later.changeset} first."
+            raise Conflict(f"{line.table}/{line.key} was changed again by changeset {later.changeset}.", hint)
+
+    def _record(
+        self, action: KnowledgeAction, before: Knowledge | None, after: Knowledge | None, reason: str
+    ) -> KnowledgeChange:
+        known = cast(Knowledge, after or before)
+        line = Line(
+            changeset=self._changeset, table=known.TABLE, key=known.id, action=action, reason=reason, before=before
+        )
+        line = replace(line, id=self._rows.record(line, known))
+        return as_change(line, after, self._at, self._by, self._why)
+
+
+def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
+    """What is to be put, with the memory that says it in words."""
+    place, known = decision.told, decision.known
+    if place is None:
+        return known
+    if not isinstance(known, Claim) or not 0 <= place < len(told):
+        raise InvalidInput(f"{known.ref} is told by no decision {place}.", "Name one that brings the words of a claim.")
+    changes = told[place]
+    return replace(known, memory=changes[0].memory_id) if changes else known
+
+
+def as_change(line: Line, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
+    """The journal's line as the word that the rest of cofio reads."""
+    return KnowledgeChange(
+        id=line.id,
+        changeset=line.changeset,
+        action=line.action,
+        table=line.table,
+        key=line.key,
+        at=at,
+        by=by,
+        why=why,
+        before=line.before,
+        after=after,
+        reason=line.reason,
+    )
+
+
+def refuse_unknown(table: str, key: str) -> NoReturn:
+    raise NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
+
+
+def erased_name(table: str, key: str) -> str:
+    """What the journal calls an erased row: no id can be it, and none of its words is in it."""
+    return "#" + blake2b(f"{table}/{key}".encode(errors="replace"), digest_size=12).hexdigest()
+
+
+# ── rows of the tables ────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: Of each table, its columns and what they hold, as the words declare it.
+TYPES: Mapping[str, Mapping[str, str]] = {
+    table: {f.name: str(f.type) for f in fields(kind)} for table, kind in KNOWLEDGE.items()
+}
+_COMMON = TYPES["feedback"].keys() & TYPES["patterns"].keys()  # whose it is and when it was: compared as it is
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "visibility": VISIBILITIES,
+    "relation": RELATIONS,
+    "direction": DIRECTIONS,
+    "period": PERIODS,
+    "verdict": VERDICTS,
+}
+#: Of each table, the texts that are compared without regard to case; each has a column `x_folded` beside it.
+FOLDED: Mapping[str, tuple[str, ...]] = {
+    table: tuple(name for name, kind in types.items() if kind == "str" and name not in _COMMON | _CHOICES.keys())
+    for table, types in TYPES.items()
+}
+#: The columns for a SELECT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+LISTED = {table: ", ".join(f'"{name}"' for name in types) for table, types in TYPES.items()}
+#: What decides the order: the highest first, of equals the first id.
+ORDERED = {table: "confidence" if table in CLAIMS else "created_at" for table in TABLES}
+
+
+def to_known(table: str, row: Sequence[Any]) -> Knowledge:
+    """The word of a row that was selected with LISTED."""
+    values = dict(zip(TYPES[table], row, strict=True))
+    for name, kind in TYPES[table].items():
+        if kind == "bool":
+            values[name] = bool(values[name])
+        elif kind.startswith("tuple"):
+            values[name] = tuple(json.loads(values[name]))
+    return KNOWLEDGE[table](**values)
+
+
+def to_row(known: Knowledge) -> dict[str, Any]:
+    """The values of a row, by column, with those that are compared."""
+    row = {name: getattr(known, name) for name in TYPES[known.TABLE]}
+    for name, kind in TYPES[known.TABLE].items():
+        if kind.startswith("tuple"):
+            row[name] = as_json(list(row[name]))
+    return row | {f"{name}_folded": folded(row[name]) for name in FOLDED[known.TABLE]}
+
+
+def folded(text: str) -> str:
+    """The text as it is compared: folded, and of a long one a digest, for which an index has room."""
+    plain = fold(text)
+    written = plain.encode()
+    return plain if len(written) <= _LONG else "#" + blake2b(written, digest_size=16).hexdigest()
+
+
+def words_kept(known: Knowledge) -> list[str]:
+    """The words that it is found by."""
+    return sorted({folded(word) for word in named_words(known)})
+
+
+def words_sought(words: Iterable[str]) -> list[str]:
+    """The words that somebody looks for, as they are kept; what no text can hold is passed over."""
+    return sorted({folded(word) for word in words if is_storable(word)} - {""})
+
+
+def is_storable(text: str) -> bool:
+    """Whether a column can hold it: an id or a word that none can is not there."""
+    return isinstance(text, str) and "\x00" not in text and text.isprintable() and len(text) <= MAX_SAID
+
+
+def to_line(row: Sequence[Any]) -> Line:
+    """The line of a row of the journal."""
+    number_, changeset, table, key, action, reason, before, erased = row
+    return Line(
+        id=number_,
+        changeset=changeset,
+        table=table,
+        key=key,
+        action=action,
+        reason=reason,
+        before=read(table, json.loads(before)) if before else None,
+        erased=bool(erased),
+    )
+
+
+# ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Wanted(NamedTuple):
+    """What a column must hold: the value itself, its folded text, or among others that one."""
+
+    name: str
+    how: Literal["is", "folded", "holds"]
+    value: Any
+
+
+def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
+    """What rows must have. InvalidInput for a column that the table does not have, or a value that it cannot have."""
+    types = TYPES[checked_table(table)]
+    if unknown := sorted(str(name) for name in where if name not in types):
+        raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
+    return [each for name, value in where.items() for each in _wanted(table, name, types[name], value)]
+
+
+def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[Wanted]:
+    if kind.startswith("tuple"):
+        for each in [value] if isinstance(value, str) else value:
+            yield Wanted(name, "holds", checked_text(each, name, MAX_SAID))
+    elif kind == "str" and name in FOLDED[table]:
+        yield Wanted(name, "folded", folded(checked_text(value, name, MAX_SAID)))
+    elif kind == "str":
+        yield Wanted(name, "is", _text(name, checked_text(value, name, MAX_SAID)))
+    else:
+        yield Wanted(name, "is", _plain(name, kind, value))
+
+
+def _text(name: str, value: str) -> str:
+    if name.endswith("_at"):
+        return moment(value)
+    choices = _CHOICES.get(name)
+    if choices is None:
+        return value
+    chosen = value.strip().lower().replace(" ", "_")
+    if chosen not in choices:
+        raise InvalidInput(f"{name} is {value!r}.", f"It is one of: {', '.join(choices)}.")
+    return chosen
+
+
+def _plain(name: str, kind: str, value: Any) -> Any:
+    if value is None and "None" in kind:
+        return None
+    if kind == "bool":
+        truth(value, name)
+        return value
+    return number(value, name) if kind.startswith("float") else whole(value, name)
+
+
+def is_what_is_wanted(known: Knowledge, asked: Iterable[Wanted]) -> bool:
+    """Whether it has all of that."""
+    return all(_has(getattr(known, each.name), each) for each in asked)
+
+
+def _has(value: Any, each: Wanted) -> bool:
+    if each.how == "holds":
+        return each.value in value
+    return bool((folded(value) if each.how == "folded" else value) == each.value)
+
+
+def place_in_order(known: Knowledge) -> tuple[Any, str]:
+    """What decides its place in the order of its table, and its id."""
+    return getattr(known, ORDERED[known.TABLE]), known.id
+
+
+def refuse_after(table: str, key: str) -> NoReturn:
+    raise InvalidInput(f"There is no {table}/{key} to go on after.", "It may be gone since: begin again without it.")
+
+
+def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
+    """Claims of several tables in one order."""
+    return sorted(known, key=lambda each: (-cast(Claim, each).confidence, TABLES.index(each.TABLE), each.id))
+
+
+# ── SQL ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class Asking(Protocol):
+    """A connection that knows the named queries of its dialect; `parts` are put into their braces."""
+
+    dialect: Dialect
+    holds: str  # how it says that the claims of a verdict hold a value
+
+    @property
+    def unlimited(self) -> int | None:
+        """The limit that is none."""
+
+    def all(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> list[tuple[Any, ...]]: ...
+    def run(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> object: ...
+    def listed(self, values: Sequence[Any]) -> Any:
+        """Many values as one."""
+
+
+class SqlDomain:
+    """The Domain of an SQL store; `reading` gives out a connection to ask with."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[Asking]]) -> None:
+        self._reading = reading
+
+    def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        with self._reading() as asking:
+            found = {each.id: each for each in _by_id(asking, table, keys, viewer)}
+        return [found[key] for key in keys if key in found]
+
+    def rows(
+        self,
+        table: Table,
+        *,
+        least: float = 0.0,
+        where: Mapping[str, Any] = _NOTHING,
+        limit: int | None = None,
+        after: str | None = None,
+        viewer: Viewer | None = None,
+    ) -> list[Knowledge]:
+        asked = wanted(table, where)
+        least, limit = share(least, "least"), None if limit is None else whole(limit, "limit", least=0)
+        with self._reading() as asking:
+            parts = [seen_by(viewer, asking.dialect, "place"), _having(asking, asked)]
+            if least and table in CLAIMS:
+                parts.append((f"confidence >= {asking.dialect.value.format('least')}", {"least": least}))
+            if after is not None:
+                parts.append(self._following(asking, table, after, viewer))
+            values = {name: value for _, named in parts for name, value in named.items()}
+            where_, order = " AND ".join(part for part, _ in parts), f"{ORDERED[table]} DESC, id"
+            values["limit"] = asking.unlimited if limit is None else limit
+            read_ = asking.all("known_rows", values, table=table, columns=LISTED[table], where=where_, order=order)
+        return [to_known(table, row) for row in read_]
+
+    def _following(self, asking: Asking, table: Table, after: str, viewer: Viewer | None) -> tuple[str, dict[str, Any]]:
+        """The rows that come after that one, as a condition."""
+        last = _by_id(asking, table, [after], viewer)
+        if not last:
+            refuse_after(table, after)
+        order, value = ORDERED[table], asking.dialect.value.format
+        by, key = place_in_order(last[0])
+        behind = f"({order} < {value('after')} OR ({order} = {value('after')} AND id > {value('after_id')}))"
+        return behind, {"after": by, "after_id": key}
+
+    def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
+        sought = words_sought(words)
+        if not sought:
+            return []
+        with self._reading() as asking:
+            seen, values = seen_by(viewer, asking.dialect, "place")
+            values["words"] = asking.listed(sought)
+            found = {
+                table: asking.all("known_by_word", values, table=table, columns=LISTED[table], where=seen)
+                for table in CLAIMS
+            }
+        return surest_first(to_known(table, row) for table, rows in found.items() for row in rows)
+
+    def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
+        with self._reading() as asking:
+            values = {"ids": asking.listed([each for each in memories if fits(each)])}
+            found = {
+                table: asking.all("known_by_memory", values, table=table, columns=LISTED[table]) for table in CLAIMS
+            }
+        return [to_known(table, row) for table, rows in found.items() for row in rows]
+
+    def history(self, table: Table, key: str) -> list[KnowledgeChange]:
+        checked_table(table)
+        with self._reading() as asking:
+            changes = history(asking, table, key) if is_storable(key) else []
+        return changes or refuse_unknown(table, key)
+
+    def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
+        with self._reading() as asking:
+            seen, values = seen_by(viewer, asking.dialect, "place")
+            return {each: asking.all("count_known", values, table=each, where=seen)[0][0] for each in TABLES}
+
+
+def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
+    """The rows with these ids, in no order."""
+    columns = LISTED[checked_table(table)]
+    seen, values = seen_by(viewer, asking.dialect, "place")
+    values["ids"] = asking.listed([key for key in keys if is_storable(key)])
+    return [to_known(table, row) for row in asking.all("known_by_id", values, table=table, columns=columns, where=seen)]
+
+
+def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> list[Knowledge]:
+    """The rows whose id is above this one: what goes from store to store."""
+    columns, value = LISTED[checked_table(table)], asking.dialect.value.format
+    values = {"after": after, "limit": limit}
+    found = asking.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
+    return [to_known(table, row) for row in found]
+
+
+def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any]]:
+    """What rows must have, as a condition."""
+    values = {f"wanted{place}": each.value for place, each in enumerate(asked)}
+    parts = []
+    for each, name in zip(asked, values, strict=True):
+        value, column = asking.dialect.value.format(name), each.name + ("_folded" if each.how == "folded" else "")
+        if each.how == "holds":
+            parts.append(asking.holds.format(value))
+        else:
+            parts.append(f'"{column}" IS NULL' if each.value is None else f'"{column}" = {value}')
+    return " AND ".join(parts) or "true", values
+
+
+def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
+    """Every change of a row, oldest first; those from before it was erased too, without what it said."""
+    value = asking.dialect.value.format
+    which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
+    changes = _changes(asking, which, {"table": table, "id": key, "mark": erased_name(table, key)})
+    return [replace(change, key=key) for change in changes]
+
+
+def of_changeset(asking: Asking, changeset_id: int) -> tuple[KnowledgeChange, ...]:
+    """What a changeset did to the tables."""
+    which = f"c.changeset_id = {asking.dialect.value.format('changeset')}"
+    return tuple(_changes(asking, which, {"changeset": changeset_id}))
+
+
+def _changes(asking: Asking, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
+    """The changes that the condition finds, each with what came after: what was before the next, or what is there."""
+    found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
+    last: dict[Table, list[str]] = {}
+    for line, _, _, _, later, _ in found:
+        if later is None:
+            last.setdefault(line.table, []).append(line.key)
+    there = {each.ref: each for table, keys in last.items() for each in _by_id(asking, table, keys, None)}
+    changes = []
+    for line, at, by, why, later, before in found:
+        left = there.get(f"{line.table}/{line.key}") if later is None else _read(line.table, before)
+        changes.append(as_change(line, left, at, by, why))
+    return changes
+
+
+def _read(table: Table, written: str | None) -> Knowledge | None:
+    return read(table, json.loads(written)) if written else None
+
+
+class SqlKnown:
+    """KnownRows inside one transaction of an SQL store."""
+
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    def load(self, table: Table, key: str) -> Knowledge | None:
+        found = _by_id(self._asking, table, [key], None)
+        return found[0] if found else None
+
+    def save(self, known: Knowledge) -> None:
+        table, row = known.TABLE, to_row(known)
+        quoted = [f'"{name}"' for name in row]
+        self._asking.run(
+            "put_known",
+            row,
+            table=table,
+            columns=", ".join(quoted),
+            places=", ".join(self._asking.dialect.value.format(name) for name in row),
+            changed=", ".join(f"{name} = excluded.{name}" for name in quoted),
+        )
+        self._asking.run("unname_known", {"table": table, "id": known.id})
+        for word in words_kept(known):
+            self._asking.run("name_known", {"table": table, "id": known.id, "word": word})
+
+    def remove(self, table: Table, key: str) -> None:
+        self._asking.run("remove_known", {"id": key}, table=table)
+        self._asking.run("unname_known", {"table": table, "id": key})
+
+    def record(self, line: Line, whose: Knowledge | None) -> int:
+        told = {name: getattr(whose, name) if whose else "" for name in ("place", "agent", "user", "team")}
+        before = as_json(line.before.as_dict()) if line.before else None
+        about = {"changeset": line.changeset, "table": line.table, "id": line.key, "action": line.action}
+        seen = whose.visibility if whose else "private"
+        values = {**told, **about, "reason": line.reason, "before": before, "visibility": seen}
+        return int(self._asking.all("record_known", values)[0][0])
+
+    def recorded(self, change_id: int) -> Line | None:
+        rows = self._asking.all("recorded_known", {"id": change_id}) if fits(change_id) else []
+        return to_line(rows[0]) if rows else None
+
+    def next_recorded(self, line: Line) -> Line | None:
+        rows = self._asking.all("next_recorded_known", {"table": line.table, "key": line.key, "id": line.id})
+        return to_line(rows[0]) if rows else None
+
+    def was_known(self, table: Table, key: str) -> bool:
+        there = is_storable(key) and self._asking.all("was_known", {"table": checked_table(table), "id": key})[0][0]
+        return bool(there)
+
+    def erase(self, table: Table, key: str) -> None:
+        mark = erased_name(table, key)
+        self._asking.run("erase_known_changes", {"table": table, "id": key, "mark": mark})
+        for name in ("erase_judged", "erase_judged_in_changes"):
+            self._asking.run(name, {"ref": f"{table}/{key}"})
+
+
+def changed_within(scope: Scope, dialect: Dialect) -> str:
+    """The lines of the journal that belong to a scope, as a condition over it with the values of the scope's own.
+
+    What is known has no project, category or kind: a scope that asks for one has none of it.
+    """
+    nowhere = replace(scope, viewer=None, include_archived=False).narrows
+    return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
+
+
+# ── the embedded store ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class SqliteAsking:
+    """A connection to an SQLite file that knows the named queries."""
+
+    dialect = SQLITE
+    holds = "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})"
+    unlimited = -1
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def all(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
+        return self.run(name, values, **parts).fetchall()
+
+    def run(self, name: str, values: Mapping[str, Any] = _NOTHING, **parts: str) -> sqlite3.Cursor:
+        return self._connection.execute(_SQL[name].format(**parts) if parts else _SQL[name], values)
+
+    def listed(self, values: Sequence[Any]) -> str:
+        return as_json(list(values))
+
+
+class SqliteDomain(SqlDomain):
+    """The Domain of an SQLite file."""
+
+    def __init__(self, file: StoreFile) -> None:
+        @contextmanager
+        def reading() -> Iterator[Asking]:
+            with file.reading() as connection:
+                yield SqliteAsking(connection)
+
+        super().__init__(reading)

@@ -1,0 +1,87 @@
+"""Which Markdown files were read, in the SQLite file and in the fake store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cofio.notes import Filed, FiledPart
+from cofio.ports import Clock
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import as_json
+from cofio.stores.sources import queries
+
+_SQL = queries("sqlite")
+
+
+class SqliteNotes:
+    """The Notes of an SQLite file."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+
+    def folders(self) -> list[str]:
+        with self._file.reading() as connection:
+            return [folder for (folder,) in connection.execute(_SQL["note_folders"])]
+
+    def files(self, folder: str) -> dict[str, Filed]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["noted_files"], {"folder": folder}).fetchall()
+        return {row[0]: to_filed(row) for row in rows}
+
+    def put(self, folder: str, files: Sequence[Filed]) -> None:
+        rows = to_rows(folder, files, self._clock())
+        with self._file.writing() as connection:
+            connection.executemany(_SQL["put_file"], rows)
+
+    def drop(self, folder: str, paths: Sequence[str]) -> None:
+        with self._file.writing() as connection:
+            connection.executemany(_SQL["drop_file"], [{"folder": folder, "path": path} for path in paths])
+
+
+class FakeNotes:
+    """The Notes of the fake store."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._files: dict[str, dict[str, Filed]] = {}
+
+    def folders(self) -> list[str]:
+        return sorted(folder for folder, files in self._files.items() if files)
+
+    def files(self, folder: str) -> dict[str, Filed]:
+        return dict(sorted(self._files.get(folder, {}).items()))
+
+    def put(self, folder: str, files: Sequence[Filed]) -> None:
+        at = self._clock()
+        self._files.setdefault(folder, {}).update({each.path: replace(each, at=each.at or at) for each in files})
+
+    def drop(self, folder: str, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._files.get(folder, {}).pop(path, None)
+
+
+def to_rows(folder: str, files: Sequence[Filed], at: str) -> list[dict[str, Any]]:
+    """These files as values of columns."""
+    return [
+        {
+            "folder": folder,
+            "path": each.path,
+            "hash": each.hash,
+            "size": each.size,
+            "modified": each.modified,
+            "at": each.at or at,
+            "parts": as_json([list(part) for part in each.parts]),
+        }
+        for each in files
+    ]
+
+
+def to_filed(row: Sequence[Any]) -> Filed:
+    """The file of a row."""
+    path, digest, size, modified, at, parts = row
+    read = tuple(map(FiledPart._make, json.loads(parts)))
+    return Filed(path=path, hash=digest, size=size, modified=modified, at=at, parts=read)

@@ -1,0 +1,241 @@
+"""What the facts of an exchange do to domain knowledge, once it is settled what becomes of each as a memory.
+
+    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ Put, Drop, in the changeset of the memories that say so
+                              └ corrected, echo ─▶ what is left out
+
+A memory and its row stand and fall together: a fact whose row takes another's place takes that of its memory too, and
+what a memory told is dropped with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from cofio.conversation import Exchange, Found, Settled
+from cofio.domain import Claim, Drop, Knowledge, KnowledgeDecision, Put, parsed
+from cofio.errors import Forbidden
+from cofio.extract import knowledge
+from cofio.knowledge import hearing, telling
+from cofio.knowledge.hearing import Heard
+from cofio.model import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
+from cofio.ports import Store
+from cofio.reconcile import rules
+from cofio.seen import Seen
+
+_DENIED = "it is said not to hold any more"
+_MOST_SHOWN = 1_000  # lines that were put before the agent, and are looked at for rows
+_MARKED = re.compile(
+    r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*|\s*\((?:fires|until|daily|weekly|monthly|yearly)\b[^()]*\)\s*$"
+)
+
+
+class Batch(Protocol):
+    """The facts of one exchange, and what is settled of them."""
+
+    facts: Sequence[Fact]
+    store: Store
+    heard: Mapping[int, Heard]  # by the facts' places
+    settled: list[Settled]
+
+    @property
+    def spoken_for(self) -> set[int]:
+        """The memories that anything was decided about."""
+
+
+class Rows:
+    """What the facts of an exchange do to domain knowledge, once it is settled what becomes of each."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: the row, who tells it, what was there
+        self._drops: dict[str, Claim] = {}
+        self._left: dict[str, Claim] = {}
+
+    def decide(self) -> None:
+        """Decide about every row; a fact whose row takes another's place takes that of its memory too."""
+        for place, heard in self._batch.heard.items():
+            decision = self._batch.settled[place].decision
+            if decision is None or (heard.row and isinstance(decision, Delete)):
+                continue
+            there = hearing.known(heard, self._batch.store.domain)
+            if heard.row is None:
+                self._deny([each for each in there if not self._is_pinned(each)], place)
+            elif not self._is_told_already(heard, decision):
+                self._say(heard.row, there[0] if there else None, place)
+
+    def _deny(self, there: Sequence[Claim], place: int) -> None:
+        self._drops.update((each.ref, each) for each in there)
+        self._outdate(there, place, _DENIED)
+
+    def _say(self, row: Claim, old: Claim | None, place: int) -> None:
+        if old is None:
+            self.puts[row.ref] = (row, place, None)
+        elif hearing.says_the_same(old, row):
+            self._say_again(old, place)
+        elif self._is_pinned(old):
+            self._left[old.ref] = old
+        elif newer := self._newer(old, place):
+            reason = f"memory {newer} is newer and says otherwise"
+            self._batch.settled[place] = Settled(fact=self._batch.facts[place], reason=reason)
+        else:
+            self.puts[old.ref] = (hearing.changed(old, row), place, old)
+            self._outdate([old], place, "out of date: the row that it told is said otherwise")
+
+    def _say_again(self, old: Claim, place: int) -> None:
+        """It stays as it is; where the memory that told it is gone, or makes way for this fact, this one tells it."""
+        decision = self._batch.settled[place].decision
+        taken_over = isinstance(decision, Update) and decision.id == old.memory
+        if taken_over or not any(not each.archived for each in self._tellers([old])):
+            self.puts[old.ref] = (old, place, old)
+        else:
+            self._left[old.ref] = old
+
+    def _is_told_already(self, heard: Heard, decision: Decision) -> bool:
+        """Whether the memory that says so already tells a row of that table, if in other words."""
+        if not isinstance(decision, Noop):
+            return False
+        told = [each for each in self._batch.store.domain.told_by([decision.id]) if heard.table == each.TABLE]
+        same = [each for each in told if isinstance(each, Claim) and heard.row and each.id == heard.row.id]
+        self._left.update((each.ref, each) for each in told if isinstance(each, Claim) and not same)
+        return bool(told) and not same
+
+    def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
+        """Retire the memories that told these rows: the fact takes the place of the first, where that is free."""
+        for memory in self._tellers(rows):
+            if memory.archived or memory.pinned or memory.id in self._batch.spoken_for:
+                continue
+            settled = self._batch.settled[place]
+            if isinstance(settled.decision, Add):
+                tags = tuple(dict.fromkeys((*settled.decision.fact.tags, *memory.tags)))[:MAX_LABELS]
+                update = Update(memory.id, replace(settled.decision.fact, tags=tags), reason)
+                self._batch.settled[place] = replace(settled, decision=update)
+            else:
+                self._batch.settled[place] = replace(settled, also=(*settled.also, Delete(memory.id, reason)))
+
+    def _tellers(self, rows: Sequence[Claim]) -> list[Memory]:
+        ids = hearing.ids_of_tellers(rows)
+        return self._batch.store.get(ids) if ids else []
+
+    def _is_pinned(self, row: Claim) -> bool:
+        return any(each.pinned and not each.archived for each in self._tellers([row]))
+
+    def _newer(self, row: Claim, place: int) -> int | None:
+        """The memory that told the row after the fact was said."""
+        fact, store = self._batch.facts[place], self._batch.store
+        live = [each for each in self._tellers([row]) if not each.archived]
+        return next((each.id for each in live if rules.said_since(fact, each, store)), None)
+
+    # ── what is told of it, and what is done ──────────────────────────────────────────────────────────────────────────
+
+    def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
+        """Everything to be done to the tables. `first` is the place of each fact's decision among the memories'."""
+        viewer = self._batch.store.viewer if isinstance(self._batch.store, Seen) else None
+        gone = [each for each in telling.gone(memories, self._batch.store, viewer) if isinstance(each, Drop)]
+        reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
+        reasons.update(dict.fromkeys(self._drops, _DENIED))
+        drops = [Drop(*parsed(ref), reason) for ref, reason in reasons.items() if ref not in self.puts]
+        puts = [
+            Put(row, told=first[place], as_of=old.updated_at if old else "") for row, place, old in self.puts.values()
+        ]
+        return [*drops, *puts]
+
+    @property
+    def said_again(self) -> tuple[dict[str, Any], ...]:
+        rows = {ref: row for ref, row in self._left.items() if ref not in self.puts and ref not in self._drops}
+        return tuple(told_of("noop", ref, row) for ref, row in rows.items())
+
+    @property
+    def told(self) -> list[dict[str, Any]]:
+        """What would be done."""
+        memories = [each for one in self._batch.settled for each in one.decisions]
+        drops = [
+            each for each in self.decisions(dict.fromkeys(self._batch.heard, 0), memories) if isinstance(each, Drop)
+        ]
+        there = {each.ref: each for each in _rows_of(drops, self._batch.store)}
+        told = [told_of("delete", ref, row) for ref, row in there.items()]
+        told += [told_of("update" if old else "add", ref, row) for ref, (row, _, old) in self.puts.items()]
+        return [*self.said_again, *told]
+
+
+def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
+    return [row for each in drops for row in store.domain.get(each.table, [each.id])]
+
+
+def told_of(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
+    """What was done to a row, in the shape that clients read."""
+    return {"action": action, "ref": ref, "says": row.says if row else ""}
+
+
+def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[int, Heard]:
+    """What the facts of a report say of the tables of domain knowledge, by their places."""
+    told = {}
+    for place, each in enumerate(found):
+        if heard := _as_row(_row_in(each), exchange, each.confidence, store):
+            told[place] = heard
+    return told
+
+
+def _row_in(found: Found) -> knowledge.ReadKnowledge | None:
+    """The row of a fact; of one that the model has put in other words, that of the sentence which it stands for."""
+    read = knowledge.read(found)
+    return knowledge.read(found.said) if read is None and found.method == "llm" and found.said else read
+
+
+def _as_row(
+    read: knowledge.ReadKnowledge | None, exchange: Exchange, confidence: float, store: Store | None = None
+) -> Heard | None:
+    if read is None:
+        return None
+    about = {name: getattr(exchange, name) for name in ("agent", "user", "team", "visibility")}
+    about.update(place=exchange.source, confidence=confidence)
+    heard = hearing.heard(read.table, read.fields, denied=read.denied, about=about)
+    if heard is None or heard.row is None or not isinstance(store, Seen):
+        return heard
+    try:
+        row = store.row(heard.row)  # under the id that it has for them
+    except Forbidden:
+        return None
+    return heard._replace(row=row) if isinstance(row, Claim) else None
+
+
+def corrected(told: Mapping[int, Heard]) -> dict[int, str]:
+    """Why facts are left out of which the row is said again, or otherwise, or denied, later in the same exchange."""
+    left: dict[int, str] = {}
+    standing: dict[str, int] = {}
+    for place, heard in told.items():
+        row = heard.row
+        if row is None:
+            denied = [at for at in standing.values() if (other := told[at].row) and hearing.denies(heard, other)]
+            left.update(dict.fromkeys(denied, "corrected in the same exchange"))
+            standing = {ref: at for ref, at in standing.items() if at not in denied}
+            continue
+        at = standing.get(row.ref)
+        before = told[at].row if at is not None else None
+        if before is not None and hearing.says_the_same(before, row):
+            left[place] = "said before in the same exchange"
+            continue
+        if at is not None:
+            left[at] = "corrected in the same exchange"
+        standing[row.ref] = place
+    return left
+
+
+def shown_to(exchange: Exchange) -> list[Claim]:
+    """The rows that were put before the agent."""
+    lines = [line for text in exchange.injected for line in text.splitlines() if line.strip()][:_MOST_SHOWN]
+    found = (_as_row(knowledge.read(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
+    return [each.row for each in found if each and each.row]
+
+
+def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
+    """Why what was heard is only an echo of a row: the agent was shown it, or it is known; "" when it is news."""
+    if heard is None or heard.row is None:
+        return ""
+    if any(hearing.says_the_same(each, heard.row) for each in shown):
+        return "it was put before the agent in this conversation"
+    there = hearing.known(heard, store.domain)
+    same = next((each for each in there if hearing.says_the_same(each, heard.row)), None)
+    return f"the agent repeats {same.ref}" if same else ""

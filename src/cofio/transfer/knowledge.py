@@ -1,0 +1,38 @@
+"""Rows of domain knowledge on their way from store to store: all of them in order, each as the line of an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cofio.domain import TABLES, Knowledge, read
+from cofio.errors import InvalidInput
+from cofio.ports import Carrying
+
+KIND = "knowledge"  # the key that only the line of a row has; it names the table
+_PAGE = 1_000  # rows read at a time
+
+
+def every(carrying: Carrying) -> Iterator[Knowledge]:
+    """Every row, by table and id."""
+    for table in TABLES:
+        after = ""
+        while rows := carrying.knowledge(table, after, _PAGE):
+            yield from rows
+            after = rows[-1].id
+
+
+def plain(known: Knowledge) -> dict[str, Any]:
+    """The row as the object on a line."""
+    return {KIND: known.TABLE, **known.as_dict()}
+
+
+def row(given: Mapping[str, Any]) -> Knowledge:
+    """The row that `plain` wrote. InvalidInput when it is none."""
+    for name in ("id", "created_at", "updated_at"):
+        if given.get(name) in (None, ""):
+            raise InvalidInput(f"It has no {name}.")
+    try:
+        return read(given[KIND], given)
+    except TypeError as error:
+        raise InvalidInput(f"It is no row of {given[KIND]}: a field is missing, or of another kind.") from error

@@ -1,0 +1,78 @@
+"""Where imported rows of domain knowledge go in a store: under their own id, unless another thing has that here.
+
+What a row is called says what it is about, so the same id is the same thing in every store, and what is here already
+stays as it is. But people give ids too: where two things have one name, the one that comes gets an end of its own, the
+same each time. Verdicts follow the claims that they judge, and claims the memories that say them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from cofio.domain import MAX_ID, TABLES, Claim, Feedback, Knowledge
+from cofio.ports import Store
+from cofio.transfer.places import Places
+
+
+class Rows:
+    """The rows of one import."""
+
+    def __init__(self, store: Store, identity: str, places: Places | None) -> None:
+        self._store = store
+        self._places = places  # of the memories; None for a dry run, which puts nothing
+        self._end = "~" + blake2b(identity.encode(), digest_size=3).hexdigest()
+        self._renamed: dict[str, str] = {}  # by what they were called there
+
+    def new(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
+        """Those that are not here yet, each once, as they are to be kept."""
+        named = self._named(rows)
+        there = self._there(named)
+        fresh = {each.ref: each for each in reversed(named) if each.ref not in there}
+        return self._linked([self._judging(each) for each in reversed(fresh.values())])
+
+    def _named(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
+        there = self._there(rows)
+        named = []
+        for each in rows:
+            mine = each
+            if each.ref in there and not _is_same(each, there[each.ref]):
+                mine = replace(each, id=each.id[: MAX_ID - len(self._end)] + self._end)
+                self._renamed[each.ref] = mine.ref
+            named.append(mine)
+        return named
+
+    def _there(self, rows: Sequence[Knowledge]) -> dict[str, Knowledge]:
+        """What is here under their names."""
+        found = [
+            each
+            for table in TABLES
+            if (keys := [row.id for row in rows if table == row.TABLE])
+            for each in self._store.domain.get(table, keys)
+        ]
+        return {each.ref: each for each in found}
+
+    def _judging(self, known: Knowledge) -> Knowledge:
+        """The row with what it judges under the names that this has here."""
+        if not isinstance(known, Feedback):
+            return known
+        return replace(known, about=tuple(self._renamed.get(each, each) for each in known.about))
+
+    def _linked(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
+        """The rows with the memories that say them under the ids that these have here; None for what is not here."""
+        if self._places is None:
+            return list(rows)
+        theirs = {each.memory for each in rows if isinstance(each, Claim) and each.memory is not None}
+        ours = {each: self._places.linked(each) for each in theirs}
+        there = self._store.said([each for each in ours.values() if each is not None])
+        links = {each: here for each, here in ours.items() if here in there}
+        return [
+            replace(each, memory=links.get(each.memory)) if isinstance(each, Claim) and each.memory else each
+            for each in rows
+        ]
+
+
+def _is_same(one: Knowledge, other: Knowledge) -> bool:
+    """Whether they are the same thing, whatever is said of it by now: made at the same time, or about the same."""
+    return one.created_at == other.created_at or replace(one, id="").id == replace(other, id="").id

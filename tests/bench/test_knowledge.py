@@ -1,0 +1,14 @@
+"""The bench of the exact lane at a size that takes seconds: every figure is there, and both ways find the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench import knowledge
+
+
+def test_every_question_is_asked_both_ways(tmp_path: Path) -> None:
+    figures = knowledge.measured(120, 3, tmp_path)
+    assert [each.label for each in figures] == ["evaluate a value", "find by a name", "walk two steps"]
+    assert all(each.ours > 0 and each.plain > 0 for each in figures)
+    assert len(knowledge.told(figures).splitlines()) == 4

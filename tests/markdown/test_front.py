@@ -1,0 +1,98 @@
+"""Front matter: what is read of it, and that what is written comes back."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cofio.markdown import front
+from cofio.markdown.front import FrontMatter
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
+
+
+def fields(*lines: str) -> FrontMatter:
+    return front.parted("\n".join(("---", *lines, "---", "body")))[0].fields
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("key: word", "word"),
+        ("key: two words", "two words"),
+        ("key: 'it''s'", "it's"),
+        ('key: "a \\"b\\" \\n c\\u00e9"', 'a "b" \n cé'),
+        ("key: no", "no"),
+        ("key: 1.10", "1.10"),
+        ("key: 2026-01-02", "2026-01-02"),
+        ("key: http://x.y/z", "http://x.y/z"),
+        ("key: a: b", "a: b"),
+        ("key: word # a comment", "word"),
+        ("key: C#", "C#"),
+        ('key: "# no comment" # one', "# no comment"),
+        ("key: [a, b c, 'd, e', \"f\"]", ["a", "b c", "d, e", "f"]),
+        ("key: [[Link]]", "[[Link]]"),
+        ('"my key": x', None),
+    ],
+)
+def test_a_value_is_a_text_or_a_list_of_texts(line: str, value: object) -> None:
+    assert fields(line).get("key") == value
+
+
+def test_lists_and_texts_of_several_lines_stand_below_their_key() -> None:
+    read = fields("tags:", "  - a", '- "b: c"', "  -   ", "about: |", "  one", "   two", "", "rest: >-", "  x", "  y")
+    assert read == {"tags": ["a", "b: c"], "about": "one\n two", "rest": "x y"}
+
+
+def test_keys_inside_a_key_come_under_their_own_names() -> None:
+    assert fields("metadata:", "  type: user", "  level: 3", "name: x") == {"type": "user", "level": "3", "name": "x"}
+
+
+def test_what_is_nothing_is_left_out() -> None:
+    assert fields("a:", "b: ~", "c: null", "d: []", "# e: f", "just words", 'g: ""') == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "---", "---\n", "---\nkey: x\nno end", "--- \nkey: x", " ---\nk: x\n---\n"]
+)
+def test_what_does_not_end_or_begin_is_no_front_matter(text: str) -> None:
+    assert front.parted(text) == (front.Front(), text)
+
+
+def test_the_body_is_left_as_it_stands() -> None:
+    for ending in ("\n", "\r\n"):
+        page = ending.join(("---", "a: b", "---", "", " x\r y ", "---", ""))
+        read, body = front.parted("\ufeff" + page)
+        assert (read.fields, body) == ({"a": "b"}, ending.join(("", " x\r y ", "---", "")))
+
+
+def test_tags_are_read_from_a_list_or_a_line() -> None:
+    for line in ("tags: [a, b]", "tags: a, b", "tags: a b", "tags: '#a #b'", "tags: #a #b", "tag: [a, '#b']"):
+        assert front.tags_of(fields(line)) == ["a", "b"], line
+    assert front.tags_of(fields("tags:", "  - two words", "  - b")) == ["two words", "b"]
+    assert front.tags_of({}) == []
+
+
+@given(TEXTS, st.lists(TEXTS))
+def test_what_is_written_comes_back(text: str, several: list[str]) -> None:
+    lines = front.written((("one", front.quoted(text)), ("many", several)))
+    read = fields(*lines)
+    assert read.get("one", "") == text
+    assert read.get("many", []) == [each for each in several if each]
+
+
+@given(TEXTS, st.lists(TEXTS))
+def test_a_reader_of_yaml_reads_the_same(text: str, several: list[str]) -> None:
+    page = "\n".join(front.written((("one", front.quoted(text)), ("many", several))))
+    read = yaml.safe_load(page)
+    assert read["one"] == text
+    assert read.get("many", []) == several
+
+
+@given(st.text("-:#[]{}\"'|>~, \t\n\rab\\", max_size=200))
+def test_anything_is_read_without_an_error(text: str) -> None:
+    read, body = front.parted(f"---\n{text}\n---\nbody")
+    assert all(isinstance(each, str) for value in read.fields.values() for each in front.listed(value))
+    assert body.endswith("body")

@@ -1,0 +1,260 @@
+"""A page as parts: one a heading, split where it is long, with what the page says of them all."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cofio.markdown import parts as reading
+from cofio.markdown.parts import PIECE, Part
+from cofio.model import MAX_TEXT, Fact
+
+PAGE = """---
+title: Runbook
+tags: [ops, deploy]
+aliases:
+  - The book
+created: 2025-03-04
+status: open
+source: wiki
+---
+Before anything else, read this page twice.
+
+# Deploy
+
+## Staging
+Deploys to staging happen on every push to [[Main branch|main]] #ci.
+
+## Production ##
+Ask [[people/Ada]] or [[Ben#Phone]] before you deploy on a Friday.
+
+# Empty
+
+# Port
+8080
+"""
+
+
+def parts(text: str, path: str = "notes/run book.md") -> list[Part]:
+    return reading.parts(text, path)
+
+
+def texts(text: str) -> list[str]:
+    return [part.text for part in parts(text)]
+
+
+def test_each_heading_is_a_part_with_the_way_to_it() -> None:
+    assert [(part.heading, part.text) for part in parts(PAGE)] == [
+        ("", "Before anything else, read this page twice."),
+        ("Deploy > Staging", "Deploys to staging happen on every push to main #ci."),
+        ("Deploy > Production", "Ask Ada or Ben > Phone before you deploy on a Friday.".replace("Ada", "people/Ada")),
+        ("Port", "Port: 8080"),
+    ]
+
+
+def test_the_page_tells_its_title_tags_names_and_date() -> None:
+    first, staging, production, port = parts(PAGE)
+    assert first.context == "Runbook"
+    assert staging.context == "Runbook > Deploy > Staging"
+    assert (first.tags, staging.tags) == (("ops", "deploy"), ("ops", "deploy", "ci"))
+    assert staging.entities == ("The book", "Main branch")
+    assert production.entities == ("The book", "Ada", "Ben")
+    assert {part.created_at for part in parts(PAGE)} == {"2025-03-04T00:00:00.000000+00:00"}
+    assert port.fields == {"status": "open", "note_source": "wiki"}
+    assert port.noted("a.md") == {
+        "status": "open",
+        "note_source": "wiki",
+        "note": {"path": "a.md", "heading": "Port", "fields": ["note_source", "status"]},
+    }
+
+
+def test_a_page_without_a_title_is_called_like_its_file() -> None:
+    (part,) = parts("One plain sentence of some words.")
+    assert (part.context, part.heading, part.category, part.created_at) == ("run book", "", "learning", "")
+
+
+def test_kind_and_category_count_where_they_are_known() -> None:
+    (part,) = parts("---\nkind: policy\n---\nNever force-push to main.")
+    assert (part.kind, part.category) == ("policy", "")
+    (part,) = parts("---\nkind: nonsense\ncategory: decision\n---\nNever force-push to main.")
+    assert (part.kind, part.category) == ("other", "decision")
+
+
+def test_code_stays_whole_and_a_hash_in_it_is_no_heading() -> None:
+    code = "```sh\n# not a heading\n\n[[not a link]] #notag <!-- not a comment -->\nmake\n```"
+    (part,) = parts(f"# Build\nThis is how the thing is built:\n{code}\n")
+    assert part.text == f"This is how the thing is built:\n{code}"
+    assert (part.tags, part.entities, part.heading) == ((), (), "Build")
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "````", "   ```"])
+def test_a_fence_ends_with_its_own_kind(fence: str) -> None:
+    inner = "~~~" if "`" in fence else "```"
+    (part,) = parts(f"# A\nwords before it, five of them\n{fence}\n{inner}\n# no\n{fence}\nafter")
+    assert part.heading == "A"
+    assert part.text.endswith("after")
+
+
+def test_a_fence_that_is_never_closed_goes_on_to_the_end() -> None:
+    (part,) = parts("# A\nwords before it, five of them\n```\n# no\n")
+    assert part.heading == "A"
+
+
+def test_inline_code_is_left_alone() -> None:
+    (part,) = parts("Type `[[x]]` or ``#y ` z`` and press the return key.")
+    assert part.text == "Type `[[x]]` or ``#y ` z`` and press the return key."
+    assert (part.tags, part.entities) == ((), ())
+
+
+def test_tags_are_words_after_a_hash() -> None:
+    (part,) = parts("A #one and #two/three, #x-1 but not #12 nor a#b nor # c, nor https://x.y/#z at all.")
+    assert part.tags == ("one", "two/three", "x-1")
+
+
+def test_links_read_as_what_they_show() -> None:
+    (part,) = parts(
+        "See [[A]], [[B|bee]], [[C#d]], [[#here]], ![[img.png]] and ![[Embedded note]] for some more of it."
+    )
+    assert part.text == "See A, bee, C > d, here,  and Embedded note for some more of it."
+    assert part.entities == ("A", "B", "C", "Embedded note")
+
+
+def test_comments_are_left_out_with_what_is_in_them() -> None:
+    page = (
+        "Some words <!-- hidden --> that are seen here.\n\n<!--\n\n# Not a heading\n\nhidden -->\n\n"
+        "# Real\nmore words to be seen here"
+    )
+    assert texts(page) == ["Some words  that are seen here.", "more words to be seen here"]
+
+
+def test_headings_of_all_kinds() -> None:
+    page = (
+        "Top\n===\nwords of the top, five here\n\nSub\n---\nwords of the sub, five here\n\n"
+        "###\nwords below nothing, five here\n####### no\n"
+    )
+    assert [(part.heading, part.text) for part in parts(page)] == [
+        ("Top", "words of the top, five here"),
+        ("Top > Sub", "words of the sub, five here"),
+        ("Top > Sub", "words below nothing, five here\n####### no"),
+    ]
+
+
+def test_a_rule_below_a_paragraph_of_several_lines_makes_no_heading() -> None:
+    assert [part.heading for part in parts("one line of some words\nand another line\n---\nmore words for a part")] == [
+        ""
+    ]
+
+
+def test_headings_that_are_there_twice_are_told_apart_by_their_order() -> None:
+    page = "# A\nfirst words under this heading\n# A\nsecond words under this heading\n"
+    assert [part.heading for part in parts(page)] == ["A", "A"]
+
+
+def test_a_long_section_is_split_between_paragraphs() -> None:
+    paragraphs = [f"Paragraph {number} " + "says this and that. " * 20 for number in range(10)]
+    found = parts("# Long\n" + "\n\n".join(paragraphs))
+    assert len(found) > 1
+    assert {part.heading for part in found} == {"Long"}
+    assert all(len(part.text) <= PIECE for part in found)
+    assert [word for part in found for word in part.text.split()] == " ".join(paragraphs).split()
+
+
+def test_a_long_paragraph_is_split_after_a_sentence() -> None:
+    found = texts("This sentence has some words in it. " * 200)
+    assert all(len(text) <= PIECE and text.endswith(".") for text in found)
+
+
+def test_a_line_without_an_end_is_split_somewhere() -> None:
+    found = texts("x" * 10_000)
+    assert "".join(found) == "x" * 10_000
+
+
+def test_long_code_stays_whole_as_long_as_a_memory_may_be() -> None:
+    code = "```\n" + "line of code\n" * 1_000 + "```"
+    assert code in texts(f"# A\nsome words before this code\n\n{code}\n\nand some words after it")
+    for text in texts("```\n" + "line of code\n" * 20_000):
+        assert len(text) <= MAX_TEXT
+
+
+def test_what_says_nothing_is_no_part() -> None:
+    assert texts("# A\n\n---\n\n***\n\n# B\n\n> \n\n- \n") == []
+    assert texts("") == texts("\n\n") == texts("---\ntags: [x]\n---\n") == []
+
+
+def test_ends_of_lines_do_not_matter() -> None:
+    assert parts(PAGE) == parts(PAGE.replace("\n", "\r\n")) == parts("\ufeff" + PAGE)
+
+
+# ── what flush wrote ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+SUMMARIES = [
+    "AAPL volume spike.",
+    "---\ntags: [x]\n---\nTags: y\n\n# Heading\nwords",
+    "Tags: a, b\n\nmore",
+    "[[Link]] and #tag\r\nand <!-- this -->",
+    "x" * MAX_TEXT,
+    "# Memory: 2026-01-01-01\n\nTags: z\n\ninner",
+    "a\u2028b\x0bc\x85d",
+]
+
+
+@pytest.mark.parametrize("summary", SUMMARIES)
+def test_a_flushed_summary_comes_back_word_for_word(summary: str) -> None:
+    page = reading.flushed(summary, ["one", "two words"], "2026-01-31-23")
+    assert page.startswith("# Memory: 2026-01-31-23\n\nTags: one, two words\n\n")
+    (part,) = parts(page)
+    assert (part.text, part.tags, part.heading) == (summary, ("one", "two words"), "")
+    assert part.created_at == "2026-01-31T23:00:00.000000+00:00"
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1))
+def test_any_summary_comes_back(summary: str) -> None:
+    if summary.strip():
+        (part,) = parts(reading.flushed(summary.strip(), [], "2026-01-31-23"))
+        assert part.text == summary.strip()
+        assert part.tags == ()
+
+
+def test_a_page_that_only_begins_like_one_is_read_as_any_other() -> None:
+    assert [part.heading for part in parts("# Memory: of my youth\n\nTags: no, none of them here at all\n")] == [
+        "Memory: of my youth"
+    ]
+    (part,) = parts("# Memory: 2026-99-99-99\n\nTags: a\n\nwords\n")
+    assert (part.text, part.created_at) == ("words", "")
+
+
+# ── whatever comes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(st.text("#-=`~[]|!<>%: \t\n\rab1_/*\\\u2028", max_size=400))
+def test_every_part_of_any_page_can_be_a_memory(text: str) -> None:
+    for part in parts(text):
+        fact = Fact(
+            text=part.text, tags=part.tags, entities=part.entities, context=part.context, metadata=part.noted("a.md")
+        )
+        assert fact.text == part.text
+        assert 0 < len(part.text) <= MAX_TEXT
+
+
+@given(st.lists(st.sampled_from(["\n", "\n\n", "\n# A\n", "\n## B\n", "\n```\n", " ", "\n- ", "\n\n> "]), max_size=200))
+def test_no_word_below_a_heading_is_lost_and_none_comes_twice(marks: list[str]) -> None:
+    page = "".join(f"word{number} of some more{mark}" for number, mark in enumerate(marks))
+    said = " ".join(part.text for part in parts(page))
+    assert [word for word in said.split() if word.startswith("word")] == [
+        f"word{number}" for number in range(len(marks))
+    ]
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["`" * 200_000, "` `` " * 50_000, "[[" * 100_000, "#" * 200_000, "# " + " " * 200_000 + "#", "<!--" * 50_000,
+     "a\n---\n" * 40_000, "---\n" + "a: " * 60_000, "x " * 100_000, "\n" * 200_000, "#a" * 100_000, " #a/" * 50_000,
+     "---\n" + "k: [" + "'," * 90_000, "---\nk" + " " * 200_000 + "\n---\n", "```\n" * 50_000],
+)  # fmt: skip
+def test_no_page_takes_long(page: str) -> None:
+    started = time.perf_counter()
+    parts(page)
+    assert time.perf_counter() - started < 10

@@ -1,0 +1,63 @@
+"""Which Markdown files were read, over every adapter and the fake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cofio.notes import FiledPart
+from cofio.ports import Store
+from cofio.stores.postgres import PostgresStore
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, MemoryStore
+from tests.stores.notes_contract import NotesContract, filed
+
+
+class TestMemoryStore(NotesContract):
+    @pytest.fixture
+    def store(self) -> Iterator[Store]:
+        store = MemoryStore(FixedClock())
+        yield store
+        store.close()
+
+
+class TestSqliteStore(NotesContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[Store]:
+        store = SqliteStore(tmp_path / "cofio.db", FixedClock())
+        yield store
+        store.close()
+
+
+class TestPostgresStore(NotesContract):
+    @pytest.fixture
+    def store(self, postgres_url: str) -> Iterator[Store]:
+        store = PostgresStore(postgres_url, FixedClock())
+        yield store
+        store.close()
+
+
+def test_what_was_read_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+    store, beside = (SqliteStore(tmp_path / "cofio.db", FixedClock()) for _ in range(2))
+    store.notes.put("f", [filed("a.md", FiledPart(1))])
+    assert beside.notes.files("f") == store.notes.files("f")
+    store.close()
+    beside.close()
+    again = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    assert again.notes.folders() == ["f"]
+    again.close()
+
+
+def test_another_tenant_reads_files_of_its_own(postgres_url: str) -> None:
+    ours, theirs = (PostgresStore(f"{postgres_url}?tenant={name}", FixedClock()) for name in ("ours", "theirs"))
+    try:
+        ours.notes.put("f", [filed("a.md", FiledPart(1))])
+        assert theirs.notes.folders() == []
+        theirs.notes.put("f", [filed("a.md", FiledPart(2))])
+        theirs.notes.drop("f", ["a.md"])
+        assert ours.notes.files("f")["a.md"].parts == (FiledPart(1),)
+    finally:
+        ours.close()
+        theirs.close()
