@@ -43,6 +43,7 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate,
 	@$(BIN)/python -m bench.capture
 	@$(BIN)/python -m bench.hooks
 	@$(BIN)/python -m bench.upkeep
+	@$(BIN)/python -m bench.notes
 	@$(BIN)/python -m bench.knowledge
 
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute

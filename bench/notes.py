@@ -121,7 +121,7 @@ def missed(results: dict[str, Any]) -> list[str]:
 
 def show(results: dict[str, Any]) -> None:
     figures = results["figures"]
-    print(f"{figures['files']:,} files, {figures['memories']:,} memories; the first reading took {figures['first_s']:.1f} s")
+    print(f"{figures['files']:,} files, {figures['memories']:,} memories; first read in {figures['first_s']:.1f} s")
     print(f"  reading them all       {figures['reading_ms']:8.1f} ms")
     print(f"  nothing changed        {figures['unchanged_ms']:8.1f} ms   {figures['unchanged_ratio']:.2f} times that")
     print(f"  one of them changed    {figures['one_changed_ms']:8.1f} ms")

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.domain import Claim, Feedback, Put
-from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.keeper import Keeper
 from cofio.knowing import Knowing
 from cofio.knowledge.belief import believed
@@ -576,3 +576,20 @@ def test_a_team_judges_what_the_team_knows(keeper: Keeper) -> None:
     (verdict,) = bob.list("feedback")
     bob.delete("feedback", verdict.id)
     assert belief_of(ada, ref) == (0.6, 1, 0)
+
+
+def test_who_does_not_see_a_claim_does_not_unmake_a_verdict_on_it(keeper: Keeper) -> None:
+    ada, bob = keeper.seen_by(ADA).knowledge, keeper.seen_by(BOB).knowledge
+    ref = ada.upsert_pattern("gaps fill").ref
+    ada.feedback("spike", "confirmed", about=[ref], visibility="team")
+    ada.feedback("dip", "confirmed", about=[ref], visibility="team", process=False)
+    (dip, spike) = bob.list("feedback")
+    assert bob.process_feedback() is None
+    with pytest.raises(Forbidden, match="may not see"):
+        bob.delete("feedback", spike.id)
+    assert belief_of(ada, ref) == (0.6, 1, 0)
+    assert ada.process_feedback() is not None
+    ada.delete("feedback", spike.id)
+    ada.delete(*ref.split("/"))
+    ada.delete("feedback", dip.id)  # what is gone is not hidden
+    assert bob.list("feedback") == []

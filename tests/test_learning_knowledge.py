@@ -258,6 +258,8 @@ def test_a_report_that_comes_late_does_not_change_what_was_said_since(keeper: Ke
     assert late.state == "rejected"
     assert "newer" in late.actions[0]["reason"]
     assert (threshold(keeper).value, told(keeper)) == (6e6, ["flag AAPL if volume exceeds 6M"])
+    report(keeper, "Stop flagging AAPL volume", at="2026-03-01T10:00:00Z")
+    assert threshold(keeper).value == 6e6
 
 
 def test_two_sides_that_move_together_are_one_row_whichever_is_named_first(keeper: Keeper) -> None:

@@ -14,13 +14,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cofio.errors import Conflict, Forbidden, InvalidInput, NotConfigured, NotFound, StoreError, Unavailable
+from cofio import assemble
+from cofio.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    Misconfigured,
+    NotConfigured,
+    NotFound,
+    StoreError,
+    Unavailable,
+)
 from cofio.keeper import Keeper
 from cofio.markdown import folder as files
 from cofio.model import Adopt, Fact, Memory, Viewer
 from cofio.notes import Exported, Indexed
 from cofio.noting import BATCH, Notebook
 from cofio.ports import Matrix, Store
+from cofio.settings import Settings
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -128,7 +139,8 @@ def test_the_same_summary_twice_is_two_notes(keeper: Keeper) -> None:
 
 
 @pytest.mark.parametrize(
-    "summary", ["---\ntags: [x]\n---\n# Heading\nTags: no", "Tags: a, b", "a [[b]] #c\r\nd", "# Memory: x\n\nTags: y\n\nz"]
+    "summary",
+    ["---\ntags: [x]\n---\n# Heading\nTags: no", "Tags: a, b", "a [[b]] #c\r\nd", "# Memory: x\n\nTags: y\n\nz"],
 )
 def test_a_summary_that_looks_like_markdown_survives(tmp_path: Path, summary: str) -> None:
     clock = FixedClock()
@@ -146,7 +158,12 @@ def test_an_edited_note_that_was_flushed_changes_its_memory(keeper: Keeper, tmp_
     file.write_text(file.read_text().replace("tabs", "spaces"))
     assert counts(keeper.notes.index()) == (0, 1, 0)
     after = keeper.get(change.memory_id)
-    assert (after.text, after.kind, after.project, after.tags) == ("We use spaces", "preference", "/srv/web", ("style",))
+    assert (after.text, after.kind, after.project, after.tags) == (
+        "We use spaces",
+        "preference",
+        "/srv/web",
+        ("style",),
+    )
     file.unlink()
     assert counts(keeper.notes.index()) == (0, 0, 1)
     assert keeper.count() == 0
@@ -246,7 +263,7 @@ def test_what_did_not_change_is_not_read_again(keeper: Keeper, vault: Path) -> N
 
 
 def test_size_and_time_are_trusted_once_they_have_settled(tmp_path: Path, vault: Path) -> None:
-    clock = FixedClock("2030-01-01T00:00:00Z")  # long after the files were written
+    clock = FixedClock("2090-01-01T00:00:00Z")  # long after the files were written
     with made(SqliteStore(tmp_path / "cofio.db", clock), clock, tmp_path) as keeper:
         file = write(vault, "a.md", "These are some words of mine.")
         keeper.notes.index(vault)
@@ -277,7 +294,10 @@ def test_an_edited_part_keeps_its_memory_and_its_history(keeper: Keeper, vault: 
     after = keeper.get(before.id)
     assert after.text == "Nobody deploys on a Monday morning."
     assert keeper.count() == 2
-    assert [change.before.text if change.before else None for change in keeper.history(before.id)] == [None, before.text]
+    assert [change.before.text if change.before else None for change in keeper.history(before.id)] == [
+        None,
+        before.text,
+    ]
     assert keeper.search("monday morning", k=1)[0].id == before.id
     keeper.undo(done.changeset or 0)
     assert keeper.get(before.id).text == before.text
@@ -954,13 +974,17 @@ def test_lines_that_some_tool_has_ended_otherwise_change_nothing(keeper: Keeper,
 
 ANY = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), min_size=1, max_size=80)
 TEXTS = st.one_of(
-    ANY, st.text("-#[]:|>\"'\\ \t\n\r.,x\u2028\x85\ufeff", min_size=1), st.sampled_from(["---", "---\ncofio: 9\n---\nx", "../../etc"])
-)  # fmt: skip
+    ANY,
+    st.text("-#[]:|>\"'\\ \t\n\r.,x\u2028\x85\ufeff", min_size=1),
+    st.sampled_from(["---", "---\ncofio: 9\n---\nx", "../../etc"]),
+)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    facts=st.lists(st.tuples(TEXTS.filter(str.strip), st.lists(ANY.filter(str.strip), max_size=3)), min_size=1, max_size=6),
+    facts=st.lists(
+        st.tuples(TEXTS.filter(str.strip), st.lists(ANY.filter(str.strip), max_size=3)), min_size=1, max_size=6
+    ),
     more=TEXTS.filter(str.strip),
 )
 def test_every_character_survives_a_vault(
@@ -968,7 +992,9 @@ def test_every_character_survives_a_vault(
 ) -> None:
     folder, clock = tmp_path_factory.mktemp("vault"), FixedClock()
     with made(MemoryStore(clock), clock, folder) as keeper:
-        keeper.add_all([Fact(text=text, tags=tuple(tags), source=tags[0] if tags else "") for text, tags in facts], dedup=False)
+        keeper.add_all(
+            [Fact(text=text, tags=tuple(tags), source=tags[0] if tags else "") for text, tags in facts], dedup=False
+        )
         memories = {memory.id: memory for memory in keeper.list().memories}
         done = keeper.notes.export(folder / "out")
         assert (told(done), done.skipped) == ((len(facts), len(facts), 0), ())
@@ -994,3 +1020,51 @@ def test_a_text_with_blanks_around_it_is_not_taken_for_an_edit(keeper: Keeper, o
     os.utime(note_of(out, 5))
     assert counts(keeper.notes.index(out)) == (0, 0, 0)
     assert keeper.get(5).text == "  We use tabs\n"
+
+
+# ── everywhere ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_server_store_follows_too(postgres_url: str, tmp_path: Path, vault: Path, out: Path) -> None:
+    clock = FixedClock()
+    with made(PostgresStore(postgres_url, clock), clock, tmp_path) as keeper:
+        keeper.notes.flush("AAPL volume spike.", ["AAPL"])
+        assert counts(keeper.notes.index()) == (0, 0, 0)
+        file = write(vault, "a.md", RUNBOOK)
+        assert counts(keeper.notes.index(vault)) == (2, 0, 0)
+        file.rename(vault / "b.md")
+        assert counts(keeper.notes.index(vault)) == (0, 2, 0)
+        memory = live(keeper)["Nobody deploys on a Friday afternoon."]
+        assert told(keeper.notes.export(out)) == (3, 3, 0)
+        note = note_of(out, memory.id)
+        note.write_text(note.read_text().replace("Friday", "Monday"))
+        assert counts(keeper.notes.index(out)) == (0, 1, 0)
+        assert keeper.search("monday", k=1)[0].id == memory.id
+        (vault / "b.md").unlink()
+        done = keeper.notes.index(vault)
+        assert counts(done) == (0, 0, 2)
+        assert told(keeper.notes.export(out)) == (1, 0, 2)
+        keeper.undo(done.changeset or 0)
+        assert keeper.count() == 3
+
+
+def test_the_settings_say_where_notes_are(tmp_path: Path) -> None:
+    around = {"COFIO_HOME": str(tmp_path), "COFIO_NOTES_FOLDERS": f" wiki={tmp_path}/docs , {tmp_path}/a=b,"}
+    usual = Settings.load(environ=around)
+    assert usual.notes_folder == tmp_path / "notes"
+    assert usual.notes_labels == {tmp_path / "docs": "wiki", tmp_path / "a=b": ""}
+    assert usual.notes_followed == [tmp_path / "docs", tmp_path / "a=b"]
+    assert Settings.load(environ={**around, "COFIO_NOTES": "~/mine"}).notes_folder == Path("~/mine").expanduser()
+    for bad in ("=x", "wiki="):
+        with pytest.raises(Misconfigured, match="NAME=PATH"):
+            _ = Settings.load(environ={"COFIO_HOME": str(tmp_path), "COFIO_NOTES_FOLDERS": bad}).notes_labels
+    write(tmp_path, "docs/a.md", "These are some words of mine.")
+    with assemble.keeper(usual, embedder=HashEmbedder()) as keeper:
+        keeper.notes.index(tmp_path / "docs")
+        keeper.notes.flush("AAPL volume spike.")
+        assert {memory.source.split("/")[0] for memory in keeper.list().memories} >= {"file:wiki"}
+        assert [(each.followed, each.there) for each in keeper.notes.folders()] == [
+            (True, False),
+            (True, True),
+            (False, True),
+        ]

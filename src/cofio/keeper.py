@@ -171,7 +171,7 @@ class Keeper:
     @property
     def knowledge(self) -> Knowing:
         """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
-        return Knowing(Lent(self._store.domain, self.apply, self._own_known, self._clock, self._deciding))
+        return Knowing(Lent(self._store.domain, self.apply, self._own_known, self._clock, self._deciding, self.viewer))
 
     @property
     def notes(self) -> Noting:

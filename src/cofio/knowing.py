@@ -42,10 +42,10 @@ from cofio.domain import (
     parsed,
     words_of,
 )
-from cofio.errors import Conflict, InvalidInput, NotFound
+from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.extract.knowledge import extract_knowledge
 from cofio.knowledge import belief, lane, seasons
-from cofio.model import MAX_LABEL, MAX_TEXT, Changeset, checked_text, moment, truth, whole
+from cofio.model import MAX_LABEL, MAX_TEXT, Changeset, Viewer, checked_text, moment, truth, whole
 from cofio.ports import Clock, Domain
 
 MAX_PAGE = 1_000
@@ -73,13 +73,14 @@ class Lent(NamedTuple):
     own: Callable[[Knowledge], Knowledge]  # the row as whoever puts it may keep it
     clock: Clock
     deciding: AbstractContextManager[Any]
+    viewer: Viewer | None  # who looks; None for the owner, who sees everything
 
 
 class Knowing:
     """The tables of domain knowledge. Belongs to a keeper, and sees what that sees."""
 
     def __init__(self, lent: Lent) -> None:
-        self._domain, self._apply, self._own, self._clock, self._deciding = lent
+        self._domain, self._apply, self._own, self._clock, self._deciding, self._viewer = lent
 
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,11 +261,12 @@ class Knowing:
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
         """Have every verdict that was only kept so far move what it names, once; None when there is none.
 
-        Claims that are gone by now are passed over.
+        Claims that are gone by now are passed over. A verdict on what may not be seen waits for somebody who may.
         """
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            claims, pending = _Claims(self._there), self.pending_feedback()
+            claims = _Claims(self._there)
+            pending = [each for each in self.pending_feedback() if not self._hidden(each)]
             for each in pending:
                 for claim in filter(None, map(claims.get, each.about)):
                     claims.move(claim, each.verdict)
@@ -288,10 +290,24 @@ class Knowing:
         """Move back what a verdict moved: the claims that are still there, and in which it still counts."""
         if not verdict.processed:
             return
+        if hidden := self._hidden(verdict):
+            raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
             if belief.counts(past, self._domain.history(claim.TABLE, claim.id)):
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
+
+    def _hidden(self, verdict: Feedback) -> builtins.list[str]:
+        """The claims that it judges and that are not for who looks: neither they nor what became of them are seen."""
+        refs = verdict.about if self._viewer else ()
+        return [ref for ref in refs if not self._there(*parsed(ref)) and not self._past(*parsed(ref))]
+
+    def _past(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
+        """The history of a row; nothing of one that never was."""
+        try:
+            return self._domain.history(table, key)
+        except NotFound:
+            return ()
 
     # ── deciding ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -319,8 +319,9 @@ class Domain(Protocol):
     ) -> list[Knowledge]:
         """The rows of a table: claims by confidence, the highest first, feedback newest first; of equals by id.
 
-        `least` is the least confidence; `where` names columns and the values that they must have (texts without regard
-        to case); `after` the id of the row that the answer is to follow.
+        `least` is the least confidence; `where` names columns and the values that they must have: what it says without
+        regard to case, its id and whose it is exactly, of the claims that a verdict judges one or several. `after` is
+        the id of the row that the answer is to follow; InvalidInput when it is gone, and for what no row can have.
         """
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
@@ -472,8 +473,8 @@ class Store(Protocol):
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
         """The newest changesets, without their changes; those that changed a memory of the scope, if one is given.
 
-        With a viewer in the scope, also those that changed domain knowledge of which they may see what was before, or what
-        is there now.
+        Where the scope narrows by a viewer alone, also those that changed domain knowledge of which they may see what
+        it was then, or had been, where the change removed it.
         """
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:

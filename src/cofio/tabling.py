@@ -62,7 +62,7 @@ class Rows:
                 continue
             there = hearing.known(heard, self._batch.store.domain)
             if heard.row is None:
-                self._deny([each for each in there if not self._is_pinned(each)], place)
+                self._deny([row for row in there if not self._is_pinned(row) and not self._newer(row, place)], place)
             elif not self._is_told_already(heard, decision):
                 self._say(heard.row, there[0] if there else None, place)
 

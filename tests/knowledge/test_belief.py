@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,3 +102,19 @@ def test_what_says_the_same_keeps_its_verdicts() -> None:
     new = restated(OLD, again, stated=False)
     assert (new.confidence, new.prior, new.confirmed, new.refuted) == (OLD.confidence, OLD.prior, 2, 0)
     assert new.memory == 7
+
+
+# ── why it is as strong as it is ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("off_by", "least"), [(0.1, 0.7), (0.2, 0.97), (0.3, 0.97)])
+def test_the_prior_is_about_as_strong_as_it_is_good(off_by: float, least: float) -> None:
+    """Five verdicts on claims whose stated confidence is off by so much: the table of docs/explanation/knowledge.md."""
+    draw = np.random.default_rng(0)
+    true = draw.uniform(0.05, 0.95, 100_000)
+    prior, confirmed = np.clip(true + draw.normal(0, off_by, true.size), 0, 1), draw.binomial(5, true)
+    error = {
+        strength: float(np.sqrt(np.mean(((strength * prior + confirmed) / (strength + 5) - true) ** 2)))
+        for strength in (1, 2, STRENGTH, 8, 16)
+    }
+    assert min(error.values()) / error[STRENGTH] >= least

@@ -498,8 +498,9 @@ class DomainContract:
         for asked in ({"least": 2}, {"least": -0.1}, {"limit": -1}, {"limit": 1.5}):
             with pytest.raises(InvalidInput):
                 store.domain.rows("patterns", **asked)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="processed"):
-            store.domain.rows("feedback", where={"processed": 1})
+        for where in ({"processed": 1}, {"about": 5}, {"about": [None]}):
+            with pytest.raises(InvalidInput, match=next(iter(where))):
+                store.domain.rows("feedback", where=where)
         with pytest.raises(InvalidInput, match="no table"):
             store.domain.rows("memories")  # type: ignore[arg-type]
 

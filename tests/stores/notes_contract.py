@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cofio.model import Edit
 from cofio.notes import Filed, FiledPart
 from cofio.ports import Store
+from tests.stores.contract import add, vector
 
 NOW = 1_750_000_000_123_456_789  # nanoseconds: more than a float holds
 
@@ -58,6 +60,17 @@ class NotesContract:
         store.notes.drop("f", [])
         store.notes.drop("never", ["a.md"])
         assert list(store.notes.files("f")) == ["a.md"]
+
+    def test_of_other_words_the_old_vector_tells_nothing(self, store: Store) -> None:
+        """Notes are stored while the embedder is away: what was edited then is embedded later."""
+        memory = add(store, "red green blue")
+        done = store.apply([Edit(memory.id, {"text": "one two three"})], {}, by="test", why="")
+        assert [each.id for each in store.unembedded(9)] == [memory.id]
+        store.apply([Edit(memory.id, {"pinned": True})], {}, by="test", why="")
+        store.put_vectors({memory.id: vector("one two three")})
+        store.apply([Edit(memory.id, {"tags": ["x"]})], {}, by="test", why="")
+        assert store.unembedded(9) == []
+        assert done.changes[0].memory.text == "one two three"
 
     def test_files_are_told_in_the_order_of_their_paths(self, store: Store) -> None:
         paths = ["z.md", "B.md", "a/b.md", "a.md", "é.md"]

@@ -257,9 +257,7 @@ _SUPPOSED = re.compile(
 )
 #: Denied, or supposed. That it "drops" denies nothing here.
 _UNSTATED = re.compile(rf"\b(?:not|never|no longer|no more|stopped|ceased|cannot)\b|n't\b|{_SUPPOSED.pattern}", re.I)
-_NOTHING = re.compile(
-    r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I
-)
+_NOTHING = re.compile(r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I)
 #: Somebody does it, or is to do it: no pattern of what is watched.
 _NO_PATTERN = re.compile(
     r"(?:i|you|no|none|nothing|always|consistently|please|let's|we(?! (?:\w+ )?(?:see|observe|notice|find)))\b", re.I

@@ -107,12 +107,8 @@ class Applying:
         self._changeset = changeset
         self._at, self._by, self._why = at, by, why
 
-    def all(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[Change]:
-        """Every change, in the order of the decisions."""
-        return [change for changes in self.each(decisions, vectors) for change in changes]
-
     def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
-        """The changes of each decision."""
+        """The changes of each decision, in their order."""
         return [self.do(each, vectors.get(place)) for place, each in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:

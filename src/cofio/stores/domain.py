@@ -298,20 +298,20 @@ def words_sought(words: Iterable[str]) -> list[str]:
 
 def is_storable(text: str) -> bool:
     """Whether a column can hold it: an id or a word that none can is not there."""
-    return isinstance(text, str) and "\x00" not in text and text.isprintable() and len(text) <= MAX_SAID
+    return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
 
 
 def to_line(row: Sequence[Any]) -> Line:
     """The line of a row of the journal."""
-    number_, changeset, table, key, action, reason, before, erased = row
+    change_id, changeset, table, key, action, reason, before, erased = row
     return Line(
-        id=number_,
+        id=change_id,
         changeset=changeset,
         table=table,
         key=key,
         action=action,
         reason=reason,
-        before=read(table, json.loads(before)) if before else None,
+        before=_read(table, before),
         erased=bool(erased),
     )
 
@@ -337,7 +337,7 @@ def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
 
 def _wanted(table: str, name: str, kind: str, value: Any) -> Iterator[Wanted]:
     if kind.startswith("tuple"):
-        for each in [value] if isinstance(value, str) else value:
+        for each in value if isinstance(value, list | tuple) else [value]:
             yield Wanted(name, "holds", checked_text(each, name, MAX_SAID))
     elif kind == "str" and name in FOLDED[table]:
         yield Wanted(name, "folded", folded(checked_text(value, name, MAX_SAID)))
