@@ -25,7 +25,7 @@ run: setup ## the service, on 127.0.0.1:8900 and the embedded store
 test: setup clients check ## lint, types, and the whole suite
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-clients: setup ## Claude Code and Codex, pinned, for the tests that run the real ones
+clients: setup ## Claude Code and Codex, pinned, and a browser, for the tests that run the real ones
 	@sh scripts/clients $(VENV)
 
 check: setup ## lint and types alone

@@ -172,6 +172,9 @@ def test_the_agents_echo_of_a_memory_is_not_news(attendant: Attendant, keeper: K
     assert "Fly.io" in attendant.attend(told("SessionStart", source="startup"), WEB)
     attendant.attend(asked("Where does it run?"), WEB)
     attendant.attend(answered("We deploy with Fly.io."), WEB)
+    (item,) = keeper.items()
+    assert item.exchange
+    assert item.exchange.injected == ("We deploy with Fly.io.",)
     Worker(keeper).drain()
     assert keeper.count() == 1
     assert keeper.ledger().rejected == 1

@@ -64,7 +64,9 @@ MAY_IMPORT = {
         "librarian",
         "attend",
         "hooks",
+        "page",
     },
+    "page": set(),  # files for browsers, which call us like any client
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
     "mcp": WORDS | {"hooks"},
     "install": WORDS | {"settings", "client", "daemon", "hooks", "llms"},

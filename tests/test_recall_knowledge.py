@@ -254,6 +254,11 @@ def test_a_context_has_what_the_query_names_first_then_the_surest(keeper: Keeper
         "## Active Seasons\n- [0.60] volume is thin (until 2026-01-06T00:00:00Z)\n"
         "</relevant-context>"
     )
+    sunday = keeper.recall_context("AAPL", at="2026-01-11T12:00:00Z")
+    assert "closed (until" in sunday
+    assert keeper.recall_context("AAPL").count("closed") == 0
+    with pytest.raises(InvalidInput):
+        keeper.recall_context("AAPL", at="sunday")
 
 
 def test_a_context_has_the_memories_that_answer_with_their_scores(keeper: Keeper) -> None:

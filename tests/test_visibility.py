@@ -308,6 +308,11 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     said: dict[str, Any] = {"source": source, "project": PROJECTS[1], "visibility": "team", "dry_run": True}
     yield "learning", seen.learn("User: We switched from the vault to the cellar.", **said)
     yield "texts", seen.texts(ids)
+    yield "context", seen.recall_context(QUESTION, max_memories=20, max_patterns=20, max_thresholds=20)
+    yield "knowledge", [seen.knowledge.list(table, limit=100) for table in TABLES]
+    yield "counts", seen.knowledge.counts()
+    yield "evaluated", [seen.knowledge.evaluate(f"told{each:04}", "volume", 9) for each in range(30)]
+    yield "related", seen.knowledge.related("vault")
     for each in ids:
         for way in (seen.get, seen.history, seen.sightings, seen.freshness):
             with suppress(CofioError):

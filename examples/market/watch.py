@@ -114,7 +114,7 @@ class Watcher:
     def context(self, ticks: list[Tick]) -> str:
         """What a model would be given before it looks."""
         told = ", ".join(f"{tick.share} volume is {tick.volume:.0f}" for tick in ticks)
-        return self.keeper.recall_context(f"{told}. What is unusual?")
+        return self.keeper.recall_context(f"{told}. What is unusual?", at=_noon(ticks[0].day))
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,8 +133,7 @@ class Watcher:
         return self.keeper.knowledge.evaluate(tick.share, "volume", tick.volume / usual)
 
     def _seasons(self, tick: Tick) -> list[str]:
-        noon = f"{tick.day}T12:00:00+00:00"
-        active = self.keeper.knowledge.active(noon)
+        active = self.keeper.knowledge.active(_noon(tick.day))
         return [each.seasonal.ref for each in active if each.seasonal.confidence >= BELIEVED]
 
     def _led_by(self, tick: Tick) -> list[str]:
@@ -202,6 +201,10 @@ def _score(scores: dict[str, Score], tick: Tick) -> Score:
 def _first(side: str) -> str:
     """The share of a side such as "ACME volume"."""
     return side.split()[0]
+
+
+def _noon(day: date) -> str:
+    return f"{day}T12:00:00+00:00"
 
 
 def _before(day: date) -> date:

@@ -231,25 +231,17 @@ class Attendant:
     def _amend(self, happened: Event, where: str, at: str, sitting: _Sitting) -> None:
         asks = happened.kind == "prompt"
         turn = _turn(happened, sitting)
-        messages = list(self._messages(happened, sitting))
+        messages = list(_messages(happened))
         if not messages:
             return
         about = _about(happened, where, turn, sitting.keeper.viewer)
-        if sitting.exact and not asks:  # nor is the agent's echo of these
-            about["injected"] = tuple(sitting.exact)
+        if not asks:  # so that the agent's echo of what it was given is not taken for news
+            about["injected"] = (*sitting.keeper.texts(list(sitting.given)), *sitting.exact)
         with sitting.telling:  # hooks that fire twice at once tell of the same turn
             if asks and sitting.open_turn != turn:
                 sitting.keeper.release(happened.client, happened.session)  # whatever is held still was broken off
             sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
             sitting.open_turn = turn if asks else ""
-
-    def _messages(self, happened: Event, sitting: _Sitting) -> Iterator[dict[str, Any]]:
-        if happened.kind == "stop" and sitting.given:  # so that the agent's echo of a memory is not taken for news
-            yield {"role": "system", "content": "\n".join(sitting.keeper.texts(list(sitting.given)))}
-        if happened.prompt and transcripts.is_prompt(happened.prompt):
-            yield {"role": "user", "content": happened.prompt}
-        if happened.reply:
-            yield {"role": "assistant", "content": happened.reply}
 
     def _close_turn(self, happened: Event, sitting: _Sitting) -> None:
         sitting.keeper.release(happened.client, happened.session)
@@ -269,6 +261,13 @@ class Attendant:
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
         except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
             _log.warning("the transcript is not read: %s", error)
+
+
+def _messages(happened: Event) -> Iterator[dict[str, Any]]:
+    if happened.prompt and transcripts.is_prompt(happened.prompt):
+        yield {"role": "user", "content": happened.prompt}
+    if happened.reply:
+        yield {"role": "assistant", "content": happened.reply}
 
 
 def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:

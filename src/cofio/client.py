@@ -147,11 +147,12 @@ class Client:
         max_memories: int = 3,
         max_patterns: int = 5,
         max_thresholds: int = 5,
+        at: str = "",
         by: str = "library",
     ) -> str:
         """What an agent that watches something should know before it looks, as text inside `<relevant-context>`."""
         caps = {"max_memories": max_memories, "max_patterns": max_patterns, "max_thresholds": max_thresholds}
-        return str(self._wire.ask("POST", "/recall/context", {"query": query, **caps}, by=by)["context"])
+        return str(self._wire.ask("POST", "/recall/context", {"query": query, **caps, "at": at}, by=by)["context"])
 
     def enrich_prompt(
         self,

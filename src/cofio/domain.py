@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, VISIBILITIES, Viewer, checked_text, moment, share, truth, whole
+from cofio.wording import STOP_WORDS
 
 Table = Literal["patterns", "correlations", "thresholds", "seasonal", "feedback"]
 Direction = Literal["above", "below"]
@@ -584,9 +585,11 @@ def named_words(known: Knowledge) -> frozenset[str]:
 
 
 def opening(words: Sequence[str]) -> str:
-    """How a name opens, as it is looked for where only that counts: its first word, with the number behind it if one
-    stands there. A prompt that says "web" or "price" is in many names, but few open with it."""
-    return "^" + " ".join(words[: 2 if len(words) > 1 and words[1].isdigit() else 1])
+    """How a name opens, as it is looked for where only that counts: its first word that is not in every text, with the
+    number behind it if one stands there. A prompt that says "web" or "price" is in many names, but few open with it."""
+    first = next((place for place, word in enumerate(words) if word not in STOP_WORDS), 0)
+    after = words[first + 1 : first + 2]
+    return f"^{words[first]} {after[0]}" if after and after[0].isdigit() else f"^{words[first]}"
 
 
 def words_of(text: str) -> list[str]:

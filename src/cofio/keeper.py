@@ -501,13 +501,14 @@ class Keeper:
         max_memories: int = 3,
         max_patterns: int = 5,
         max_thresholds: int = 5,
+        at: str = "",
         by: str = "library",
     ) -> str:
         """What an agent that watches something should know before it looks, as text inside `<relevant-context>`.
 
         Memories that answer; patterns and thresholds, first those that the query names, then the surest, and which of
-        them fire at a value in it; what goes together with what it names; the seasons that are on. "No prior context
-        found." when there is nothing.
+        them fire at a value in it; what goes together with what it names; the seasons that are on at a time (default:
+        now). "No prior context found." when there is nothing.
         """
         checked_text(query, "query", MAX_TEXT)
         whole(max_memories, "max_memories", least=0, most=context.MOST)
@@ -515,7 +516,8 @@ class Keeper:
         caps = {"max_patterns": max_patterns, "max_thresholds": max_thresholds}
         config = context.AutoRecallConfig(max_memory_results=max_memories, **caps)
         named = naming.named(query, self._store.domain, self.viewer, quantities)
-        shown = context.shown(named, self._store.domain, self._clock, config, self.viewer)
+        when = moment(at) if at else self._clock()
+        shown = context.shown(named, self._store.domain, when, config, self.viewer)
         k = min(MAX_HITS, 2 * max_memories + len(shown.memories))
         asked = [Query(text=each, k=k, min_score=self._recall_at) for each in recall.questions(query) if max_memories]
         hits = recall.answers(self._answers(asked), max_memories, shown.memories)

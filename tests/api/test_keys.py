@@ -228,7 +228,8 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
 # ── roles ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 READ = {
-    "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "POST /search", "POST /search/batch", "POST /recall",
+    "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "GET /ui", "GET /ui/knowledge",
+    "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /recall",
     "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel",
     "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
     "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
@@ -265,7 +266,7 @@ def test_every_route_has_the_role_that_was_decided_on() -> None:
 def test_a_role_opens_its_routes_and_no_more(house: House, role: str, beyond: tuple[str, ...]) -> None:
     _, caller = house.key("theirs", role=role)
     for route in ROUTES:
-        answer = caller.send(route.method, route.path.format(id=99, table="thresholds", row="none"))
+        answer = caller.send(route.method, route.path.format(id=99, table="thresholds", row="none", file="none.js"))
         if route.role in beyond:
             assert refused(answer) == (403, "forbidden"), route
             assert f"role {route.role}" in answer.error["message"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.domain import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold
+from cofio.domain import Claim, Correlation, Knowledge, Pattern, Put, Seasonal, Threshold, opening
 from cofio.extract.quantities import quantities
 from cofio.knowledge.naming import Named, named
 from cofio.model import Viewer
@@ -228,3 +228,18 @@ def test_another_unit_fires_nothing() -> None:
     assert found("api latency is 300 ms", threshold("api", "latency", 250, unit="ms"))[0].fires
     assert not found("api latency is 300 s", threshold("api", "latency", 250, unit="ms"))[0].fires
     assert not found("api latency is 3%", threshold("api", "latency", 250, "below", unit="ms"))[0].fires
+
+
+# ── what is looked up ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_common_word_brings_up_only_the_names_that_open_with_it() -> None:
+    many = [correlation(f"SYM{each} price", f"SYM{each} stock") for each in range(30)]
+    hosts = [Pattern(pattern=f"slow {each}", source=f"web-{each}") for each in range(30)]
+    oil = correlation("price of oil", "the economy")
+    domain = holding(*many, *hosts, oil)
+    by = lambda *words: [each.id for each in domain.naming([opening(words)])]  # noqa: E731
+    assert len(domain.naming(["price"])) == 31
+    assert (by("price"), by("web"), by("web", "7")) == ([oil.id], [], [hosts[7].id])
+    assert [each.known.id for each in named("is web-7 up?", domain)] == [hosts[7].id]
+    assert [each.sides for each in named("what will the economy do?", domain)] == [("the economy",)]

@@ -299,7 +299,7 @@ CRONS = (
 )  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(CRONS), st.sampled_from([1, 15, 30, 60, 90, 600, 1440]), moments())
 def test_a_cron_text_is_on_from_each_of_its_times(cron: str, lasts: int, when: tuple[str, datetime]) -> None:
     zone, at = when

@@ -67,8 +67,14 @@ def recall(desk: Desk, given: schemas.Recall, call: Call) -> Plain:
 
 
 def recall_context(desk: Desk, given: schemas.RecallContext, call: Call) -> Plain:
-    caps = {"max_memories": given.max_memories, "max_patterns": given.max_patterns}
-    text = desk.keeper.recall_context(given.query, **caps, max_thresholds=given.max_thresholds, by=call.by)
+    text = desk.keeper.recall_context(
+        given.query,
+        max_memories=given.max_memories,
+        max_patterns=given.max_patterns,
+        max_thresholds=given.max_thresholds,
+        at=given.at,
+        by=call.by,
+    )
     return {"context": text}
 
 

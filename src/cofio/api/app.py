@@ -261,6 +261,7 @@ def _call(request: Request, shown: guard.Pass, path: str, named: Mapping[str, st
         id=_id(request, path),
         table=named.get("table", ""),
         row=named.get("row", ""),
+        file=named.get("file", ""),
         project=guard.project(headers),
         local=guard.is_loopback(address),
         at=guard.moment(headers),

@@ -35,6 +35,7 @@ class Call:
     id: int = 0
     table: str = ""  # of domain knowledge, and the row of it, where the path names them
     row: str = ""
+    file: str = ""  # of the pages
     project: str = ""
     local: bool = False  # from this machine: the paths that it names are ours
     at: str = ""  # when it happened, where that was a while ago

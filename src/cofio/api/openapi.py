@@ -16,7 +16,8 @@ _REF = "#/components/schemas/{name}"
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
 _TABLE = {"name": "table", "in": "path", "required": True, "schema": {"type": "string", "enum": list(TABLES)}}
 _ROW = {"name": "row", "in": "path", "required": True, "schema": {"type": "string", "maxLength": MAX_ID}}
-_PATH = {"{id}": _ID, "{table}": _TABLE, "{row}": _ROW}
+_FILE = {"name": "file", "in": "path", "required": True, "schema": {"type": "string"}}
+_PATH = {"{id}": _ID, "{table}": _TABLE, "{row}": _ROW, "{file}": _FILE}
 _CLIENT = {"name": "X-Cofio-Client", "in": "header", "schema": {"type": "string", "maxLength": 100}}
 _KEYS = {
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},

@@ -19,6 +19,7 @@ from cofio.api import (
     knowledge,
     metrics,
     notes,
+    page,
     replies,
     schemas,
     shapes,
@@ -66,7 +67,7 @@ class Route:
     @property
     def sample(self) -> str:
         """Its path with names in it that there may be."""
-        return self.path.format(id=1, table="thresholds", row="aapl.volume.above")
+        return self.path.format(id=1, table="thresholds", row="aapl.volume.above", file="style.css")
 
     @property
     def has_body(self) -> bool:
@@ -91,6 +92,12 @@ ROUTES: tuple[Route, ...] = (
           keyless=True, quick=True, role="read"),
     Route("GET", "/docs", answers.page, None, "text/html", "This interface, for people.",
           keyless=True, quick=True, page=True, role="read"),
+    Route("GET", "/ui", page.first_page, None, "text/html", "The way to the pages for people.", statuses=(307,),
+          keyless=True, quick=True, page=True, role="read"),
+    Route("GET", "/ui/knowledge", page.knowledge_page, None, "text/html", "The page about domain knowledge.",
+          keyless=True, quick=True, page=True, role="read"),
+    Route("GET", "/ui/{file}", page.page_file, None, "*/*", "A script, a style or a picture of the pages.",
+          keyless=True, quick=True, role="read"),
     Route("POST", "/search", answers.search, schemas.Search, replies.Found, "The memories that answer, best first.",
           {"query": "when do we deploy?", "k": 3}, hungry=True, role="read"),
     Route("POST", "/search/batch", answers.search_all, schemas.SearchAll, replies.FoundAll, "Many searches at once.",

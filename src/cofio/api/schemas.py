@@ -121,6 +121,7 @@ class RecallContext(Given, kw_only=True):
     max_memories: Annotated[int, Meta(ge=0, le=50, description="How many memories at most.")] = 3
     max_patterns: Annotated[int, Meta(ge=0, le=50, description="How many patterns at most.")] = 5
     max_thresholds: Annotated[int, Meta(ge=0, le=50, description="How many thresholds at most.")] = 5
+    at: Annotated[str, Meta(description="When it is, for what is seasonal; default now.")] = ""
 
 
 class SearchAll(Given, kw_only=True):

@@ -250,7 +250,7 @@ def _print_context(session: Session, query: str, project: str | None, k: int | N
     if project is not None:
         raise click.UsageError("A context is of no project. Leave out --project, or --context.")
     with session.memories() as memories:
-        text = memories.recall_context(query, by=BY, **({} if k is None else {"max_memories": k}))
+        text = memories.recall_context(query, by=BY, max_memories=3 if k is None else k)
     if session.as_json:
         output.document({"context": text})
     else:

@@ -193,7 +193,7 @@ class Shown:
 
 
 def shown(
-    found: Sequence[Named], domain: Domain, at: Clock, config: AutoRecallConfig, viewer: Viewer | None = None
+    found: Sequence[Named], domain: Domain, at: str, config: AutoRecallConfig, viewer: Viewer | None = None
 ) -> Shown:
     """What of the tables is shown where a query names these: patterns and thresholds, first those that it names, then
     the surest; the correlations that it names, and the seasons that are on and that it names or that hold everywhere.
@@ -216,7 +216,7 @@ def shown(
         patterns=patterns[: config.max_patterns],
         thresholds=thresholds[: config.max_thresholds],
         related=related[: config.max_related],
-        seasons=active(seasonal, at())[: config.max_seasons] if seasonal else (),
+        seasons=active(seasonal, at)[: config.max_seasons] if seasonal else (),
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -125,30 +126,43 @@ class _Standing(NamedTuple):
 
 
 class _Prompt:
-    """The words of a prompt, each with its place."""
+    """The words of a prompt, each with its place. Most prompts name nothing: what they need not is not looked at."""
 
     def __init__(self, prompt: str, quantities: Reading) -> None:
         ends = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n\n{prompt[-_READ:]}"
         self.text = unicodedata.normalize("NFKC", ends)
-        self._words = _words(self.text)
-        self._places: dict[str, list[int]] = {}
-        for place, word in enumerate(self._words):
-            self._places.setdefault(word.folded, []).append(place)
         self._reading = quantities
-        self._quantities: list[Quantity] | None = None  # read when they are asked for
 
     def openings(self) -> list[str]:
         """How the names open that may stand here, each once; none where all words are such as every text holds."""
-        if not any(_is_telling([word]) or (_is_code([word]) and len(word.raw) > 2) for word in self._words):
-            return []
-        words = [word.folded for word in self._words]
         found: dict[str, None] = {}
-        for place, word in enumerate(words):
-            found[opening([word])] = None
-            found[opening(words[place : place + 2])] = None
+        before = ""
+        for raw in _WORD.findall(self.text):
+            for word in (raw.lower(),) if raw.isascii() else _WORD.findall(raw.casefold()):
+                if before and word.isdigit():
+                    found[opening((before, word))] = None
+                telling = len(word) > 2 if word.isdigit() else word not in STOP_WORDS or raw.isupper()
+                before = word if telling else ""
+                if telling:
+                    found[opening((word,))] = None
             if len(found) >= _OPENINGS:
                 break
         return list(found)
+
+    @cached_property
+    def _words(self) -> list[_Word]:
+        return _words(self.text)
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, word in enumerate(self._words):
+            places.setdefault(word.folded, []).append(place)
+        return places
+
+    @cached_property
+    def _quantities(self) -> list[Quantity]:
+        return [each for each in self._reading(self.text) if self._is_number(each)]
 
     def names(self, name: str) -> _Standing:
         """Where the name stands; else where its leading words do, as many of them as there are."""
@@ -196,8 +210,6 @@ class _Prompt:
         return min(ways, key=lambda way: way[:3])[-1] if ways else None
 
     def _near(self, metric: Span, unit: str) -> Iterator[Quantity]:
-        if self._quantities is None:
-            self._quantities = [each for each in self._reading(self.text) if self._is_number(each)]
         for each in self._quantities:
             if each.unit == "%" and unit != "%":
                 continue  # "volume fell 5%" says nothing of how much it is

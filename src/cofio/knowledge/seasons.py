@@ -31,6 +31,7 @@ from cofio.model import moment
 __all__ = ["active", "check", "window"]
 
 _DAY = 24 * 60  # minutes
+_LONG = timedelta(days=64)  # what goes on for longer may be endless
 _FARTHEST = 4_096  # days that a stretch is followed to either side; the rarest day that there is comes in 8 years
 _CRON_LENGTH = 200
 _log = logging.getLogger(__name__)
@@ -89,6 +90,8 @@ class _Stretch(NamedTuple):
 class _Rule(Protocol):
     """When something is on."""
 
+    def __hash__(self) -> int: ...
+
     @property
     def always(self) -> bool:
         """Whether it is known to be on at all times."""
@@ -117,8 +120,18 @@ def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
         begins, ends = _utc(first) + timedelta(days=1) + rule.reach, _utc(last)
         if found is None or (begins < found.start and found.end < ends):
             return found
+        if span > _LONG and _endless(rule, zone, today.year):
+            break
         span *= 2
     return _ENDLESS
+
+
+@lru_cache(maxsize=1024)
+def _endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
+    """Whether it is on without a break for years around this one."""
+    first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
+    joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
+    return any(each.start <= _utc(date(year - 4, 1, 1)) and each.end >= _utc(last) for each in joined)
 
 
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
@@ -231,7 +244,7 @@ class _Clause(NamedTuple):
             yield from ((0, end) for start, end in self.times if start > end)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # known by itself, for the caches
 class _Calendar:
     """What is on by the clock on the wall, as it was written."""
 
@@ -390,7 +403,7 @@ _HINTS = {
 # ── cron ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # known by itself, for the caches
 class _Cron:
     """From each time of a cron text on, for as long as it lasts."""
 

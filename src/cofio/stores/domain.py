@@ -463,14 +463,12 @@ class SqlDomain:
         sought = words_sought(words)
         if not sought:
             return []
+        keys: dict[Table, list[str]] = {}
         with self._reading() as asking:
-            seen, values = seen_by(viewer, asking.dialect, "place")
-            values["words"] = asking.listed(sought)
-            found = {
-                table: asking.all("known_by_word", values, table=table, columns=LISTED[table], where=seen)
-                for table in CLAIMS
-            }
-        return surest_first(to_known(table, row) for table, rows in found.items() for row in rows)
+            for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # mostly none: one look
+                keys.setdefault(table, []).append(key)
+            found = [row for table, named in keys.items() for row in _by_id(asking, table, named, viewer)]
+        return surest_first(found)
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
         with self._reading() as asking:

@@ -791,11 +791,8 @@ SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND {where} ORDER BY {or
 SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::text[]) AND {where};
 
 -- name: known_by_word
-SELECT {columns} FROM {table}
-WHERE tenant = %(tenant)s AND id IN (
-    SELECT row_id FROM knowledge_words
-    WHERE tenant = %(tenant)s AND word = ANY(%(words)s::text[]) AND row_table = '{table}'
-) AND {where};
+SELECT DISTINCT row_table, row_id FROM knowledge_words
+WHERE tenant = %(tenant)s AND word = ANY(%(words)s::text[]);
 
 -- name: known_by_memory
 SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND memory = ANY(%(ids)s::bigint[]) ORDER BY id;

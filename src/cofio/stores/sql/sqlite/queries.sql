@@ -568,11 +568,7 @@ SELECT {columns} FROM {table} WHERE {where} ORDER BY {order} LIMIT :limit;
 SELECT {columns} FROM {table} WHERE id IN (SELECT value FROM json_each(:ids)) AND {where};
 
 -- name: known_by_word
-SELECT {columns} FROM {table}
-WHERE id IN (
-    SELECT row_id FROM knowledge_words
-    WHERE word IN (SELECT value FROM json_each(:words)) AND row_table = '{table}'
-) AND {where};
+SELECT DISTINCT row_table, row_id FROM knowledge_words WHERE word IN (SELECT value FROM json_each(:words));
 
 -- name: known_by_memory
 SELECT {columns} FROM {table} WHERE memory IN (SELECT value FROM json_each(:ids)) ORDER BY id;

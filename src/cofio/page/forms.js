@@ -1,0 +1,169 @@
+/** The forms in which rows are kept and anomalies judged. Each is a dialog: the browser keeps the focus within it. */
+
+import { Refusal, get, path, post } from "./api.js";
+import { fill, make, newId, said } from "./dom.js";
+import { doing, regain, trouble } from "./frame.js";
+import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./words.js";
+
+const OFFERED = 200; // claims of each table that can be ticked
+
+/** Show a dialog with a form; `save` gets what was filled in. It closes once that is done, and tells what went wrong else. */
+function dialog(title, save, word, ...inside) {
+  const name = newId("dialog");
+  const wrong = make("div", { role: "alert" });
+  const close = () => shown.close();
+  const submit = doing(async (event) => {
+    fill(wrong);
+    await save(event);
+    shown.close();
+  }, wrong);
+  const gone = () => {
+    shown.remove();
+    regain();
+  };
+  const shown = make("dialog", { "aria-labelledby": name, onclose: gone },
+    make("form", { onsubmit: submit, novalidate: true },
+      make("h2", { id: name }, title), ...inside, wrong,
+      make("div", { class: "actions" },
+        make("button", { class: "primary" }, word),
+        make("button", { type: "button", onclick: close }, "Cancel"))));
+  document.body.append(shown);
+  shown.showModal();
+  return shown;
+}
+
+// ── fields ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A field with its label: `.name`, `.read()` for what was filled in, `.hear(given)` when others were. */
+export function field({ name, label, kind = "text", needed = false, hint = "", choices = null, begins = null }, value) {
+  const id = newId(name);
+  const below = hint ? newId("hint") : null;
+  const first = value ?? (begins ? begins() : "");
+  const common = { id, name, required: needed, "aria-describedby": below };
+  const input = choices ? make("select", common, ...choices.map((each) => make("option", { value: each }, each)))
+    : kind === "area" ? make("textarea", { ...common, rows: 3 })
+    : kind === "tick" ? make("input", { ...common, type: "checkbox" })
+    : make("input", { ...common, type: "text", autocomplete: "off", inputmode: kind === "whole" || kind === "share" ? "decimal" : null });
+  if (kind === "tick") input.checked = first === true;
+  else if (!choices || first !== "") input.value = first;
+  const help = make("small", { id: below, class: "hint" }, typeof hint === "string" ? hint : "");
+  const text = make("label", { for: id }, label, needed ? make("span", { class: "needed", "aria-hidden": "true" }, " *") : null);
+  const shown = make("div", { class: `field ${kind}` }, ...(kind === "tick" ? [input, text] : [text, input]), below ? help : null);
+  shown.name = name;
+  shown.input = input;
+  shown.read = () => read(input, kind, needed && label);
+  shown.hear = (given) => typeof hint === "function" && fill(help, hint(given));
+  return shown;
+}
+
+/** What was filled in, as the service takes it; "" where nothing was. A needed field is refused, by its name. */
+function read(input, kind, needed) {
+  if (kind === "tick") return input.checked;
+  const text = input.value.trim();
+  if (text === "" && needed) {
+    input.focus();
+    throw new Refusal(`“${needed}” is empty.`, "Fill it in.");
+  }
+  if (text === "" || kind === "text" || kind === "area") return text;
+  if (kind === "quantity") return quantity(text);
+  const { value, unit } = quantity(text);
+  const percent = unit === "%" && kind === "share";
+  return percent ? value / 100 : value;
+}
+
+/** Fields that listen to each other. */
+function together(fields) {
+  const hear = () => {
+    const given = Object.fromEntries(fields.map((each) => [each.name, each.input.value]));
+    for (const each of fields) each.hear(given);
+  };
+  for (const each of fields) each.input.addEventListener("input", hear);
+  hear();
+  return fields;
+}
+
+// ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The form of a table's row: a new one, one with some fields filled in, or one that is there and changes. */
+export function keep(table, row, done) {
+  const { one, fields } = TABLES[table];
+  const there = Boolean(row?.id);
+  const known = { ...row, value: row?.value === undefined ? undefined : String(row.value) };
+  const main = together(fields.filter((each) => !each.more).map((each) => field(each, known[each.name])));
+  const more = [...fields.filter((each) => each.more), ...further(there, row)].map(
+    (each) => field(each, each.name === "confidence" && there ? undefined : known[each.name]));
+  const save = async () => {
+    const body = sent([...main, ...more], there ? row : null);
+    await done(await post(path("knowledge", table), body));
+  };
+  dialog(there ? `Change this ${one}` : `Keep a ${one}`, save, there ? "Change" : "Keep", make("div", { class: "fields" }, ...main),
+    make("details", {}, make("summary", {}, "More"), make("div", { class: "fields" }, ...more)));
+}
+
+function further(there, row) {
+  const sure = there ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.` : "0 to 1; left out, 0.5.";
+  const id = { name: "id", label: "Id", hint: "Left out, it is made of what the row says." };
+  return [
+    { name: "confidence", label: "Confidence", kind: "share", hint: sure },
+    ...(there ? [] : [id]),
+    { name: "why", label: "Why", hint: "Stands in the journal." },
+  ];
+}
+
+/** The fields as the service takes them. Of a row that is there, one that was emptied is empty from now on. */
+function sent(fields, row) {
+  const given = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
+  const left = (name) => given[name] === "" && (!row || ["confidence", "why", "lasts", "value"].includes(name));
+  const body = Object.fromEntries(Object.entries(given).filter(([name]) => !left(name)));
+  if (body.value) Object.assign(body, { value: body.value.value, unit: body.unit || body.value.unit });
+  return row ? { ...body, id: row.id } : body;
+}
+
+// ── judging ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The form of a verdict. `about` are claims that are ticked from the start. */
+export function judge({ anomaly = "", verdict = "confirmed", note = "", about = [] }, done) {
+  const what = field({ name: "anomaly", label: "What was judged", needed: true, hint: "A name for it, such as AAPL 2026-02-20." }, anomaly);
+  const words = field({ name: "note", label: "What was found out", kind: "area" }, note);
+  const group = newId("verdict");
+  const choices = Object.entries(VERDICTS).map(([name, text]) => make("label", { class: "choice" },
+    make("input", { type: "radio", name: group, value: name, checked: name === verdict }), text));
+  const ticked = claims(about);
+  const save = async () => {
+    const chosen = choices.map((each) => each.firstChild).find((each) => each.checked);
+    await done(await post("knowledge/feedback",
+      { anomaly: what.read(), verdict: chosen?.value ?? "", note: words.read(), about: ticked.read() }));
+  };
+  dialog("Judge an anomaly", save, "Judge", what,
+    make("fieldset", {}, make("legend", {}, "Was it one?"), make("div", { class: "choices" }, ...choices)), ticked, words);
+}
+
+/** The claims that a verdict may be about, to tick; those that are ticked stay in sight. */
+function claims(about) {
+  const chosen = new Set(about);
+  const known = new Map(about.map((ref) => [ref, { table: ref.split("/")[0], row: null }]));
+  const narrow = make("input", { type: "search", id: newId("narrow"), placeholder: "Narrow them", "aria-label": "Narrow the claims" });
+  const list = make("ul", { class: "claims" });
+  const fits = (ref, { table, row }) => chosen.has(ref) || !narrow.value.trim() || (row && mentions(table, row, narrow.value));
+  const tick = (ref, { table, row }) => {
+    const input = make("input", { type: "checkbox", value: ref, checked: chosen.has(ref) });
+    input.addEventListener("change", () => (input.checked ? chosen.add(ref) : chosen.delete(ref)));
+    return make("li", {}, make("label", { class: "choice" }, input,
+      make("span", {}, row ? said(says(table, row)) : null, make("small", { class: "dim" }, ref))));
+  };
+  const draw = () => {
+    const found = [...known].filter(([ref, each]) => fits(ref, each));
+    fill(list, ...found.map(([ref, each]) => tick(ref, each)));
+    if (!found.length) fill(list, make("li", { class: "dim" }, known.size ? "None of them." : "There are no claims yet."));
+  };
+  narrow.addEventListener("input", draw);
+  draw();
+  const load = async (table) => {
+    const { rows } = await get(path("knowledge", table), { limit: OFFERED });
+    for (const row of rows) known.set(`${table}/${row.id}`, { table, row });
+  };
+  Promise.all(CLAIMS.map(load)).then(draw, (error) => list.before(trouble(error)));
+  const shown = make("fieldset", {}, make("legend", {}, "Which claims had raised it?"), narrow, list);
+  shown.read = () => [...chosen];
+  return shown;
+}

@@ -1,0 +1,122 @@
+/** What stands around every page: the door, where the service wants a key, and the notices. */
+
+import { Refusal, get, key, locked } from "./api.js";
+import { fill, find, make } from "./dom.js";
+
+const MAY_WRITE = ["write", "admin"];
+
+/** What the caller may do here; filled by `enter`. */
+export const caller = { mayWrite: false };
+
+/** Show the page once the service lets us in; `show` fills it. Where it wants a key, ask for one first. */
+export async function enter(show) {
+  locked.addEventListener("locked", (event) => shut(show, event.detail));
+  await knock(show);
+}
+
+async function knock(show) {
+  let health;
+  try {
+    health = await get("health");
+  } catch (error) {
+    if (error.status !== 401) shut(show, error); // else the door is shut by now
+    return;
+  }
+  if (health.auth === "missing") return shut(show, null);
+  caller.mayWrite = health.role === undefined || MAY_WRITE.includes(health.role);
+  fill(find("who"), ...known(health, show));
+  find("gate").hidden = true;
+  find("page").hidden = false;
+  await show();
+}
+
+function known(health, show) {
+  const about = make("a", { href: "../docs" }, "API");
+  if (health.auth !== "ok") return [about];
+  const leave = () => {
+    key.forget();
+    knock(show);
+  };
+  const role = make("span", { class: "dim" }, `key: ${health.role ?? "in use"}`);
+  return [role, make("button", { type: "button", class: "link", onclick: leave }, "Forget key"), about];
+}
+
+/** Ask for a key, and say why. */
+function shut(show, refusal) {
+  const wrong = refusal !== null && key.get() !== "";
+  if (refusal?.status === 401) key.forget();
+  find("page").hidden = true;
+  fill(find("who"));
+  const field = make("input", { id: "key", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
+  const open = (event) => {
+    event.preventDefault();
+    key.keep(field.value.trim());
+    knock(show);
+  };
+  const unreachable = refusal !== null && refusal.status !== 401 && refusal.status !== 429;
+  const form = unreachable
+    ? make("button", { type: "button", class: "primary", onclick: () => knock(show) }, "Try again")
+    : make("form", { onsubmit: open },
+      make("label", { for: "key" }, "API key"), field,
+      make("button", { class: "primary" }, "Open"),
+      make("p", { class: "dim" }, "It is kept for this tab alone, and forgotten when you close it."));
+  fill(find("gate"),
+    make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service wants a key"),
+    refusal && (wrong || unreachable) ? trouble(refusal) : null, form);
+  find("gate").hidden = false;
+  field.focus();
+}
+
+// ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Say what was done, until the next thing is; `undo` is what takes it back. */
+export function tell(text, undo = null) {
+  const back = undo && make("button", { type: "button", class: "link", onclick: undo }, "Undo");
+  notice(make("p", {}, text), back);
+}
+
+/** Say what went wrong, and what to do. */
+export const complain = (error) => notice(trouble(error));
+
+function notice(...inside) {
+  const gone = () => {
+    fill(find("notices"));
+    regain();
+  };
+  const close = make("button", { type: "button", class: "close", "aria-label": "Dismiss", onclick: gone }, "×");
+  const held = find("notices").contains(document.activeElement);
+  fill(find("notices"), make("div", { class: "notice" }, ...inside, close));
+  if (held) find("notices").querySelector("button").focus();
+}
+
+/** Have the focus where the work goes on, when what had it is gone. */
+export function regain() {
+  if (document.activeElement && document.activeElement !== document.body) return;
+  (document.querySelector('.head[aria-expanded="true"]') ?? find("main")).focus();
+}
+
+/** What went wrong, as every part of a page shows it. */
+export function trouble(error) {
+  const known = error instanceof Refusal;
+  if (!known) console.error(error);
+  const [message, hint] = known ? [error.message, error.hint] : ["The page stumbled.", "Load it again."];
+  return make("div", { class: "trouble" }, make("p", {}, message), hint ? make("p", { class: "hint" }, hint) : null);
+}
+
+/** A listener that says what went wrong, and holds its button back meanwhile. */
+export function doing(task, where = null) {
+  return async (event) => {
+    event.preventDefault();
+    const button = event.submitter ?? event.currentTarget;
+    if (button.ariaBusy === "true") return;
+    button.ariaBusy = "true"; // a disabled one would lose the focus
+    try {
+      await task(event);
+    } catch (error) {
+      if (where) fill(where, trouble(error));
+      else complain(error);
+    } finally {
+      button.ariaBusy = null;
+    }
+  };
+}

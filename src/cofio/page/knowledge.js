@@ -1,0 +1,284 @@
+/**
+ * The page about domain knowledge: its tables, what they say, and what came of it. A client of the HTTP API, as any.
+ *
+ * Where one is stands in the address: #/thresholds, or #/thresholds/aapl.volume.above with that row opened.
+ */
+
+import { get, path, post } from "./api.js";
+import { fires, onNow, reads, seasonsOn } from "./asking.js";
+import { fill, find, make, newId, settled } from "./dom.js";
+import { judge, keep } from "./forms.js";
+import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
+import { item, undoing } from "./rows.js";
+import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./words.js";
+
+const PAGE = 200; // rows that are asked for at a time
+const SHOWN = 100; // rows that are drawn at a time
+const MOST = 20_000; // rows that are looked through for a text
+
+const view = { table: "thresholds", row: "", text: "", source: "", least: 0, shown: SHOWN };
+let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let on = []; // seasonal patterns that are on
+let season = null; // their box
+
+const acts = {
+  toggle: (row) => go(view.table, view.row === row.id ? "" : row.id),
+  change: (row) => keep(view.table, row, kept),
+  keep: (table, fields) => keep(table, fields, kept),
+  judge: (given) => judge(given, judged),
+  leave: () => {
+    history.replaceState(null, "", `#/${view.table}`);
+    view.row = "";
+  },
+  refresh,
+  focus: () => (find("rows").querySelector(".head") ?? find("main")).focus(),
+};
+
+enter(begin);
+
+async function begin() {
+  season = onNow();
+  fill(find("asking"), fires(acts), season, reads(acts));
+  window.onhashchange = arrive;
+  read();
+  drawTools();
+  await refresh();
+}
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function go(table, row = "") {
+  location.hash = row ? `#/${table}/${encodeURIComponent(row)}` : `#/${table}`;
+}
+
+/** Take over what the address says; what it says of nothing of ours is passed over. */
+function read() {
+  const [, table, row = ""] = location.hash.split("/");
+  if (!Object.hasOwn(TABLES, table ?? "")) return false;
+  Object.assign(view, { table, row: decoded(row) });
+  return true;
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}
+
+async function arrive() {
+  const before = view.table;
+  if (!read()) return;
+  if (view.table === before) return unfold();
+  Object.assign(view, { shown: SHOWN });
+  drawTools();
+  await refresh();
+}
+
+// ── the tables, and what narrows them ──────────────────────────────────────────────────────────────────────────────
+
+function drawTabs(counts) {
+  find("tools").hidden = counts[view.table] === 0; // nothing to narrow
+  const tab = ([name, { many }]) => make("a",
+    { href: `#/${name}`, "aria-current": name === view.table ? "page" : null },
+    many, make("span", { class: "count" }, String(counts[name] ?? "")));
+  const focused = document.activeElement?.getAttribute("href");
+  const tabs = Object.entries(TABLES).map(tab);
+  fill(find("tables"), ...tabs);
+  tabs.find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
+function drawTools() {
+  const { one, what } = TABLES[view.table];
+  const isClaims = view.table !== "feedback";
+  fill(find("what"), what);
+  const again = settled(() => refreshRows());
+  const narrow = (name, label, about) => {
+    const id = newId(name);
+    const input = make("input", { id, type: "search", autocomplete: "off", ...about });
+    input.value = view[name];
+    input.addEventListener("input", () => {
+      view[name] = input.value;
+      view.shown = SHOWN;
+      again();
+    });
+    return make("div", { class: `field ${name}` }, make("label", { for: id }, label), input);
+  };
+  const write = caller.mayWrite && (isClaims
+    ? [make("button", { type: "button", onclick: () => judge({}, judged) }, "Judge an anomaly"),
+      make("button", { type: "button", class: "primary", onclick: () => keep(view.table, null, kept) }, `Keep a ${one}`)]
+    : [make("button", { type: "button", class: "primary", onclick: () => judge({}, judged) }, "Judge an anomaly")]);
+  fill(find("acts"), ...(write || []));
+  fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
+    narrow("text", "Find", { placeholder: "Any words" }),
+    isClaims ? narrow("source", "Source", { placeholder: "All" }) : null,
+    isClaims ? leastConfidence(again) : null));
+}
+
+function leastConfidence(again) {
+  const id = newId("least");
+  const number = make("output", { for: id }, view.least.toFixed(2));
+  const input = make("input", { id, type: "range", min: 0, max: 1, step: 0.05 });
+  input.value = view.least;
+  input.addEventListener("input", () => {
+    view.least = Number(input.value);
+    view.shown = SHOWN;
+    fill(number, view.least.toFixed(2));
+    again();
+  });
+  return make("div", { class: "field least" }, make("label", { for: id }, "Least confidence "), number, input);
+}
+
+// ── the rows ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Everything anew: after a change, and when another table is looked at. */
+async function refresh() {
+  await Promise.all([refreshTabs(), refreshSeasons()]);
+  await refreshRows();
+}
+
+async function refreshTabs() {
+  await get("knowledge").then(drawTabs, (error) => (drawTabs({}), complain(error)));
+}
+
+async function refreshSeasons() {
+  try {
+    on = await seasonsOn();
+    season.draw(on);
+  } catch (error) {
+    season.fail(error);
+  }
+}
+
+async function refreshRows() {
+  const mine = ++latest;
+  try {
+    const found = await gathered();
+    if (mine === latest) await draw(found);
+  } catch (error) {
+    if (mine === latest) fill(find("rows"), trouble(error));
+  }
+}
+
+/** The rows that fit: as many as are to be shown, one more where there are more, and whether all were looked through. */
+async function gathered() {
+  const { table, least, shown } = view;
+  const rows = [];
+  let looked = 0;
+  let after = "";
+  do {
+    const asked = { limit: view.text || view.source ? 1_000 : PAGE, after, min_confidence: table === "feedback" ? "" : least || "" };
+    const told = await get(path("knowledge", table), asked);
+    rows.push(...told.rows.filter(fits));
+    looked += told.rows.length;
+    after = told.next;
+  } while (after && rows.length <= shown && looked < MOST);
+  return { rows: rows.slice(0, shown), more: rows.length > shown, whole: !after || rows.length > shown, looked };
+}
+
+function fits(row) {
+  const { table, text, source } = view;
+  if (text.trim() && !mentions(table, row, text)) return false;
+  return table === "feedback" || !source.trim() || sources(row).some((each) => fold(each).includes(fold(source)));
+}
+
+async function draw({ rows, more, whole, looked }) {
+  const active = new Set(on.map((each) => each.seasonal.id));
+  const list = rows.map((row) => item(view.table, row, view.table === "seasonal" && active.has(row.id), acts));
+  const focused = document.activeElement?.closest(".row")?.dataset.id;
+  const further = () => {
+    view.shown += SHOWN;
+    refreshRows();
+  };
+  fill(find("rows"),
+    rows.length ? heads() : emptiness(),
+    make("ul", { class: `rows ${view.table}` }, ...list),
+    more ? make("button", { type: "button", class: "further", onclick: further }, "Show more") : null,
+    whole ? null : make("p", { class: "dim" }, `The first ${looked.toLocaleString("en")} rows were looked through. Narrow them by confidence to see further.`),
+    view.table === "feedback" && caller.mayWrite && rows.some((row) => !row.processed) ? pending() : null);
+  fill(find("told"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
+  if (focused) list.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
+  await unfold();
+}
+
+function heads() {
+  const words = view.table === "feedback" ? ["Anomaly", "Counts", "About", "Updated"]
+    : ["What is known", "Confidence", "Verdicts", "Source", "Updated"];
+  return make("div", { class: `heads ${view.table}`, "aria-hidden": "true" }, ...words.map((each) => make("span", {}, each)));
+}
+
+/** What to do where there is nothing. */
+function emptiness() {
+  const { many, one, first, command } = TABLES[view.table];
+  if (view.text || view.source || view.least) {
+    const clear = () => {
+      Object.assign(view, { text: "", source: "", least: 0 });
+      drawTools();
+      refreshRows();
+      find("tools").querySelector("input").focus();
+    };
+    return make("div", { class: "empty" }, make("p", {}, `None of the ${many.toLowerCase()} fits.`),
+      make("button", { type: "button", onclick: clear }, "Show all"));
+  }
+  const begin = view.table === "feedback" ? () => judge({}, judged) : () => keep(view.table, null, kept);
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, `No ${many.toLowerCase()} yet`), make("p", {}, first),
+    caller.mayWrite ? make("button", { type: "button", class: "primary", onclick: begin }, view.table === "feedback" ? "Judge an anomaly" : `Keep a ${one}`) : null,
+    make("p", { class: "dim" }, "Or on the command line: ", make("code", {}, command)));
+}
+
+function pending() {
+  const run = doing(async () => {
+    const { changeset } = await post("knowledge/feedback/process");
+    await refresh();
+    tell("All verdicts count now.", changeset && undoing(changeset.id, acts));
+  });
+  return make("div", { class: "pending" }, make("p", {}, "Some verdicts wait: what they judge has not moved yet."),
+    make("button", { type: "button", onclick: run }, "Let them count"));
+}
+
+/** Open the row that the address names, and shut the others. */
+async function unfold() {
+  const lines = [...find("rows").querySelectorAll(".row")];
+  for (const each of lines) if (each.dataset.id !== view.row) each.shut();
+  if (!view.row) return;
+  const line = lines.find((each) => each.dataset.id === view.row) ?? await fetched();
+  await line?.open();
+}
+
+/** The row that the address names, where it is none of those that are shown: above them. */
+async function fetched() {
+  try {
+    const row = await get(path("knowledge", view.table, view.row));
+    const line = item(view.table, row, false, acts);
+    find("rows").querySelector(".rows").prepend(line);
+    return line;
+  } catch (error) {
+    if (error.status !== 404) complain(error);
+    acts.leave(); // it is gone
+    return null;
+  }
+}
+
+// ── after a change ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function kept(change) {
+  if (change.table !== view.table) {
+    go(change.table);
+    read();
+    drawTools();
+  }
+  await refresh();
+  if (change.action === "noop") return tell("It was known just so.");
+  const word = change.action === "add" ? "Kept" : "Changed";
+  tell(`${word}: ${shortened(says(change.table, change.after))}.`, undoing(change.changeset, acts));
+}
+
+async function judged(changeset) {
+  await refresh();
+  const moved = changeset.knowledge.filter((each) => CLAIMS.includes(each.table) && each.action !== "noop");
+  const text = moved.map((each) => `${shortened(says(each.table, each.after))}: ${each.before.confidence.toFixed(2)} → ${each.after.confidence.toFixed(2)}`);
+  tell(text.length ? `Judged. ${text.slice(0, 3).join("; ")}${text.length > 3 ? " …" : ""}` : "Judged. Nothing moved by it.",
+    changeset.id ? undoing(changeset.id, acts) : null);
+}

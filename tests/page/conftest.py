@@ -1,0 +1,86 @@
+"""A real browser on the real service, with a real store. Whatever a test does, the page stays clean."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.api.caller import Caller
+from tests.api.conftest import afterwards, serve, served  # noqa: F401 - fixtures
+from tests.page import browser
+
+PATIENCE = 10_000  # milliseconds, for what takes some ten
+WATCH = "addEventListener('securitypolicyviolation', (it) => console.error(`violates ${it.violatedDirective}`))"
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    """One for all of these tests. Without a browser they are skipped; in CI that is a failure.
+
+    It goes with the last of them: as long as it lives, no other event loop can run in this thread.
+    """
+    try:
+        browser.installed()
+    except browser.Missing as why:
+        if os.environ.get("CI"):
+            pytest.fail(str(why))
+        pytest.skip(str(why))
+    with browser.running() as running:
+        yield running
+
+
+class Visitor:
+    """Opens the page, and notes whatever a page of ours never does."""
+
+    def __init__(self, chromium: Browser) -> None:
+        self._chromium = chromium
+        self._contexts: list[BrowserContext] = []
+        self.expected: set[int] = set()  # statuses that a test provokes
+        self.faults: list[str] = []
+
+    def __call__(self, service: Caller, where: str = "/ui/knowledge", **how: Any) -> Page:
+        """A new tab of a browser that was never here."""
+        context = self._chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **how})
+        context.set_default_timeout(PATIENCE)
+        self._contexts.append(context)
+        context.add_init_script(WATCH)
+        context.on("request", lambda each: self._look_at(each.url, service.url))
+        page = context.new_page()
+        page.on("console", lambda each: each.type in ("error", "warning") and self._heard(each.text))
+        page.on("pageerror", lambda each: self.faults.append(str(each)))
+        page.on("dialog", lambda each: (self.faults.append(f"a dialog: {each.message}"), each.dismiss()))
+        page.goto(f"{service.url}{where}")
+        return page
+
+    def _look_at(self, url: str, home: str) -> None:
+        if not url.startswith(f"{home}/"):
+            self.faults.append(f"it asked {url}")
+
+    def _heard(self, text: str) -> None:
+        status = re.search(r"responded with a status of (\d+)", text)
+        if not status or int(status[1]) not in self.expected:
+            self.faults.append(text)
+
+    def leave(self) -> None:
+        for each in self._contexts:
+            each.close()
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Visitor]:
+    visitor = Visitor(chromium)
+    yield visitor
+    visitor.leave()
+    assert visitor.faults == []
+
+
+@pytest.fixture
+def service(serve: Callable[..., Caller]) -> Caller:  # noqa: F811
+    """A fresh and open service."""
+    return serve()
