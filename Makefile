@@ -45,6 +45,7 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate,
 	@$(BIN)/python -m bench.upkeep
 	@$(BIN)/python -m bench.notes
 	@$(BIN)/python -m bench.knowledge
+	@$(BIN)/python -m bench.lane
 
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
 	@$(BIN)/python -m bench.server

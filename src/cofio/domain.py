@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
@@ -41,7 +41,7 @@ MAX_SAID = 4_096  # characters of a pattern, a rule or a note
 MAX_ID = 200
 MAX_JUDGED = 64  # claims that one verdict names
 MAX_LASTING = 366 * 24 * 60  # minutes
-_ID = re.compile(r"[\w.:@~-]+")
+_ID = re.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # nor what a path takes for a way to go
 _QUANTITY = re.compile(
     r"([-+−]?)\s*([$€£¥]?)\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?:[eE]([-+]?[0-9]{1,4}))?\s*([^\s\d.,]{1,20})?"
@@ -292,8 +292,8 @@ def made(table: str, given: Mapping[str, Any]) -> Knowledge:
     try:
         return kind(**given)
     except TypeError as error:
-        needed = [f.name for f in fields(kind) if f.name in _NEEDED and f.name not in given]
-        raise InvalidInput(f"{', '.join(needed) or 'Something'} is missing.", f"Give {', '.join(needed)}.") from error
+        needed = [f.name for f in fields(kind) if f.default is MISSING and f.name not in given]
+        raise InvalidInput(f"{', '.join(needed)} is missing.", f"Give {', '.join(needed)}.") from error
 
 
 def read(table: str, plain: Mapping[str, Any]) -> Knowledge:
@@ -599,7 +599,3 @@ def words_of(text: str) -> list[str]:
 
 def _sequence(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", fold(text))
-
-
-_NEEDED = {"pattern", "source", "source_a", "source_b", "rule", "metric", "value", "direction", "period", "anomaly",
-           "verdict"}  # fmt: skip

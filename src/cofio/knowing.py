@@ -294,7 +294,7 @@ class Knowing:
             raise Forbidden(f"{verdict.ref} judges {hidden[0]}, which you may not see.", "It takes an admin key.")
         past = self._domain.history("feedback", verdict.id)
         for claim in filter(None, map(claims.get, verdict.about)):
-            if belief.counts(past, self._domain.history(claim.TABLE, claim.id)):
+            if belief.counts(past, self._domain.history(claim.TABLE, claim.id), claim.ref):
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
 
     def _hidden(self, verdict: Feedback) -> builtins.list[str]:

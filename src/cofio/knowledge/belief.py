@@ -85,18 +85,22 @@ def counting(history: Sequence[KnowledgeChange]) -> frozenset[int]:
     return _traced(history, frozenset(), _counting)
 
 
-def processed_in(history: Sequence[KnowledgeChange]) -> int | None:
-    """The changeset in which a verdict came to count, by its history; None where it does not."""
-    return _traced(history, None, _processed_in)
+def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]:
+    """The changesets in one of which a verdict came to count in the claim of this name, by the verdict's history.
+
+    Several, where it was kept anew since and judges the claim as before: the claim moved in the last only if it had
+    forgotten the verdict by then. None where it does not count.
+    """
+    return _traced(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
 
 
-def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange]) -> bool:
-    """Whether a verdict counts in a claim now, by the history of both."""
-    changeset, standing = processed_in(verdict), counting(claim)
-    if changeset in standing:
+def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
+    """Whether a verdict counts now in the claim of this name, by the history of both."""
+    since, standing = processed_in(verdict, ref), counting(claim)
+    if since & standing:
         return True
-    came = BROUGHT in standing and any(each.changeset == changeset and each.before is None for each in verdict)
-    return came and not any(each.changeset == changeset for each in claim if each.action != "add")
+    came = BROUGHT in standing and any(each.changeset in since and each.before is None for each in verdict)
+    return came and not any(each.changeset in since for each in claim if each.action != "add")
 
 
 def _counting(standing: frozenset[int], change: KnowledgeChange) -> frozenset[int]:
@@ -111,14 +115,16 @@ def _counting(standing: frozenset[int], change: KnowledgeChange) -> frozenset[in
     return standing | {change.changeset} if moved else standing
 
 
-def _processed_in(changeset: int | None, change: KnowledgeChange) -> int | None:
+def _processed_in(since: frozenset[int], change: KnowledgeChange, ref: str) -> frozenset[int]:
     before, after = change.before, change.after
-    if not isinstance(after, Feedback) or not after.processed:
-        return None
-    if not isinstance(before, Feedback):
-        return change.changeset
-    said = [(each.processed, each.verdict, each.about) for each in (before, after)]
-    return changeset if said[0] == said[1] else change.changeset
+    if not isinstance(after, Feedback) or not _judges(after, ref):
+        return frozenset()
+    as_before = isinstance(before, Feedback) and _judges(before, ref) and before.verdict == after.verdict
+    return since | {change.changeset} if as_before else frozenset({change.changeset})
+
+
+def _judges(verdict: Feedback, ref: str) -> bool:
+    return verdict.processed and ref in verdict.about
 
 
 _State = TypeVar("_State")

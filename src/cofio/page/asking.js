@@ -1,7 +1,7 @@
 /** The boxes beside the rows: does this fire, what is on now, what would be read from this sentence. */
 
 import { get, post } from "./api.js";
-import { fill, make, newId, plainNumber, said, time } from "./dom.js";
+import { button, fill, make, newId, plainNumber, said, time } from "./dom.js";
 import { caller, doing, trouble } from "./frame.js";
 import { field } from "./forms.js";
 import { belief } from "./rows.js";
@@ -37,9 +37,10 @@ function crossed(firing, anomaly, acts) {
   if (!firing.length) return [make("p", { class: "calm" }, "Nothing fires.")];
   const list = firing.map((each) => make("li", {},
     make("p", { class: "fired" }, said(says("thresholds", each.threshold))),
-    make("p", { class: "dim" }, each.by === 0 ? "just reached" : `crossed by ${plainNumber(each.by)}`), belief(each.threshold.confidence)));
+    make("p", { class: "dim" }, each.by === 0 ? "just reached" : `crossed by ${plainNumber(each.by)}`),
+    belief(each.threshold.confidence)));
   const about = firing.map((each) => `thresholds/${each.threshold.id}`);
-  const judge = make("button", { type: "button", onclick: () => acts.judge({ anomaly, about }) }, "Judge it");
+  const judge = button("Judge it", () => acts.judge({ anomaly, about }));
   return [make("ul", { class: "found" }, ...list), caller.mayWrite ? judge : null];
 }
 
@@ -77,12 +78,14 @@ export function reads(acts) {
 }
 
 function reading(told, acts) {
-  const what = told.denied ? "would be taken away from" : "would be kept in";
+  const where = TABLES[told.table].many.toLowerCase();
+  const sure = told.confidence.toFixed(2);
+  const what = told.denied ? `would be taken away from ${where}` : `would be kept in ${where}, at ${sure}`;
   const can = caller.mayWrite && !told.denied;
   return make("li", {},
     make("p", { class: told.denied ? "denied" : "" }, said(sentence(told))),
-    make("p", { class: "dim" }, `${what} ${TABLES[told.table].many.toLowerCase()}`, told.denied ? "" : `, at ${told.confidence.toFixed(2)}`),
-    can ? make("button", { type: "button", class: "link", onclick: () => acts.keep(told.table, filled(told)) }, "Keep it") : null);
+    make("p", { class: "dim" }, what),
+    can ? button("Keep it", () => acts.keep(told.table, filled(told)), "link") : null);
 }
 
 /** What a reading says, where it has all that it takes to say it. */

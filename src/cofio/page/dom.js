@@ -24,6 +24,9 @@ export function fill(element, ...inside) {
 /** What of it is there: an element, or a text. */
 const present = (inside) => inside.flat().filter((each) => each instanceof Node || (typeof each === "string" && each));
 
+/** A button that does something, other than to send a form. */
+export const button = (text, onclick, kind = null) => make("button", { type: "button", class: kind, onclick }, text);
+
 /** Words that only a screen reader says. */
 export const unseen = (text) => make("span", { class: "sr" }, text);
 

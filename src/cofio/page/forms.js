@@ -1,13 +1,13 @@
 /** The forms in which rows are kept and anomalies judged. Each is a dialog: the browser keeps the focus within it. */
 
 import { Refusal, get, path, post } from "./api.js";
-import { fill, make, newId, said } from "./dom.js";
+import { button, fill, make, newId, said } from "./dom.js";
 import { doing, regain, trouble } from "./frame.js";
 import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./words.js";
 
 const OFFERED = 200; // claims of each table that can be ticked
 
-/** Show a dialog with a form; `save` gets what was filled in. It closes once that is done, and tells what went wrong else. */
+/** Show a dialog with a form. It closes once `save` is done, and tells what went wrong else. */
 function dialog(title, save, word, ...inside) {
   const name = newId("dialog");
   const wrong = make("div", { role: "alert" });
@@ -26,7 +26,7 @@ function dialog(title, save, word, ...inside) {
       make("h2", { id: name }, title), ...inside, wrong,
       make("div", { class: "actions" },
         make("button", { class: "primary" }, word),
-        make("button", { type: "button", onclick: close }, "Cancel"))));
+        button("Cancel", close))));
   document.body.append(shown);
   shown.showModal();
   return shown;
@@ -43,12 +43,14 @@ export function field({ name, label, kind = "text", needed = false, hint = "", c
   const input = choices ? make("select", common, ...choices.map((each) => make("option", { value: each }, each)))
     : kind === "area" ? make("textarea", { ...common, rows: 3 })
     : kind === "tick" ? make("input", { ...common, type: "checkbox" })
-    : make("input", { ...common, type: "text", autocomplete: "off", inputmode: kind === "whole" || kind === "share" ? "decimal" : null });
+    : make("input", { ...common, type: "text", autocomplete: "off" });
   if (kind === "tick") input.checked = first === true;
   else if (!choices || first !== "") input.value = first;
   const help = make("small", { id: below, class: "hint" }, typeof hint === "string" ? hint : "");
-  const text = make("label", { for: id }, label, needed ? make("span", { class: "needed", "aria-hidden": "true" }, " *") : null);
-  const shown = make("div", { class: `field ${kind}` }, ...(kind === "tick" ? [input, text] : [text, input]), below ? help : null);
+  const star = needed ? make("span", { class: "needed", "aria-hidden": "true" }, " *") : null;
+  const text = make("label", { for: id }, label, star);
+  const inside = kind === "tick" ? [input, text] : [text, input];
+  const shown = make("div", { class: `field ${kind}` }, ...inside, below ? help : null);
   shown.name = name;
   shown.input = input;
   shown.read = () => read(input, kind, needed && label);
@@ -96,12 +98,15 @@ export function keep(table, row, done) {
     const body = sent([...main, ...more], there ? row : null);
     await done(await post(path("knowledge", table), body));
   };
-  dialog(there ? `Change this ${one}` : `Keep a ${one}`, save, there ? "Change" : "Keep", make("div", { class: "fields" }, ...main),
+  const [title, word] = there ? [`Change this ${one}`, "Change"] : [`Keep a ${one}`, "Keep"];
+  dialog(title, save, word, make("div", { class: "fields" }, ...main),
     make("details", {}, make("summary", {}, "More"), make("div", { class: "fields" }, ...more)));
 }
 
 function further(there, row) {
-  const sure = there ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.` : "0 to 1; left out, 0.5.";
+  const sure = there
+    ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.`
+    : "0 to 1; left out, 0.5.";
   const id = { name: "id", label: "Id", hint: "Left out, it is made of what the row says." };
   return [
     { name: "confidence", label: "Confidence", kind: "share", hint: sure },
@@ -123,7 +128,8 @@ function sent(fields, row) {
 
 /** The form of a verdict. `about` are claims that are ticked from the start. */
 export function judge({ anomaly = "", verdict = "confirmed", note = "", about = [] }, done) {
-  const what = field({ name: "anomaly", label: "What was judged", needed: true, hint: "A name for it, such as AAPL 2026-02-20." }, anomaly);
+  const hint = "A name for it, such as AAPL 2026-02-20.";
+  const what = field({ name: "anomaly", label: "What was judged", needed: true, hint }, anomaly);
   const words = field({ name: "note", label: "What was found out", kind: "area" }, note);
   const group = newId("verdict");
   const choices = Object.entries(VERDICTS).map(([name, text]) => make("label", { class: "choice" },
@@ -134,17 +140,20 @@ export function judge({ anomaly = "", verdict = "confirmed", note = "", about = 
     await done(await post("knowledge/feedback",
       { anomaly: what.read(), verdict: chosen?.value ?? "", note: words.read(), about: ticked.read() }));
   };
-  dialog("Judge an anomaly", save, "Judge", what,
-    make("fieldset", {}, make("legend", {}, "Was it one?"), make("div", { class: "choices" }, ...choices)), ticked, words);
+  const asked = make("fieldset", {}, make("legend", {}, "Was it one?"), make("div", { class: "choices" }, ...choices));
+  dialog("Judge an anomaly", save, "Judge", what, asked, ticked, words);
 }
 
 /** The claims that a verdict may be about, to tick; those that are ticked stay in sight. */
 function claims(about) {
   const chosen = new Set(about);
   const known = new Map(about.map((ref) => [ref, { table: ref.split("/")[0], row: null }]));
-  const narrow = make("input", { type: "search", id: newId("narrow"), placeholder: "Narrow them", "aria-label": "Narrow the claims" });
+  const narrow = make("input", { type: "search", placeholder: "Narrow them", "aria-label": "Narrow the claims" });
   const list = make("ul", { class: "claims" });
-  const fits = (ref, { table, row }) => chosen.has(ref) || !narrow.value.trim() || (row && mentions(table, row, narrow.value));
+  const fits = (ref, { table, row }) => {
+    const text = narrow.value.trim();
+    return chosen.has(ref) || !text || (row && mentions(table, row, text));
+  };
   const tick = (ref, { table, row }) => {
     const input = make("input", { type: "checkbox", value: ref, checked: chosen.has(ref) });
     input.addEventListener("change", () => (input.checked ? chosen.add(ref) : chosen.delete(ref)));
@@ -153,8 +162,8 @@ function claims(about) {
   };
   const draw = () => {
     const found = [...known].filter(([ref, each]) => fits(ref, each));
-    fill(list, ...found.map(([ref, each]) => tick(ref, each)));
-    if (!found.length) fill(list, make("li", { class: "dim" }, known.size ? "None of them." : "There are no claims yet."));
+    const none = make("li", { class: "dim" }, known.size ? "None of them." : "There are no claims yet.");
+    fill(list, found.length ? found.map(([ref, each]) => tick(ref, each)) : none);
   };
   narrow.addEventListener("input", draw);
   draw();

@@ -1,61 +1,64 @@
 /** What stands around every page: the door, where the service wants a key, and the notices. */
 
 import { Refusal, get, key, locked } from "./api.js";
-import { fill, find, make } from "./dom.js";
+import { button, fill, find, make } from "./dom.js";
 
 const MAY_WRITE = ["write", "admin"];
 
 /** What the caller may do here; filled by `enter`. */
 export const caller = { mayWrite: false };
 
-/** Show the page once the service lets us in; `show` fills it. Where it wants a key, ask for one first. */
-export async function enter(show) {
-  locked.addEventListener("locked", (event) => shut(show, event.detail));
-  await knock(show);
+/** Fill the page once the service lets us in, and empty it when it no longer does. A key is asked for if need be. */
+export async function enter(page) {
+  locked.addEventListener("locked", (event) => shut(page, event.detail));
+  await knock(page);
 }
 
-async function knock(show) {
+async function knock(page) {
   let health;
   try {
     health = await get("health");
   } catch (error) {
-    if (error.status !== 401) shut(show, error); // else the door is shut by now
+    if (error.status !== 401) shut(page, error); // else the door is shut by now
     return;
   }
-  if (health.auth === "missing") return shut(show, null);
+  if (health.auth === "missing") return shut(page, null);
   caller.mayWrite = health.role === undefined || MAY_WRITE.includes(health.role);
-  fill(find("who"), ...known(health, show));
+  fill(find("who"), ...known(health, page));
   find("gate").hidden = true;
   find("page").hidden = false;
-  await show();
+  await page.show();
 }
 
-function known(health, show) {
+function known(health, page) {
   const about = make("a", { href: "../docs" }, "API");
   if (health.auth !== "ok") return [about];
   const leave = () => {
     key.forget();
-    knock(show);
+    knock(page);
   };
   const role = make("span", { class: "dim" }, `key: ${health.role ?? "in use"}`);
-  return [role, make("button", { type: "button", class: "link", onclick: leave }, "Forget key"), about];
+  return [role, button("Forget key", leave, "link"), about];
 }
 
 /** Ask for a key, and say why. */
-function shut(show, refusal) {
+function shut(page, refusal) {
   const wrong = refusal !== null && key.get() !== "";
   if (refusal?.status === 401) key.forget();
+  for (const each of document.querySelectorAll("dialog")) each.close();
+  page.empty();
   find("page").hidden = true;
+  fill(find("notices"));
   fill(find("who"));
-  const field = make("input", { id: "key", type: "password", autocomplete: "off", required: true, spellcheck: "false" });
+  const field = make("input", { id: "key", type: "password", autocomplete: "off", required: true });
   const open = (event) => {
     event.preventDefault();
     key.keep(field.value.trim());
-    knock(show);
+    knock(page);
   };
   const unreachable = refusal !== null && refusal.status !== 401 && refusal.status !== 429;
   const form = unreachable
-    ? make("button", { type: "button", class: "primary", onclick: () => knock(show) }, "Try again")
+    ? button("Try again", () => knock(page), "primary")
     : make("form", { onsubmit: open },
       make("label", { for: "key" }, "API key"), field,
       make("button", { class: "primary" }, "Open"),
@@ -71,7 +74,7 @@ function shut(show, refusal) {
 
 /** Say what was done, until the next thing is; `undo` is what takes it back. */
 export function tell(text, undo = null) {
-  const back = undo && make("button", { type: "button", class: "link", onclick: undo }, "Undo");
+  const back = undo && button("Undo", undo, "link");
   notice(make("p", {}, text), back);
 }
 

@@ -6,13 +6,14 @@
 
 import { get, path, post } from "./api.js";
 import { fires, onNow, reads, seasonsOn } from "./asking.js";
-import { fill, find, make, newId, settled } from "./dom.js";
+import { button, fill, find, make, newId, plainNumber, settled } from "./dom.js";
 import { judge, keep } from "./forms.js";
 import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
 import { item, undoing } from "./rows.js";
 import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./words.js";
 
 const PAGE = 200; // rows that are asked for at a time
+const MANY = 1_000; // where most of them will not fit
 const SHOWN = 100; // rows that are drawn at a time
 const MOST = 20_000; // rows that are looked through for a text
 
@@ -22,9 +23,8 @@ let on = []; // seasonal patterns that are on
 let season = null; // their box
 
 const acts = {
-  toggle: (row) => go(view.table, view.row === row.id ? "" : row.id),
-  change: (row) => keep(view.table, row, kept),
-  keep: (table, fields) => keep(table, fields, kept),
+  toggle: (table, row) => go(table, view.row === row.id ? "" : row.id),
+  keep: (table, row) => keep(table, row, kept),
   judge: (given) => judge(given, judged),
   leave: () => {
     history.replaceState(null, "", `#/${view.table}`);
@@ -34,15 +34,20 @@ const acts = {
   focus: () => (find("rows").querySelector(".head") ?? find("main")).focus(),
 };
 
-enter(begin);
+enter({ show, empty });
 
-async function begin() {
+async function show() {
   season = onNow();
   fill(find("asking"), fires(acts), season, reads(acts));
   window.onhashchange = arrive;
   read();
   drawTools();
   await refresh();
+}
+
+function empty() {
+  latest++;
+  for (const each of ["rows", "asking", "tables", "told"]) fill(find(each));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +76,8 @@ async function arrive() {
   const before = view.table;
   if (!read()) return;
   if (view.table === before) return unfold();
-  Object.assign(view, { shown: SHOWN });
+  view.shown = SHOWN;
+  fill(find("rows")); // those of the other table
   drawTools();
   await refresh();
 }
@@ -90,9 +96,8 @@ function drawTabs(counts) {
 }
 
 function drawTools() {
-  const { one, what } = TABLES[view.table];
   const isClaims = view.table !== "feedback";
-  fill(find("what"), what);
+  fill(find("what"), TABLES[view.table].what);
   const again = settled(() => refreshRows());
   const narrow = (name, label, about) => {
     const id = newId(name);
@@ -105,15 +110,18 @@ function drawTools() {
     });
     return make("div", { class: `field ${name}` }, make("label", { for: id }, label), input);
   };
-  const write = caller.mayWrite && (isClaims
-    ? [make("button", { type: "button", onclick: () => judge({}, judged) }, "Judge an anomaly"),
-      make("button", { type: "button", class: "primary", onclick: () => keep(view.table, null, kept) }, `Keep a ${one}`)]
-    : [make("button", { type: "button", class: "primary", onclick: () => judge({}, judged) }, "Judge an anomaly")]);
-  fill(find("acts"), ...(write || []));
+  const judging = isClaims ? button("Judge an anomaly", () => judge({}, judged)) : null;
+  fill(find("acts"), caller.mayWrite ? [judging, adding()] : null);
   fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
     narrow("text", "Find", { placeholder: "Any words" }),
     isClaims ? narrow("source", "Source", { placeholder: "All" }) : null,
     isClaims ? leastConfidence(again) : null));
+}
+
+/** The button that adds to the table. */
+function adding() {
+  if (view.table === "feedback") return button("Judge an anomaly", () => judge({}, judged), "primary");
+  return button(`Keep a ${TABLES[view.table].one}`, () => keep(view.table, null, kept), "primary");
 }
 
 function leastConfidence(again) {
@@ -161,15 +169,16 @@ async function refreshRows() {
   }
 }
 
-/** The rows that fit: as many as are to be shown, one more where there are more, and whether all were looked through. */
+/** The rows that fit, as many as are to be shown; whether there are more, and whether all were looked through. */
 async function gathered() {
-  const { table, least, shown } = view;
+  const { table, shown } = view;
+  const limit = view.text || view.source ? MANY : PAGE;
+  const min_confidence = table === "feedback" ? "" : view.least || "";
   const rows = [];
   let looked = 0;
   let after = "";
   do {
-    const asked = { limit: view.text || view.source ? 1_000 : PAGE, after, min_confidence: table === "feedback" ? "" : least || "" };
-    const told = await get(path("knowledge", table), asked);
+    const told = await get(path("knowledge", table), { limit, after, min_confidence });
     rows.push(...told.rows.filter(fits));
     looked += told.rows.length;
     after = told.next;
@@ -194,8 +203,9 @@ async function draw({ rows, more, whole, looked }) {
   fill(find("rows"),
     rows.length ? heads() : emptiness(),
     make("ul", { class: `rows ${view.table}` }, ...list),
-    more ? make("button", { type: "button", class: "further", onclick: further }, "Show more") : null,
-    whole ? null : make("p", { class: "dim" }, `The first ${looked.toLocaleString("en")} rows were looked through. Narrow them by confidence to see further.`),
+    more ? button("Show more", further, "further") : null,
+    whole ? null : make("p", { class: "dim" },
+      `The first ${plainNumber(looked)} rows were looked through. Narrow them by confidence to see further.`),
     view.table === "feedback" && caller.mayWrite && rows.some((row) => !row.processed) ? pending() : null);
   fill(find("told"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
   if (focused) list.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
@@ -205,12 +215,13 @@ async function draw({ rows, more, whole, looked }) {
 function heads() {
   const words = view.table === "feedback" ? ["Anomaly", "Counts", "About", "Updated"]
     : ["What is known", "Confidence", "Verdicts", "Source", "Updated"];
-  return make("div", { class: `heads ${view.table}`, "aria-hidden": "true" }, ...words.map((each) => make("span", {}, each)));
+  const cells = words.map((each) => make("span", {}, each));
+  return make("div", { class: `heads ${view.table}`, "aria-hidden": "true" }, ...cells);
 }
 
 /** What to do where there is nothing. */
 function emptiness() {
-  const { many, one, first, command } = TABLES[view.table];
+  const { many, first, command } = TABLES[view.table];
   if (view.text || view.source || view.least) {
     const clear = () => {
       Object.assign(view, { text: "", source: "", least: 0 });
@@ -219,12 +230,11 @@ function emptiness() {
       find("tools").querySelector("input").focus();
     };
     return make("div", { class: "empty" }, make("p", {}, `None of the ${many.toLowerCase()} fits.`),
-      make("button", { type: "button", onclick: clear }, "Show all"));
+      button("Show all", clear));
   }
-  const begin = view.table === "feedback" ? () => judge({}, judged) : () => keep(view.table, null, kept);
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, `No ${many.toLowerCase()} yet`), make("p", {}, first),
-    caller.mayWrite ? make("button", { type: "button", class: "primary", onclick: begin }, view.table === "feedback" ? "Judge an anomaly" : `Keep a ${one}`) : null,
+    caller.mayWrite ? adding() : null,
     make("p", { class: "dim" }, "Or on the command line: ", make("code", {}, command)));
 }
 
@@ -235,7 +245,7 @@ function pending() {
     tell("All verdicts count now.", changeset && undoing(changeset.id, acts));
   });
   return make("div", { class: "pending" }, make("p", {}, "Some verdicts wait: what they judge has not moved yet."),
-    make("button", { type: "button", onclick: run }, "Let them count"));
+    button("Let them count", run));
 }
 
 /** Open the row that the address names, and shut the others. */
@@ -278,7 +288,8 @@ async function kept(change) {
 async function judged(changeset) {
   await refresh();
   const moved = changeset.knowledge.filter((each) => CLAIMS.includes(each.table) && each.action !== "noop");
-  const text = moved.map((each) => `${shortened(says(each.table, each.after))}: ${each.before.confidence.toFixed(2)} → ${each.after.confidence.toFixed(2)}`);
-  tell(text.length ? `Judged. ${text.slice(0, 3).join("; ")}${text.length > 3 ? " …" : ""}` : "Judged. Nothing moved by it.",
-    changeset.id ? undoing(changeset.id, acts) : null);
+  const text = moved.slice(0, 3).map(({ table, before, after }) =>
+    `${shortened(says(table, after))}: ${before.confidence.toFixed(2)} → ${after.confidence.toFixed(2)}`);
+  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "Nothing moved by it.";
+  tell(`Judged. ${told}`, changeset.id ? undoing(changeset.id, acts) : null);
 }

@@ -1,7 +1,7 @@
 /** The rows of a table as a list; each opens to its detail, with its history, and what can be done about it. */
 
 import { get, path, post, remove } from "./api.js";
-import { fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
+import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
 import { caller, doing, tell, trouble } from "./frame.js";
 import { VERDICTS, adds, says, shortened, source } from "./words.js";
 
@@ -11,15 +11,14 @@ const TOLD = 20; // changes whose whole changeset is asked for
 const DONE = { add: "Kept", update: "Changed", delete: "Forgotten", revert: "Taken back", purge: "Erased" };
 
 /**
- * One row of the list. `acts` are what the page does on its behalf: toggle, change, judge, leave, refresh, focus.
+ * One row of the list. `acts` are what the page does on its behalf: toggle, keep, judge, leave, refresh, focus.
  * @returns {HTMLLIElement & { open: () => Promise<void>, shut: () => void }}
  */
 export function item(table, row, isOn, acts) {
   const inside = newId("detail");
   const detail = make("div", { class: "detail", id: inside, hidden: true });
-  const head = make("button",
-    { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside, onclick: () => acts.toggle(row) },
-    ...cells(table, row, isOn));
+  const about = { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside };
+  const head = make("button", { ...about, onclick: () => acts.toggle(table, row) }, ...cells(table, row, isOn));
   const line = make("li", { class: "row", "data-id": row.id }, head, detail);
   line.open = async () => {
     head.setAttribute("aria-expanded", "true");
@@ -64,7 +63,7 @@ function verdicts(row) {
 async function show(detail, table, row, acts) {
   const past = make("div", { class: "past" }, make("p", { class: "dim" }, "Looking it up …"));
   fill(detail, facts(table, row), caller.mayWrite ? actions(table, row, acts) : null,
-    make("h3", {}, "History"), past);
+    make("h2", { class: "small" }, "History"), past);
   try {
     await history(past, table, row.id, acts);
   } catch (error) {
@@ -90,7 +89,6 @@ function facts(table, row) {
 }
 
 function actions(table, row, acts) {
-  const button = (text, run) => make("button", { type: "button", onclick: run }, text);
   const forget = doing(async () => {
     const change = await remove(path("knowledge", table, row.id));
     acts.leave();
@@ -102,8 +100,8 @@ function actions(table, row, acts) {
     ([name, text]) => button(text, () => acts.judge({ about: [`${table}/${row.id}`], verdict: name })));
   const own = table === "feedback"
     ? [button("Judge anew", () => acts.judge(row))]
-    : [...judging, button("Change", () => acts.change(row))];
-  return make("div", { class: "actions" }, ...own, make("button", { type: "button", class: "danger", onclick: forget }, "Forget"));
+    : [...judging, button("Change", () => acts.keep(table, row))];
+  return make("div", { class: "actions" }, ...own, button("Forget", forget, "danger"));
 }
 
 /** What takes a changeset back; that can be taken back in turn. */
@@ -140,7 +138,8 @@ function step(table, change, changeset, acts) {
     : null;
   return make("li", {},
     make("div", { class: "step" },
-      make("strong", {}, DONE[change.action] ?? change.action), along, undone ? make("span", { class: "tag" }, "undone") : null,
+      make("strong", {}, DONE[change.action] ?? change.action), along,
+      undone ? make("span", { class: "tag" }, "undone") : null,
       make("span", { class: "dim" }, " by ", said(change.by), " · ", time(change.at)), back),
     why(change), difference(table, change.before, change.after));
 }
@@ -160,8 +159,8 @@ function difference(table, before, after) {
   const names = Object.keys(after).filter((name) => !HIDDEN.includes(name) && told(before[name]) !== told(after[name]));
   return make("ul", { class: "difference" }, ...names.map((name) => make("li", {},
     make("span", { class: "dim" }, `${name.replaceAll("_", " ")} `),
-    make("del", {}, said(told(before[name]) || "none")), unseen("became"), make("span", { "aria-hidden": "true" }, " → "),
-    make("ins", {}, said(told(after[name]) || "none")))));
+    make("del", {}, said(told(before[name]) || "none")), unseen("became"),
+    make("span", { "aria-hidden": "true" }, " → "), make("ins", {}, said(told(after[name]) || "none")))));
 }
 
 /** A value as text: the same text, the same value. */

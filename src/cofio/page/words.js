@@ -62,7 +62,7 @@ export const TABLES = {
       { name: "period", label: "Comes round", choices: Object.keys(WHEN) },
       { name: "during", label: "When", hint: (given) => `Such as ${WHEN[given.period] ?? WHEN.daily}. Empty: always.` },
       { name: "timezone", label: "Timezone", hint: "Whose clock it goes by.", begins: ourZone },
-      { name: "lasts", label: "Minutes that it lasts", kind: "whole", more: true, hint: "For cron: from each time on." },
+      { name: "lasts", label: "Minutes that it lasts", kind: "whole", more: true, hint: "Of cron, from each time on." },
       { ...SOURCE, hint: "Where it shows; empty: anywhere." },
     ],
   },

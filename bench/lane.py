@@ -1,0 +1,108 @@
+"""What the exact lane adds to recall at a prompt, as a ratio to the same recall without it, in the same run.
+
+    python -m bench.lane [--memories 10000] [--rows 1000] [--rounds 60]
+
+Processor time of the thread. The two take turns, prompt by prompt, so that what the machine does beside them falls on
+both. With the local model every question is embedded by it, as hooks have it; the memories' vectors are hashes in
+either case, which searching does not care about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from unittest import mock
+
+from bench.knowledge import claims
+from cofio.domain import Put
+from cofio.embedders.local import LocalEmbedder
+from cofio.keeper import Keeper
+from cofio.knowledge import naming
+from cofio.model import Add, Fact
+from cofio.ports import Embedder, Matrix
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+
+WORDS = ("deploy", "queue", "volume", "price", "region", "cache", "earnings", "index", "latency", "budget", "branch",
+         "release", "cluster", "invoice", "token", "schema", "worker", "backup", "friday", "review")  # fmt: skip
+NONE_NAMED = "why does the release queue wait for the backup on a friday, and who reviews the schema?"
+ONE_NAMED = "TICK{} volume is 6.2M after earnings, what do we know about the price and the index?"
+
+
+class Asked:
+    """Hashes for vectors; what is asked is embedded by the model as well, for the time that it takes."""
+
+    def __init__(self, model: Embedder) -> None:
+        self._model, self._hash = model, HashEmbedder()
+        self.signature, self.dimension, self.floor = self._hash.signature, self._hash.dimension, self._hash.floor
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        if kind == "query":
+            self._model.embed(texts, kind)
+        return self._hash.embed(texts, kind)
+
+
+@contextmanager
+def keeping(memories: int, rows: int, embedder: Embedder, folder: Path) -> Iterator[Keeper]:
+    """A keeper with so many of either."""
+    clock, chance = FixedClock(), random.Random(7)
+    with Keeper(SqliteStore(folder / f"{rows}.db", clock), embedder, clock) as keeper:
+        said = [f"{' '.join(chance.choices(WORDS, k=9))} {number}" for number in range(memories)]
+        for start in range(0, memories, 1_000):
+            keeper.apply([Add(Fact(text=each)) for each in said[start : start + 1_000]], by="bench", why="bench")
+        if rows:
+            keeper.apply([], by="bench", why="bench", knowledge=[Put(each) for each in claims(rows)])
+        yield keeper
+
+
+def ratio(keeper: Keeper, prompt: str, rounds: int) -> float:
+    """The median time of recall, as a ratio to that of recall without the lane."""
+    ours, without = [], []
+    for number in range(rounds):
+        asked = f"{prompt.format(8 + number % 14)} ({number})"
+        ours.append(_spent(keeper, asked))
+        with mock.patch.object(naming, "named", return_value=[]):
+            without.append(_spent(keeper, asked))
+    return statistics.median(ours) / statistics.median(without)
+
+
+def _spent(keeper: Keeper, prompt: str) -> float:
+    began = time.thread_time()
+    keeper.recall(prompt)
+    return time.thread_time() - began
+
+
+def measured(memories: int, rows: int, rounds: int, embedder: Embedder, folder: Path) -> list[tuple[str, float]]:
+    """Each case with its ratio."""
+    with keeping(memories, 0, embedder, folder) as none, keeping(memories, rows, embedder, folder) as some:
+        return [
+            ("no rows", ratio(none, NONE_NAMED, rounds)),
+            (f"{rows:,} rows, none named", ratio(some, NONE_NAMED, rounds)),
+            (f"{rows:,} rows, one named, a value read", ratio(some, ONE_NAMED, rounds)),
+        ]
+
+
+def main() -> None:
+    """Print the ratios."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, usual in (("--memories", 10_000), ("--rows", 1_000), ("--rounds", 60)):
+        parser.add_argument(name, type=int, default=usual)
+    given = parser.parse_args()
+    model = LocalEmbedder(Path.home(), recent=0)  # the same question comes twice, and costs the same twice
+    embedders: dict[str, Embedder] = {"with the local model": Asked(model), "without": HashEmbedder()}
+    for label, embedder in embedders.items():
+        with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:
+            print(label)
+            for case, found in measured(given.memories, given.rows, given.rounds, embedder, Path(folder)):
+                print(f"  {case:<40}{found:6.2f}")
+
+
+if __name__ == "__main__":
+    main()
