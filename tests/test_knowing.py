@@ -18,6 +18,7 @@ from cofio.domain import Claim, Feedback, Put
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.keeper import Keeper
 from cofio.knowing import Knowing
+from cofio.knowledge import lane
 from cofio.knowledge.belief import believed
 from cofio.model import Viewer
 from cofio.ports import Store
@@ -144,7 +145,31 @@ def test_what_is_not_given_stays(known: Knowing, volume: str) -> None:
 def test_the_same_again_is_told_as_such(known: Knowing, volume: str) -> None:
     change = known.put("thresholds", source="AAPL", metric="volume", value=5e6, direction="above")
     assert (change.action, change.id, change.ref) == ("noop", 0, volume)
+    assert change.before == change.after == known.get(change.table, change.key)
     assert [each.action for each in known.history(change.table, change.key)] == ["add"]
+
+
+def test_what_changes_nothing_writes_no_changeset(keeper: Keeper, known: Knowing, volume: str) -> None:
+    known.feedback("spike", "confirmed", about=[volume])
+    before = keeper.changes()
+    assert known.put("thresholds", id=volume.partition("/")[2], value=5e6).changeset == 0
+    again = known.feedback("spike", "confirmed", about=[volume])
+    assert (again.id, [(each.ref, each.action) for each in again.knowledge]) == (0, [("feedback/spike", "noop")])
+    assert keeper.changes() == before
+    with pytest.raises(InvalidInput):
+        known.put("thresholds", id=volume.partition("/")[2], value=5e6, by="x" * 2_000)
+
+
+@pytest.mark.parametrize("restated", [False, True])
+def test_a_verdict_that_judges_more_by_now_moves_back_as_a_whole(known: Knowing, volume: str, restated: bool) -> None:
+    other = known.upsert_threshold("TSLA", "volume", 8e6, "above").ref
+    known.feedback("spike", "confirmed", about=[volume])
+    if restated:  # the claim forgets the verdict, and hears it anew
+        known.put("thresholds", id=volume.partition("/")[2], confidence=0.9)
+    known.feedback("spike", "confirmed", about=[volume, other])
+    assert [belief_of(known, each)[1:] for each in (volume, other)] == [(1, 0), (1, 0)]
+    known.delete("feedback", "spike")
+    assert [belief_of(known, each)[1:] for each in (volume, other)] == [(0, 0), (0, 0)]
 
 
 def test_every_change_is_journalled_and_undone(keeper: Keeper, known: Knowing) -> None:
@@ -237,6 +262,15 @@ def test_what_says_something_else_starts_from_where_it_stood(known: Knowing, vol
     assert claim(known, volume).prior == 0.6
 
 
+def test_a_claim_that_is_shared_keeps_its_verdicts(known: Knowing, volume: str) -> None:
+    known.feedback("spike", "confirmed", about=[volume])
+    key = volume.partition("/")[2]
+    assert known.put("thresholds", id=key, visibility="team", team="red").action == "update"
+    assert belief_of(known, volume) == (0.6, 1, 0)
+    known.delete("feedback", "spike")
+    assert belief_of(known, volume) == (0.5, 0, 0)
+
+
 def test_what_says_the_same_keeps_its_verdicts(known: Knowing, volume: str) -> None:
     known.feedback("spike", "confirmed", about=[volume])
     known.upsert_threshold("AAPL", "volume", 5e6, "above")
@@ -260,6 +294,12 @@ def test_a_value_is_held_against_the_source_and_against_all(known: Knowing) -> N
     assert known.evaluate("AAPL", "volume", 10) == []
     with pytest.raises(InvalidInput):
         known.evaluate("AAPL", "volume", float("nan"))
+
+
+def test_no_source_is_taken_for_every_source(known: Knowing) -> None:
+    every, named = (known.upsert_threshold(each, "load", 1, "above").id for each in ("*", "~any"))
+    assert every == "~any.load.above" != named
+    assert [each.threshold.id for each in known.evaluate("web-1", "load", 2)] == [every]
 
 
 def test_seasonal_patterns_tell_whether_they_are_on(known: Knowing) -> None:
@@ -290,6 +330,50 @@ def test_correlations_are_walked_from_either_side(known: Knowing) -> None:
     for wrong in ({"source": " "}, {"source": "BTC", "depth": 0}, {"source": "BTC", "depth": 11}):
         with pytest.raises(InvalidInput):
             known.related(**wrong)
+
+
+class Counted:
+    """A domain that counts the rows that it is asked for by name."""
+
+    def __init__(self, domain: Any) -> None:
+        self._domain, self.told = domain, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._domain, name)
+
+    def naming(self, words: Any) -> Any:
+        found = self._domain.naming(words)
+        self.told += len(found)
+        return found
+
+
+@pytest.mark.parametrize("name", ["sensor {}", "rack {} temperature", "sensor n{}"])
+def test_a_walk_reads_no_row_again_and_again(known: Knowing, name: str) -> None:
+    size = 30
+    rows = [(name.format(i), name.format(i + 1)) for i in range(size)]
+    for one, other in rows:
+        known.upsert_correlation(one, other, "they move together", confidence=1.0)
+    counted: Any = Counted(known._domain)
+    known._domain = counted
+    found = known.related(name.format(0), depth=10)
+    assert [each.there for each in found] == [name.format(i) for i in range(1, 11)]
+    assert counted.told <= 2 * size
+
+
+@pytest.mark.parametrize("asked", ["the", "the web", "The Web 1", "the web 1 cpu", "€"])
+def test_a_walk_finds_every_side_that_begins_with_the_name(known: Knowing, asked: str) -> None:
+    sides = ["The web 1 cpu load", "the WEB 1", "the web-1", "the", "the web 12", "web 1", "€"]
+    for place, side in enumerate(sides):
+        known.upsert_correlation(side, f"other{place}", "they move together")
+    found = {each.here for each in known.related(asked) if each.there.startswith("other")}
+    assert {each for each in sides if lane.matches(asked, each)} == found
+
+
+def test_a_number_that_nobody_can_write_out_is_refused(known: Knowing) -> None:
+    with pytest.raises(InvalidInput):
+        known.evaluate("AAPL", "volume", 10**5000)
+    with pytest.raises(InvalidInput):
+        known.upsert_threshold("AAPL", "volume", -(10**5000), "above")
 
 
 def test_a_text_is_read_as_capture_would_and_nothing_is_kept(known: Knowing) -> None:

@@ -302,6 +302,19 @@ def test_a_denial_drops_the_row_and_archives_the_memory_that_told_it(keeper: Kee
     assert not keeper.get(first["id"]).archived
 
 
+def test_what_was_denied_and_said_again_can_be_denied_again(keeper: Keeper) -> None:
+    denial = "Do not flag AAPL volume any more"
+    for said in ("flag AAPL if volume exceeds 5M", denial, "flag AAPL if volume exceeds 6M"):
+        report(keeper, said)
+    assert threshold(keeper).value == 6e6
+    learned = report(keeper, denial)
+    assert rows(keeper) == {}
+    assert told(keeper) == [denial]
+    keeper.undo(learned.changeset or 0)
+    report(keeper, denial, injected=(denial,))  # the agent only says what it was shown
+    assert threshold(keeper).value == 6e6
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -387,6 +387,30 @@ def test_it_follows_in_a_thread_of_its_own_and_stops_at_once(keeper: Keeper, vau
     assert not says(keeper, "Fly.io")
 
 
+def test_a_long_first_reading_does_not_hold_up_the_end(tmp_path: Path, vault: Path, ticks: Ticks) -> None:
+    class Interrupted(HashEmbedder):
+        """An embedder during whose first work the service is stopped."""
+
+        librarian: Librarian | None = None
+
+        def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+            if self.librarian:
+                self.librarian.stop()
+            return super().embed(texts, kind)
+
+    for number in range(40):
+        sections = (f"# S{each}\nSection {each} of file {number} says this.\n" for each in range(30))
+        (vault / f"{number}.md").write_text("".join(sections))
+    clock, embedder = FixedClock(), Interrupted()
+    with Keeper(SqliteStore(tmp_path / "long.db", clock), embedder, clock) as keeper:
+        embedder.librarian = Librarian(keeper, [vault], ticks=ticks)
+        (read,) = rested(embedder.librarian)
+        assert 0 < read.added < 1_200
+        embedder.librarian = None
+        (rest,) = rested(Librarian(keeper, [vault], ticks=ticks))
+        assert read.added + rest.added == keeper.count() == 1_200
+
+
 def test_a_librarian_that_rests_does_not_hold_up_the_end(keeper: Keeper, vault: Path) -> None:
     librarian = Librarian(keeper, [vault], every=3_600)
     librarian.start()

@@ -164,6 +164,13 @@ def test_an_edited_note_that_was_flushed_changes_its_memory(keeper: Keeper, tmp_
         "/srv/web",
         ("style",),
     )
+    file.write_text(file.read_text().replace("Tags: style", "Tags: style, code"))
+    keeper.notes.index()
+    file = file.rename(file.with_name("moved.md"))
+    keeper.notes.index()
+    after = keeper.get(change.memory_id)
+    assert (after.tags, after.source) == (("style", "code"), "file:moved.md")
+    assert (after.kind, after.category) == ("preference", change.memory.category)  # the file says nothing of these
     file.unlink()
     assert counts(keeper.notes.index()) == (0, 0, 1)
     assert keeper.count() == 0
@@ -463,6 +470,19 @@ def test_folders_with_the_same_files_do_not_mix(keeper: Keeper, tmp_path: Path) 
     assert [Path(each.folder) for each in keeper.notes.folders()] == [two.resolve()]
 
 
+def test_two_folders_are_not_called_the_same(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with made(SqliteStore(tmp_path / "cofio.db", clock), clock, tmp_path, moved="wiki") as keeper:
+        write(tmp_path / "docs", "a.md", "These are some words of mine.")
+        write(tmp_path / "moved", "a.md", "These are some words of mine.")
+        keeper.notes.index(tmp_path / "docs", label="wiki")
+        with pytest.raises(Conflict, match="called 'wiki' already"):
+            keeper.notes.index(tmp_path / "moved")
+        (tmp_path / "docs" / "a.md").unlink()
+        (tmp_path / "docs").rmdir()
+        assert counts(keeper.notes.index(tmp_path / "moved")) == (0, 0, 0)  # it was moved, and is known again
+
+
 def test_a_label_names_the_folder_in_its_sources(tmp_path: Path) -> None:
     clock = FixedClock()
     with made(SqliteStore(tmp_path / "cofio.db", clock), clock, tmp_path, docs="handbook") as keeper:
@@ -510,6 +530,31 @@ def test_what_cannot_be_read_is_told_and_left_as_it_was(keeper: Keeper, vault: P
     assert counts(keeper.notes.index(vault)) == (0, 0, 2)
 
 
+def test_a_page_that_cannot_be_taken_archives_nothing(keeper: Keeper, vault: Path) -> None:
+    file = write(vault, "a.md", RUNBOOK)
+    keeper.notes.index(vault)
+    known = set(live(keeper))
+    file.write_text(f'---\ntags: ["\\u0000"]\n---\n{RUNBOOK.partition("## Production")[0]}')
+    done = keeper.notes.index(vault)
+    assert (counts(done), [path for path, _ in done.skipped]) == ((0, 0, 0), ["a.md"])
+    assert set(live(keeper)) == known
+    file.write_text(RUNBOOK)
+    keeper.notes.index(vault)
+    assert set(live(keeper)) == known
+
+
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    before = os.dup(0)  # the lowest number that is free
+    os.close(before)
+    for odd in (tmp_path / "pipe.md", tmp_path):
+        with pytest.raises(OSError, match="it is no file"):
+            files.content_of(odd)
+    after = os.dup(0)
+    os.close(after)
+    assert after == before  # nothing stays open
+
+
 def test_what_a_reading_is_to_leave_alone_is_left_alone(keeper: Keeper, vault: Path) -> None:
     a, b = write(vault, "a.md", "First words of mine, five."), write(vault, "b.md", "Second words of mine, five.")
     keeper.notes.index(vault)
@@ -540,10 +585,32 @@ def test_a_large_folder_is_a_series_that_is_undone_as_one(tmp_path: Path, vault:
         told: list[tuple[int, int]] = []
         done = keeper.notes.index(vault, progress=lambda *each: told.append(each))
         assert done.added == 1_200 > 2 * BATCH
-        assert told[-1] == (40, 40)
+        assert [so_far for so_far, _ in told] == [0, 16, 32, 40, 40]  # as many as are stored, not those that were read
+        assert {of for _, of in told} == {40}
         assert len(keeper.changes()) == 3
         keeper.undo(done.changeset or 0)
         assert keeper.count() == 0
+        assert counts(keeper.notes.index(vault)) == (0, 0, 0)
+
+
+def test_a_reading_that_is_halted_goes_on_where_it_ended(tmp_path: Path, vault: Path) -> None:
+    clock = FixedClock()
+    with made(SqliteStore(tmp_path / "cofio.db", clock), clock, tmp_path) as keeper:
+        write(vault, "old.md", "These words go to another file.")
+        keeper.notes.index(vault)
+        (moved,) = live(keeper).values()
+        (vault / "old.md").unlink()
+        for number in range(40):
+            sections = (f"# S{each}\nSection {each} of file {number} says this.\n" for each in range(30))
+            write(vault, f"{number}.md", "".join(sections))
+        write(vault, "z.md", "These words go to another file.")
+        assert counts(keeper.notes.index(vault, halted=lambda: True)) == (0, 0, 0)
+        assert keeper.count() == 1
+        done = keeper.notes.index(vault, halted=lambda: keeper.count() > 1)
+        assert (done.read, *counts(done)) == (17, 480, 1, 0)  # what moved comes first
+        assert keeper.get(moved.id).source == "file:vault/z.md"
+        done = keeper.notes.index(vault)
+        assert (done.read, *counts(done)) == (24, 720, 0, 0)
         assert counts(keeper.notes.index(vault)) == (0, 0, 0)
 
 
@@ -567,6 +634,8 @@ def test_bad_folders_say_what_is_wrong(keeper: Keeper, tmp_path: Path) -> None:
         keeper.notes.index(tmp_path / "never")
     with pytest.raises(InvalidInput, match="not a folder"):
         keeper.notes.index(write(tmp_path, "a.md", "words"))
+    with pytest.raises(InvalidInput, match="whole machine"):
+        keeper.notes.index("/", dry_run=True)
     with pytest.raises(InvalidInput):
         keeper.notes.index(tmp_path, dry_run="yes")  # type: ignore[arg-type]
     assert keeper.notes.index() == Indexed(folder=str(tmp_path / "notes"))
@@ -580,6 +649,20 @@ def test_secrets_in_notes_are_not_remembered(keeper: Keeper, vault: Path) -> Non
     assert key not in memory.text
     os.utime(file)
     assert counts(keeper.notes.index(vault)) == (0, 0, 0)
+    file.write_text(f"---\ntags: [{key}]\n{key}: x\n---\n# It is {key}\nThe build has it from [[{key}]] for now.\n")
+    keeper.notes.index(vault)
+    (memory,) = live(keeper).values()
+    assert key not in repr(memory)
+
+
+def test_no_words_stay_where_it_is_noted_what_was_read(tmp_path: Path, vault: Path) -> None:
+    clock = FixedClock()
+    store = SqliteStore(tmp_path / "cofio.db", clock)
+    with made(store, clock, tmp_path) as keeper:
+        write(vault, "a.md", "# The number is 4711\nNobody should know that number.\n")
+        keeper.notes.index(vault)
+        (key,) = store.notes.folders()
+        assert "4711" not in repr(store.notes.files(key))
 
 
 def test_how_files_look_from_outside(keeper: Keeper, vault: Path) -> None:
@@ -788,6 +871,39 @@ def test_an_edited_note_edits_its_memory(keeper: Keeper, out: Path) -> None:
     assert "We use tabs" in note.read_text()
 
 
+def test_a_note_that_lost_what_says_whose_it_is_keeps_its_memory(keeper: Keeper, out: Path) -> None:
+    known = keeper.add("We deploy to Fly.io in Frankfurt").memory_id
+    keeper.notes.export(out)
+    (note,) = out.iterdir()
+    note.write_text("We deploy to Render in Frankfurt\n")
+    assert counts(keeper.notes.index(out)) == (0, 1, 0)
+    assert keeper.get(known).text == "We deploy to Render in Frankfurt"
+
+
+def test_a_note_that_names_another_memory_by_mistake_takes_nothing_from_its_own(keeper: Keeper, out: Path) -> None:
+    keeper.add("We deploy to Fly.io in Frankfurt", tags=["infra"])
+    keeper.add("Nobody deploys on a Friday")
+    keeper.notes.export(out, tags=["infra"])
+    (note,) = out.iterdir()
+    page = note.read_text()
+    note.write_text(page.replace("cofio: 1", "cofio: 2"))
+    done = keeper.notes.index(out)
+    assert (counts(done), len(done.skipped)) == ((0, 0, 0), 1)
+    note.write_text(page)
+    keeper.notes.index(out)
+    assert set(live(keeper)) == {"We deploy to Fly.io in Frankfurt", "Nobody deploys on a Friday"}
+
+
+def test_a_tag_that_is_no_text_keeps_no_other_note_waiting(keeper: Keeper, out: Path) -> None:
+    keeper.add("We deploy to Fly.io in Frankfurt", tags=["infra"])
+    keeper.notes.export(out)
+    (note,) = out.iterdir()
+    note.write_text(note.read_text().replace("- infra", '- "\\ud800"'))
+    write(out, "other.md", "These are some words of mine.")
+    done = keeper.notes.index(out)
+    assert (done.added, [path for path, _ in done.skipped]) == (1, [note.name])
+
+
 def test_an_edit_here_and_one_there_are_both_kept(keeper: Keeper, out: Path) -> None:
     memory = keeper.add("We use tabs", tags=["style"]).memory
     keeper.notes.export(out)
@@ -845,6 +961,21 @@ def test_files_that_are_not_ours_are_never_written_over(keeper: Keeper, out: Pat
     assert (told(done), [why for _, why in done.skipped]) == ((0, 0, 0), ["There is such a file, and it is not ours."])
     assert next(out.iterdir()).read_text() == "My own words about tabs."
     assert [each.name for each in out.iterdir()] == [f"We use tabs ({memory.id}).md"]
+    keeper.notes.index(out)  # that it was read does not make it ours
+    assert [why for _, why in keeper.notes.export(out).skipped] == ["There is such a file, and it is not ours."]
+    assert next(out.iterdir()).read_text() == "My own words about tabs."
+
+
+def test_the_note_of_another_memory_is_not_written_over(keeper: Keeper, out: Path) -> None:
+    one, other = keeper.add("We use tabs").memory_id, keeper.add("Nobody deploys on a Friday").memory_id
+    keeper.notes.export(out)
+    note_of(out, one).unlink()
+    renamed = note_of(out, other).rename(out / f"We use tabs ({one}).md")
+    said = renamed.read_text()
+    keeper.notes.index(out)
+    keeper.restore(one)
+    assert [why for _, why in keeper.notes.export(out).skipped] == ["There is such a file, and it is not ours."]
+    assert renamed.read_text() == said
 
 
 def test_a_renamed_note_is_still_the_memorys(keeper: Keeper, out: Path) -> None:
@@ -1058,6 +1189,8 @@ def test_the_settings_say_where_notes_are(tmp_path: Path) -> None:
     for bad in ("=x", "wiki="):
         with pytest.raises(Misconfigured, match="NAME=PATH"):
             _ = Settings.load(environ={"COFIO_HOME": str(tmp_path), "COFIO_NOTES_FOLDERS": bad}).notes_labels
+    with pytest.raises(Misconfigured, match="twice"):
+        _ = Settings.load(environ={"COFIO_HOME": str(tmp_path), "COFIO_NOTES_FOLDERS": "wiki=a,wiki=b"}).notes_labels
     write(tmp_path, "docs/a.md", "These are some words of mine.")
     with assemble.keeper(usual, embedder=HashEmbedder()) as keeper:
         keeper.notes.index(tmp_path / "docs")

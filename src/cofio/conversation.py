@@ -26,6 +26,7 @@ OPEN: tuple[State, ...] = ("pending", "parked")
 SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
 STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
+ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
 MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 

@@ -44,10 +44,12 @@ MAX_LASTING = 366 * 24 * 60  # minutes
 _ID = re.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # nor what a path takes for a way to go
 _QUANTITY = re.compile(
     r"([-+−]?)\s*([$€£¥]?)\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-    r"(?:[eE]([-+]?[0-9]{1,4}))?\s*([^\s\d.,]{1,20})?"
+    r"(?:[eE]([-+]?[0-9]{1,4}))?(\s*)([^\s\d.,]{1,20})?"
 )
 #: What a number is scaled by, as a power of ten.
-_SCALES = {"k": 3, "K": 3, "M": 6, "B": 9, "T": 12, "bn": 9, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALES = {"k": 3, "K": 3, "M": 6, "MM": 6, "B": 9, "T": 12, "mn": 6, "mln": 6, "mio": 6, "bn": 9, "tn": 12,
+           "thousand": 3, "million": 6, "millions": 6, "billion": 9, "billions": 9, "trillion": 12}  # fmt: skip
+_SPELLED = {"percent": "%", "pct": "%"}  # units that are kept as the sign
 
 
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -201,7 +203,7 @@ class Threshold(Claim):
         _one_of(self, "direction", DIRECTIONS)
         truth(self.inclusive, "inclusive")
         _fill(self, "value", number(self.value, "value"))
-        self._named("~any" if self.source == ANY else self.source, self.metric, self.direction)
+        self._named(self.source, self.metric, self.direction)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -384,7 +386,10 @@ KnowledgeDecision: TypeAlias = Put | Drop | Erase | Withdraw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeChange:
-    """One row's step in one changeset, as the journal keeps it. Of a noop nothing is kept, and its id is 0."""
+    """One row's step in one changeset, as the journal keeps it.
+
+    Of a noop nothing is kept, and its id is 0; so is its changeset's, where nothing else was done.
+    """
 
     id: int
     changeset: int
@@ -495,26 +500,28 @@ def number(value: Any, name: str) -> float:
     try:
         if isfinite(found := float(value)):
             return found
-    except OverflowError:
-        pass
+    except OverflowError as error:  # Python may refuse to write it out as well
+        raise InvalidInput(f"{name} is too large.", "Give a finite number.") from error
     raise InvalidInput(f"{name} is {value!r}.", "Give a finite number.")
 
 
 def as_quantity(text: str) -> tuple[float, str]:
     """The number that a person writes, and its unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. The scales are k, M, B and T.
 
-    InvalidInput for what is no number, and for what may be two: 5m are millions, or metres, or minutes.
+    InvalidInput for what is no number, and for what may be two: 5m are millions, or metres, or minutes, and 500 B are
+    bytes or billions.
     """
     found = _QUANTITY.fullmatch(text.strip())
     if not found:
         raise InvalidInput(f"{text!r} is no number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
-    if found[5] in ("m", "b"):
-        hint = f"Write {found[5].upper()} for the scale, or give the unit apart."
+    sign, money, digits, power, gap, rest = (each or "" for each in found.groups())
+    if rest in ("m", "b") or (gap and not money and rest in ("K", "B", "T")):
+        hint = f"Write {rest.upper()} right behind the number for the scale, or give the unit apart."
         raise InvalidInput(f"{text!r} may be a scale or a unit.", hint)
-    sign, money, digits, power, rest = (each or "" for each in found.groups())
     scale = _SCALES.get(rest) or _SCALES.get(rest.lower() if len(rest) > 1 else "", 0)
     written = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
-    return number(float(written), text.strip()), money or ("" if scale else rest)
+    unit = _SPELLED.get(rest.lower(), rest)
+    return number(float(written), text.strip()), money or ("" if scale else unit)
 
 
 def plain_number(value: float) -> str:
@@ -531,7 +538,7 @@ def fold(name: str) -> str:
 
 def _made_id(parts: tuple[str, ...]) -> str:
     """The parts as one readable id; where they are too long, or hold nothing to read, with a digest of them."""
-    slugs = [re.sub(r"[^\w~]+", "-", fold(part)).strip("-") for part in parts]
+    slugs = ["~any" if part == ANY else re.sub(r"\W+", "-", fold(part)).strip("-") for part in parts]
     readable = ".".join(each[:60] for each in slugs if each)
     lossless = all(slugs) and all(len(each) <= 60 for each in slugs) and _keeps(parts, slugs)
     return readable if lossless else f"{readable}.{_digest(chr(31).join(map(fold, parts)))}".strip(".")
@@ -539,7 +546,8 @@ def _made_id(parts: tuple[str, ...]) -> str:
 
 def _keeps(parts: tuple[str, ...], slugs: list[str]) -> bool:
     """Whether the slugs tell the parts apart from others: nothing but blanks, hyphens and underscores was replaced."""
-    return all(re.sub(r"[\s-]+", "-", fold(part)).strip("-") == slug for part, slug in zip(parts, slugs, strict=True))
+    plain = (ANY if slug == "~any" else slug for slug in slugs)
+    return all(re.sub(r"[\s-]+", "-", fold(part)).strip("-") == slug for part, slug in zip(parts, plain, strict=True))
 
 
 def _mark(known: Knowledge) -> str:
@@ -590,6 +598,15 @@ def opening(words: Sequence[str]) -> str:
     first = next((place for place, word in enumerate(words) if word not in STOP_WORDS), 0)
     after = words[first + 1 : first + 2]
     return f"^{words[first]} {after[0]}" if after and after[0].isdigit() else f"^{words[first]}"
+
+
+def leading(name: str) -> str:
+    """What every name that begins with this one is found by: how it opens, where no number can follow; else its longest
+    word, which is likely the rarest. "" where it has no words."""
+    words = _sequence(name)
+    if any(word not in STOP_WORDS for word in words[:-1]):
+        return opening(words)
+    return max(words, key=len, default="")
 
 
 def words_of(text: str) -> list[str]:

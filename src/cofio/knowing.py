@@ -38,9 +38,11 @@ from cofio.domain import (
     Table,
     Threshold,
     checked_table,
+    fold,
+    leading,
     made,
     parsed,
-    words_of,
+    same,
 )
 from cofio.errors import Conflict, Forbidden, InvalidInput, NotFound
 from cofio.extract.knowledge import extract_knowledge
@@ -89,7 +91,7 @@ class Knowing:
 
         What is kept stays what it was where the fields say nothing new. A confidence that is given counts from now on,
         and the verdicts so far do not; one that is not given stays, and with it the verdicts unless what it says has
-        changed (`knowledge.belief.restated`).
+        changed (`knowledge.belief.restated`). Where nothing changes, nothing is written: the changeset is 0.
         """
         if checked_table(table) == "feedback":
             old = cast(Feedback | None, self._there("feedback", known.get("id")))
@@ -197,16 +199,7 @@ class Knowing:
         """What goes together with a source, from either side, up to so many steps away; nearest first."""
         if not checked_text(source, "source", MAX_LABEL).strip():
             raise InvalidInput("source is empty.", "Say which source is meant.")
-        return lane.walk(self._correlations_of, source, whole(depth, "depth", least=1, most=MAX_DEPTH))
-
-    def _correlations_of(self, name: str) -> Sequence[Correlation]:
-        """Those with a side that is of this name or begins with it. The longest word of a name is likely the rarest."""
-        words = sorted(words_of(name), key=len)
-        if words:
-            found = self._domain.naming(words[-1:])
-        else:
-            found = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
-        return [row for row in found if isinstance(row, Correlation)]
+        return lane.walk(_Sides(self._domain), source, whole(depth, "depth", least=1, most=MAX_DEPTH))
 
     def read(self, text: str) -> builtins.list[Reading]:
         """What capture would read in a text: rows that it would keep, and those that it would drop. Changes nothing."""
@@ -234,7 +227,7 @@ class Knowing:
         """Keep a verdict on an anomaly, and have the claims that it names move by it: all in one changeset.
 
         A later verdict on the same anomaly takes its place, and what it moved moves back; where that names no claims,
-        it is about the same ones. The same again moves nothing.
+        it is about the same ones. The same again changes nothing, and its changeset is 0.
         """
         truth(process, "process")
         _refuse_what_follows(whose)
@@ -324,13 +317,70 @@ class Knowing:
             try:
                 with self._deciding:
                     decisions = decide()
-                    return self._apply([], by=by, why=why, knowledge=decisions) if decisions else None
+                    if not decisions:
+                        return None
+                    known = self._known_already(decisions, by, why)
+                    return known or self._apply([], by=by, why=why, knowledge=decisions)
             except Conflict:
                 if tries == _TRIES:
                     raise
                 pause = random.uniform(0, min(0.1, 0.002 * 2**tries))  # noqa: S311  # else two would meet again and again
                 time.sleep(pause)
         return None
+
+    def _known_already(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
+        """What comes of decisions that put only what is there just so: noops of a changeset 0, and nothing is written.
+
+        None where anything is to be done.
+        """
+        rows = [row for each in decisions if (row := self._there_just_so(each))]
+        if len(rows) < len(decisions):
+            return None
+        checked_text(by, "by", MAX_LABEL)
+        checked_text(why, "why", MAX_TEXT)
+        at = self._clock()
+        noops = (
+            KnowledgeChange(
+                id=0,
+                changeset=0,
+                action="noop",
+                table=row.TABLE,
+                key=row.id,
+                at=at,
+                by=by,
+                why=why,
+                before=row,
+                after=row,
+            )
+            for row in rows
+        )
+        return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
+
+    def _there_just_so(self, decision: KnowledgeDecision) -> Knowledge | None:
+        """The row that is there, where the decision puts the same; None else."""
+        if not isinstance(decision, Put):
+            return None
+        there = self._there(decision.known.TABLE, decision.known.id)
+        return there if there and same(there, decision.known) else None
+
+
+class _Sides:
+    """The correlations with a side that is of some name or begins with it, as one walk asks for them. Many names are
+    found by the same word: what that finds is read once a walk, and its sides are folded once."""
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._found: dict[str, list[tuple[Correlation, list[list[str]]]]] = {}
+
+    def __call__(self, name: str) -> Sequence[Correlation]:
+        asked, word = fold(name).split(), leading(name)
+        if not word:
+            found = [row for side in _SIDES for row in self._domain.rows("correlations", where={side: name})]
+            return cast(builtins.list[Correlation], found)
+        if word not in self._found:
+            rows = [row for row in self._domain.naming([word]) if isinstance(row, Correlation)]
+            self._found[word] = [(row, [fold(side).split() for side in row.names]) for row in rows]
+        return [row for row, sides in self._found[word] if any(side[: len(asked)] == asked for side in sides)]
 
 
 class _Claims:

@@ -19,6 +19,7 @@ from typing import Any
 
 from cofio import gate
 from cofio.conversation import (
+    ANALYSIS,
     OBSERVATION,
     Exchange,
     Found,
@@ -50,13 +51,12 @@ from cofio.ports import LLM, Matrix, Store, Vector
 from cofio.reconcile import model as reconcile_by_model
 from cofio.reconcile import rules
 from cofio.seen import of_teller
-from cofio.tabling import Rows, corrected, echo, heard_in, shown_to, told_of
+from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.wording import passage, telling
 
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
-_ANALYSIS = "analysis"  # the report of an agent that watches a domain
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
@@ -139,7 +139,7 @@ class Learner:
             facts,
             vectors,
             store,
-            heard_in(found, exchange, store) if exchange.context == _ANALYSIS else {},
+            heard_in(found, exchange, store) if exchange.context == ANALYSIS else {},
         )
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +167,7 @@ class Learner:
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
         """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
-        if exchange.context != _ANALYSIS:
+        if exchange.context != ANALYSIS:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
@@ -233,8 +233,10 @@ class Learner:
             heard = found.role == "assistant"  # what the user says is meant, also when it is said again
             why = ""
             if heard:
-                why = rules.echoes(fact, batch.vector(place), batch.store, batch.exchange.injected)
-                why = why or echo(batch.heard.get(place), shown, batch.store)
+                row = batch.heard.get(place)
+                against = None if denies_what_stands(row, batch.store) else batch.store  # what it repeats was overruled
+                why = rules.echoes(fact, batch.vector(place), against, batch.exchange.injected)
+                why = why or echo(row, shown, batch.store)
             if why := why or left_out.get(place, ""):
                 batch.settled[place] = Settled(fact=fact, reason=why)
             else:

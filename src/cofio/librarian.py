@@ -101,7 +101,7 @@ class Librarian:
         moving = shelf.moving(found)
         if not shelf.has_news(found, moving):
             return None
-        read = self._keeper.notes.index(shelf.folder, but=moving, by="librarian")
+        read = self._keeper.notes.index(shelf.folder, but=moving, by="librarian", halted=self._stopping.is_set)
         shelf.was_read(found, moving)
         if read.changeset is None:
             return None

@@ -16,7 +16,7 @@ class FiledPart(NamedTuple):
     """A part of a file, as it was read, and the memory that says it."""
 
     memory: int
-    heading: str = ""  # "Deploy > Staging"
+    heading: str = ""  # digest of the way to it: once its memory is erased, no word of it is kept here
     says: str = ""  # digest of its words
     about: str = ""  # digest of what else it brings: tags, links, title
     exported: bool = False  # a memory that was written there: the file says whose it is

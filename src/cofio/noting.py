@@ -129,11 +129,13 @@ class Noting:
         by: str = "library",
         but: Collection[str] = (),
         progress: Callable[[int, int], None] | None = None,
+        halted: Callable[[], bool] | None = None,
     ) -> Indexed:
         """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted.
 
         One changeset, or a series where there is much; undone, it is not done again until a file changes. What is in
-        `but` is left as it was read last, there or not. `progress` is told how many files of how many are read.
+        `but` is left as it was read last, there or not. `progress` is told for how many files of how many all is done;
+        `halted` is asked between batches whether to end. The next reading goes on from there.
         """
         self._keeping.refuse_viewer("Reading folders")
         truth(dry_run, "dry_run")
@@ -144,7 +146,7 @@ class Noting:
             reading = _Reading(self._store, self._keeping, place, self._clock, by=by, dry_run=dry_run)
             for tried in range(1, _TRIES + 1):
                 try:
-                    return reading.done(frozenset(but), progress or (lambda so_far, of: None))  # noqa: ARG005
+                    return reading.done(frozenset(but), progress or _to_nobody, halted or _never)
                 except (Conflict, NotFound):  # somebody has changed what was decided on
                     if tried == _TRIES:
                         raise
@@ -191,6 +193,9 @@ class Noting:
             if wanted and each.label == wanted:
                 raise Conflict(f"{each.path} is called {wanted!r} already.", "Give this folder another label.")
         named = {_real(each): label for each, label in self._notebook.labels.items() if label}
+        for each in known:
+            if each.label and each.label == named.get(path) and not wanted and each.path.is_dir():  # else it was moved
+                raise Conflict(f"{each.path} is called {each.label!r} already.", "Give this folder another label.")
         usual = path == _real(self._notebook.folder) if self._notebook.folder else False
         if wanted or usual or path in named:
             return Place(wanted or named.get(path, ""), path)
@@ -265,7 +270,7 @@ class _Reading:
         self._identity = store.carrying.identity()
         self._indexed = Indexed(folder=str(place.path), dry_run=dry_run)
 
-    def done(self, but: frozenset[str], progress: Callable[[int, int], None]) -> Indexed:
+    def done(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> Indexed:
         """Have the memories follow; what that did."""
         looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
         skipped = dict(looked.skipped)
@@ -274,18 +279,30 @@ class _Reading:
             return replace(self._indexed, skipped=((".", why),))
         gone = [each for each in filed if each not in looked.stamps and each not in but and not looked.is_unseen(each)]
         news = {path: stamp for path, stamp in looked.stamps.items() if path not in but}
-        pages, touched = self._read(news, filed, skipped, progress)
+        pages, touched = self._read(news, filed, skipped, halted)
+        if halted():  # nothing is decided yet, so that all is as it was
+            return replace(self._indexed, files=len(looked.stamps), skipped=tuple(sorted(skipped.items())))
+        waiting = {page.path for page in pages}
+        progress(len(news) - len(waiting), len(news))
         if pages or gone:
             found = following.matched(pages, filed, gone)
             owners = following.owned(filed, found.pairs, gone)
-            for batch in self._batches(pages, found.pairs, owners, skipped):
+            ordered = sorted(pages, key=lambda page: not _is_tied(found.pairs[page.path]))
+            for batch in self._batches(ordered, found.pairs, owners, skipped):
                 self._keep(batch)
-            self._let_go([each.old.memory for each in found.left if not owners[each.old.memory]])
+                waiting -= {page.path for page, _ in batch}
+                progress(len(news) - len(waiting), len(news))
+                # Where it ends, nothing waits that stood in a file which is noted by now.
+                if halted() and not any(_is_tied(found.pairs[path]) for path in waiting - skipped.keys()):
+                    break
+            left = [each.old.memory for each in found.left if each.path not in waiting]
+            self._let_go([memory for memory in left if not owners[memory]])
+        progress(len(news) - len(waiting - skipped.keys()), len(news))
         self._note(touched, gone)
         return replace(
             self._indexed,
             files=len(looked.stamps),
-            read=self._indexed.read + len(pages),
+            read=self._indexed.read + len(pages) - len(waiting - skipped.keys()),
             gone=self._indexed.gone + len(gone),
             skipped=tuple(sorted(skipped.items())),
         )
@@ -295,13 +312,15 @@ class _Reading:
         stamps: Mapping[str, Stamp],
         filed: Mapping[str, Filed],
         skipped: dict[str, str],
-        progress: Callable[[int, int], None],
+        halted: Callable[[], bool],
     ) -> tuple[list[Page], list[Filed]]:
-        """The files that are new or changed; and those that only look otherwise."""
+        """The files that are new or changed; and those that only look otherwise. Not all, when it was halted."""
         pages: list[Page] = []
         touched: list[Filed] = []
         now = self._clock()
-        for number, (path, stamp) in enumerate(stamps.items(), start=1):
+        for path, stamp in stamps.items():
+            if halted():
+                break
             old = filed.get(path)
             if old is None or not _is_settled(old, stamp, old.at):
                 try:
@@ -315,7 +334,6 @@ class _Reading:
                     pages.append(page)
                 elif old and ((old.size, old.modified) != stamp or _is_settled(old, stamp, now)):
                     touched.append(following.touched(old, stamp))
-            progress(number, len(stamps))
         return pages, touched
 
     def _page(self, path: str, stamp: Stamp, old: Filed | None) -> Page | None:
@@ -381,7 +399,8 @@ class _Reading:
             old = None
         if old is None:
             there = spare.get(fingerprint(fact.text))
-            return following.found_again(fact, there.pop()) if there else following.new(fact)
+            assert isinstance(pair.said, Part)
+            return following.found_again(pair.said, fact, there.pop()) if there else following.new(fact)
         memory = memories.get(old.memory)
         heir = self._heir(memory) if memory and memory.archived else None
         return following.for_part(pair, fact, memory, heir)
@@ -423,8 +442,8 @@ class _Reading:
             source=self._place.source(path),
             kind=part.kind,
             category=part.category,
-            entities=part.entities,
-            tags=part.tags,
+            entities=tuple(map(hygiene.redact, part.entities)),
+            tags=tuple(map(hygiene.redact, part.tags)),
             context=hygiene.redact(part.context),
             metadata=_redacted(part.noted(path)),
             created_at=part.created_at,
@@ -482,6 +501,19 @@ class _Reading:
         return done.changes if done else ()
 
 
+def _is_tied(pairs: Sequence[Pair]) -> bool:
+    """Whether a page holds what stood in another file: the two are noted in one reading, or its memory is lost."""
+    return any(pair.moved for pair in pairs)
+
+
+def _to_nobody(so_far: int, of: int) -> None:
+    """Told how far it is, where nobody asked."""
+
+
+def _never() -> bool:
+    return False
+
+
 def _updates(decision: Decision, came_back: set[int]) -> bool:
     return isinstance(decision, Update) or (isinstance(decision, Edit) and decision.id not in came_back)
 
@@ -510,11 +542,11 @@ def _why(error: ValueError | OSError) -> str:
 
 
 def _redacted(value: Any) -> Any:
-    """The value with every text in it redacted, keys aside."""
+    """The value with every text in it redacted, names too."""
     if isinstance(value, str):
         return hygiene.redact(value)
     if isinstance(value, Mapping):
-        return {name: _redacted(each) for name, each in value.items()}
+        return {hygiene.redact(name): _redacted(each) for name, each in value.items()}
     return [_redacted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
@@ -597,7 +629,7 @@ class _Writing:
             if old is None or old.hash != files.hash_of(content):
                 self._note(path, content, memory)
             return
-        if old is None:
+        if old is None or self._paths.get(memory.id) != path:  # that it was read makes it nobody's note
             raise _Left("There is such a file, and it is not ours.")
         if old.hash != files.hash_of(content):
             raise _Left("It was edited since. Read the folder first.")

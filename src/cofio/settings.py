@@ -307,6 +307,8 @@ class Settings:
             label, named, path = each.partition("=")
             if not named or "/" in label:  # it is part of a path
                 found[_path(each)] = ""
+            elif label.strip() and label.strip() in found.values():  # their sources would be alike, and mixed
+                raise Misconfigured(f"notes_folders names {label.strip()!r} twice.", "Give each folder its own name.")
             elif label.strip() and path.strip():
                 found[_path(path.strip())] = label.strip()
             else:

@@ -239,3 +239,8 @@ def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
     there = hearing.known(heard, store.domain)
     same = next((each for each in there if hearing.says_the_same(each, heard.row)), None)
     return f"the agent repeats {same.ref}" if same else ""
+
+
+def denies_what_stands(heard: Heard | None, store: Store) -> bool:
+    """Whether it says of a row that is there that it no longer holds."""
+    return heard is not None and heard.row is None and bool(hearing.known(heard, store.domain))

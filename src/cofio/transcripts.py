@@ -42,15 +42,18 @@ class Turn(NamedTuple):
     messages: list[dict[str, Any]]  # {"role", "content"}, as `hygiene.clean` takes them
 
 
-def read(path: Path) -> Iterator[Turn]:
-    """The turns of a file, oldest first. InvalidInput when it cannot be read, or is no text."""
+def read(path: Path, *, speaker: str = "user") -> Iterator[Turn]:
+    """The turns of a file, oldest first; `speaker` says what is in a text that is no dialogue.
+
+    InvalidInput when it cannot be read, or is no text.
+    """
     head = _head(path)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if path.suffix == ".jsonl" or _is_object(start.split(b"\n", 1)[0]):
         return _of_lines(path)
     if path.suffix == ".json" or start[:1] == b"[":
         return _of_json(path)
-    return _of_text(path)
+    return _of_text(path, speaker)
 
 
 def _head(path: Path) -> bytes:
@@ -81,12 +84,13 @@ def _parsed(raw: bytes) -> Any:
 # ── whole files ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_text(path: Path) -> Iterator[Turn]:
+def _of_text(path: Path, speaker: str) -> Iterator[Turn]:
     """One turn; in a dialogue ("User: …", "Assistant: …"), one for each time that the user speaks."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    for part in _SPEAKS.split(text) if _REPLIES.search(text) else [text]:
+    dialogue = _REPLIES.search(text)
+    for part in _SPEAKS.split(text) if dialogue else [text]:
         if part.strip():
-            messages = [{"role": "user", "content": part}]
+            messages = [{"role": "user" if dialogue else speaker, "content": part}]
             yield Turn("text", "", _digest(messages), "", messages)
 
 
@@ -100,10 +104,18 @@ def _of_json(path: Path) -> Iterator[Turn]:
 
 
 def _of_messages(told: Any) -> Iterator[Turn]:
-    """The turns of a list of role-tagged messages, or of {"messages": [...]}."""
+    """The turns of a list of role-tagged messages, or of {"messages": [...]}. What an agent says unasked is one."""
     session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
-    for turn in _turns("text", (_Spoken(role, content, at=at) for role, content, at in _messages(told))):
+    spoken = [_Spoken(role, content, at=at) for role, content, at in _messages(told)]
+    roles = {each.role for each in spoken}
+    turns = [_unasked(spoken)] if "assistant" in roles and "user" not in roles else _turns("text", spoken)
+    for turn in turns:
         yield turn._replace(session=session, turn=_digest(turn.messages))
+
+
+def _unasked(spoken: list[_Spoken]) -> Turn:
+    at = next((each.at for each in reversed(spoken) if each.at), "")
+    return Turn("text", "", "", at, [{"role": each.role, "content": each.content} for each in spoken])
 
 
 def _messages(told: Any) -> list[tuple[str, Any, str]]:

@@ -64,14 +64,19 @@ def test_values_are_written_as_people_write_them(cofio: Cofio) -> None:
         ("5M", (5_000_000, "")), ("2.3M", (2_300_000, "")), ("1,000,000", (1_000_000, "")), ("-2.5", (-2.5, "")),
         ("90%", (90, "%")), ("$1.2B", (1_200_000_000, "$")), ("250 ms", (250, "ms")), ("5 million", (5e6, "")),
         ("−3", (-3, "")), ("1.5e3", (1_500, "")), ("7k", (7_000, "")), ("2GB", (2, "GB")),
-        ("300 req/s", (300, "req/s")),
+        ("300 req/s", (300, "req/s")), ("5mn", (5e6, "")), ("3 Mio", (3e6, "")), ("2 tn", (2e12, "")),
+        ("4MM", (4e6, "")), ("4 mm", (4, "mm")), ("3 millions", (3e6, "")), ("$5 B", (5e9, "$")),
+        ("500B", (5e11, "")), ("20 percent", (20, "%")),
     ],
 )  # fmt: skip
 def test_a_quantity_is_read(text: str, meant: tuple[float, str]) -> None:
     assert as_quantity(text) == meant
 
 
-@pytest.mark.parametrize("text", ["", "five", "2,5", "5m", "5b", "1e400", "nan", "inf", "5M5", "1.2.3", "٣", "--5"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "five", "2,5", "5m", "5b", "500 B", "300 K", "1e400", "nan", "inf", "5M5", "1.2.3", "٣", "--5"],
+)
 def test_what_is_no_number_or_may_be_two_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
         as_quantity(text)
@@ -159,6 +164,23 @@ def test_one_row_is_shown_with_its_history(known: Cofio) -> None:
 
 
 # ── ask ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_where_nothing_fires_it_is_told_whether_anything_could(cofio: Cofio) -> None:
+    cofio.lines("knowledge", "threshold", "db", "lag", "above", "30s")
+    check = ("knowledge", "check", "db")
+    assert cofio(*check, "lag", "20s").stderr == "No threshold fires: db/lag 20s.\n"
+    assert "db/lag: above 30s has another unit" in cofio(*check, "lag", "45000ms").stderr
+    assert "None is known of that" in cofio(*check, "lagg", "45s").stderr
+    cofio.lines("knowledge", "threshold", "*", "lagg", "above", "60s")
+    assert cofio(*check, "lagg", "45s").stderr == "No threshold fires: db/lagg 45s.\n"
+
+
+def test_a_unit_stays_until_another_or_none_is_named(cofio: Cofio) -> None:
+    given = ("knowledge", "threshold", "db", "lag", "above")
+    cofio.lines(*given, "30s")
+    units = [cofio.json(*given, *each)["after"]["unit"] for each in (["40"], ["40ms"], ["40", "--unit", ""], ["50"])]
+    assert units == ["s", "ms", "", ""]
 
 
 def test_a_value_is_checked(known: Cofio) -> None:

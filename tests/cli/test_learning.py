@@ -77,6 +77,23 @@ def test_what_was_observed_is_learned_for_the_team_and_once(cofio: Cofio) -> Non
     assert cofio.lines("observe", "-", says="I prefer tabs over spaces.")[0].startswith("add")
 
 
+REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
+
+
+@pytest.mark.parametrize(
+    "delivered", [REPORT, json.dumps([{"role": "assistant", "content": REPORT}]), f"User: and?\nAssistant: {REPORT}"]
+)
+def test_an_agents_report_is_read_for_domain_knowledge(cofio: Cofio, delivered: str) -> None:
+    lines = cofio.lines("extract", "-", "--context", "analysis", says=delivered)
+    assert lines[1] == "add\tthresholds/web-1.disk-usage.above\tweb-1/disk usage: above 85%"
+    assert [each["id"] for each in cofio.json("knowledge", "list", "thresholds")["rows"]] == ["web-1.disk-usage.above"]
+
+
+def test_what_is_no_report_is_not_read_for_domain_knowledge(cofio: Cofio) -> None:
+    assert cofio.lines("extract", "-", says=REPORT) == []
+    assert cofio.json("knowledge", "list")["thresholds"] == 0
+
+
 def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transcript: Path) -> None:
     told = cofio.json("extract", str(transcript))
     assert [each["turn"] for each in told["turns"]] == ["u1", "u3"]

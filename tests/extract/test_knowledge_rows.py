@@ -402,6 +402,14 @@ def test_time_is_linear_in_the_length(piece: str) -> None:
     assert seconds(long) < 16 * 10 * max(seconds(short), 0.005)
 
 
+@pytest.mark.parametrize("piece", ["5M ", "1. ", "5+ "])
+def test_a_sentence_of_nothing_but_numbers_takes_no_longer_than_another(piece: str) -> None:
+    began = time.process_time()
+    for _ in range(20):
+        assert read(("flag AAPL if " + piece * 400)[:990]) is None
+    assert time.process_time() - began < 5  # usually 0.2; each once took a second
+
+
 def seconds(said: str) -> float:
     began = time.perf_counter()
     extract_knowledge(said)

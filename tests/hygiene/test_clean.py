@@ -49,6 +49,14 @@ def test_a_text_with_roles_is_split_by_them(text: str) -> None:
     assert clean(text).messages == (("user", "I use vim"), ("assistant", "Noted"))
 
 
+def test_a_report_without_roles_is_the_agents() -> None:
+    assert clean("Threshold: CPU above 90%", context="analysis").messages == (
+        ("assistant", "Threshold: CPU above 90%"),
+    )
+    told = clean([{"role": "user", "content": "CPU?"}], context="analysis").messages
+    assert told == (("user", "CPU?"),)
+
+
 def test_a_text_without_roles_is_the_users() -> None:
     text = "I use vim, says the user: me.\nThe assistant is called Ada."
     assert clean(text).messages == (Message("user", text),)

@@ -372,6 +372,27 @@ def test_a_time_that_no_calendar_reaches_is_refused(at: str) -> None:
         seasons.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
 
 
+def test_the_times_asked_before_change_no_answer() -> None:
+    """Clocks go forward on 2026-03-08: what is found on either side of that, and of a year, is not the other's."""
+    given = seasonal("cron", "*/30 2 * * *", lasts=1440, timezone="America/New_York")
+    times = ("2026-03-06T12:00Z", "2026-03-08T12:00Z", "2026-06-01T12:00Z", "2027-06-01T12:00Z", "2026-03-07T12:00Z")
+    alone = []
+    for at in times:
+        seasons._last_found.cache_clear()
+        seasons._window.cache_clear()
+        alone.append(seasons.window(given, at))
+    seasons._window.cache_clear()
+    assert [seasons.window(given, at) for at in times] == alone
+    assert len(set(alone)) > 2
+
+
+def test_a_long_stretch_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = seasonal("cron", "* * * * *", lasts=7, timezone="America/New_York")
+    seasons.window(given, "2026-03-08T07:00:00Z")
+    monkeypatch.setattr(seasons, "_stretch", lambda *_: pytest.fail("it is looked for again"))
+    assert seasons.window(given, "2026-03-08T07:00:01Z")
+
+
 def test_the_surest_comes_first_and_one_that_makes_no_sense_hides_no_other() -> None:
     known = [
         seasonal("weekly", "wed", confidence=0.4, id="weak"),

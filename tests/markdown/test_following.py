@@ -20,7 +20,8 @@ def page(path: str, *parts: tuple[str, str], note: Note | None = None) -> Page:
 
 def filed(path: str, *parts: tuple[int, str, str]) -> dict[str, Filed]:
     """A file as it was read: memory, heading, text."""
-    kept = tuple(FiledPart(memory, heading, Part(text=text).says, "") for memory, heading, text in parts)
+    said = ((memory, Part(heading=heading, text=text)) for memory, heading, text in parts)
+    kept = tuple(FiledPart(memory, part.under, part.says, "") for memory, part in said)
     return {path: Filed(path=path, hash="old", size=1, modified=1, parts=kept)}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import yaml
 from hypothesis import given
@@ -66,6 +68,12 @@ def test_the_body_is_left_as_it_stands() -> None:
         page = ending.join(("---", "a: b", "---", "", " x\r y ", "---", ""))
         read, body = front.parted("\ufeff" + page)
         assert (read.fields, body) == ({"a": "b"}, ending.join(("", " x\r y ", "---", "")))
+
+
+def test_quotes_without_number_are_read_in_no_time() -> None:
+    started = time.monotonic()
+    assert fields(f"tags: [x{chr(39) * 300_000}, y]")["tags"] == ["x" + chr(39) * 300_000, "y"]
+    assert time.monotonic() - started < 5
 
 
 def test_tags_are_read_from_a_list_or_a_line() -> None:

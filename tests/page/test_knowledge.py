@@ -168,7 +168,8 @@ def test_what_stands_further_down_is_shown_and_found(service: Caller, visit: Vis
 def test_numbers_are_read_as_the_command_line_reads_them(service: Caller, visit: Visitor) -> None:
     written = ["5M", "5000000", "1,000", "-18", "−2.5", "90%", "250ms", "$1.2B", "€ 3k", "1e3", "2.5e-3 V", ".5", "7.",
                "3 million", "4 Billion", "2bn", "+6", "5m", "5b", "1,00", "", "many", "1.2.3", "5 6", "constructor",
-               "5constructor", "1e4000", "12 °C", "0"]  # fmt: skip
+               "5constructor", "1e4000", "12 °C", "0", "5mn", "3 Mio", "4MM", "4 mm", "500 B", "$5 B", "500B",
+               "20 Percent", "5Constructor"]  # fmt: skip
 
     def read(text: str) -> list[Any] | None:
         try:

@@ -218,6 +218,36 @@ def test_a_name_that_means_something_else_here_gets_an_end_of_its_own(make: Make
     assert found["feedback/a-1"]["about"] == [other]
 
 
+def test_a_verdict_that_has_not_counted_here_waits(make: Make) -> None:
+    one, two = make(), make()
+    here, there = (Keeper(each, EMBEDDER, FixedClock()).knowledge for each in (two, one))
+    ref = there.upsert_pattern("Gaps fill").ref
+    there.feedback("a-1", "false_alarm", about=[ref])
+    imported(two, exported(one))
+    assert here.pending_feedback() == []  # it came with the claim that it moved
+    there.feedback("a-2", "confirmed", about=[ref])
+    imported(two, exported(one))
+    assert [each.anomaly for each in here.pending_feedback()] == ["a-2"]
+    here.process_feedback()
+    assert rows(two)[ref].as_dict()["confidence"] == rows(one)[ref].as_dict()["confidence"]
+    for anomaly in ("a-2", "a-1"):
+        here.delete("feedback", anomaly)
+    assert [rows(two)[ref].as_dict()[name] for name in ("confirmed", "refuted")] == [0, 0]
+
+
+def test_a_verdict_of_a_store_that_knows_the_claim_too_waits(make: Make) -> None:
+    one, two, both = make(), make(), make()
+    claim = Pattern(pattern="Gaps fill")
+    for store, verdict, day in ((one, "false_alarm", "2020-01-01"), (two, "confirmed", "2020-01-02")):
+        put(store, replace(claim, created_at=day, updated_at=day))
+        Keeper(store, EMBEDDER, FixedClock()).knowledge.feedback(verdict, verdict, about=[claim.ref])
+        imported(both, exported(store))
+    known = Keeper(both, EMBEDDER, FixedClock()).knowledge
+    assert [each.anomaly for each in known.pending_feedback()] == ["confirmed"]
+    known.delete("feedback", "confirmed")
+    assert [rows(both)[claim.ref].as_dict()[name] for name in ("confirmed", "refuted")] == [0, 1]
+
+
 def test_an_import_is_undone_with_its_rows_and_can_be_imported_again(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

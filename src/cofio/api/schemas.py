@@ -353,7 +353,13 @@ class Said(Heard, kw_only=True):
     """What was said, and where."""
 
     messages: Annotated[str | list[dict[str, Any]], _text("A text, or messages with role and content, oldest first.")]
-    context: Annotated[str, _text("Which event hands it over: stop, pre_compact, session_end, after_agent.")] = "stop"
+    context: Annotated[
+        str,
+        _text(
+            "Which event hands it over: stop, pre_compact, session_end, after_agent; or analysis: an agent's report, "
+            "which is read for domain knowledge."
+        ),
+    ] = "stop"
 
 
 class Capture(Said, kw_only=True):

@@ -14,6 +14,7 @@ from cofio.cli.output import WHEN, Column
 from cofio.cli.rows import CLAIM, WHOSE, QuantityType, Ref, RefType, TimeType, VerdictType, taking
 from cofio.cli.session import BY, Memories, Session, agreed, command, examples, where
 from cofio.domain import (
+    ANY,
     DIRECTIONS,
     PERIODS,
     RELATIONS,
@@ -27,6 +28,8 @@ from cofio.domain import (
     Reading,
     Seasonal,
     Step,
+    Threshold,
+    fold,
     made,
     plain_number,
 )
@@ -81,7 +84,9 @@ def knowledge() -> None:
 @click.argument("metric")
 @click.argument("direction", type=click.Choice(DIRECTIONS), metavar="|".join(DIRECTIONS))
 @click.argument("value", type=QuantityType())
-@click.option("--unit", metavar="TEXT", help="The value's unit, where it does not stand behind it: %, ms, GB, $.")
+@click.option(
+    "--unit", metavar="TEXT", help='The value\'s unit, where it does not stand behind it: %, ms, GB, $; "" none.'
+)
 @click.option("--inclusive/--exclusive", default=None, help="Whether the value itself counts.")
 @taking(CLAIM)
 def threshold(session: Session, value: tuple[float, str], unit: str | None, **known: Any) -> None:
@@ -89,7 +94,8 @@ def threshold(session: Session, value: tuple[float, str], unit: str | None, **kn
 
     The same source, metric and direction again changes it in place.
     """
-    _put(session, "thresholds", value=value[0], unit=_unit(value[1], unit) or None, **known)
+    none_named = unit is None and not value[1]  # then the row's own stays
+    _put(session, "thresholds", value=value[0], unit=None if none_named else _unit(value[1], unit), **known)
 
 
 def _unit(written: str, given: str | None) -> str:
@@ -291,7 +297,9 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
 def check(session: Session, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
     """Tell which thresholds a VALUE crosses, the surest first."""
     with session.memories() as memories:
-        found = memories.knowledge.evaluate(source, metric, value[0], unit=_unit(value[1], unit))
+        told = _unit(value[1], unit)
+        found = memories.knowledge.evaluate(source, metric, value[0], unit=told)
+        why = "" if found or session.as_json else _why_none(memories, source, metric, told)
     if session.as_json:
         output.document({"firing": [each.as_dict() for each in found]})
         return
@@ -304,7 +312,17 @@ def check(session: Session, source: str, metric: str, value: tuple[float, str], 
         ),
     )
     if not found:
-        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{_unit(value[1], unit)}.")
+        output.say(f"No threshold fires: {source}/{metric} {plain_number(value[0])}{told}.{why}")
+
+
+def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
+    """What a person should know who hears of no threshold: that there is none, or one in another unit."""
+    asked = [memories.knowledge.list("thresholds", source=each, metric=metric) for each in (source, ANY)]
+    known = [row for rows in asked for row in rows if isinstance(row, Threshold)]
+    if not known:
+        return " None is known of that; `cofio knowledge list thresholds` shows those that are."
+    others = [row.says for row in known if unit and row.unit and fold(row.unit) != fold(unit)]
+    return f" {others[0]} has another unit, and units are not converted." if others else ""
 
 
 @command(

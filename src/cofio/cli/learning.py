@@ -16,7 +16,7 @@ from cofio import transcripts
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Column
 from cofio.cli.session import BY, PROJECT, Memories, Session, command
-from cofio.conversation import OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
+from cofio.conversation import ANALYSIS, OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
 from cofio.errors import InvalidInput
 from cofio.model import VISIBILITIES
 from cofio.transcripts import Turn
@@ -29,11 +29,17 @@ from cofio.transcripts import Turn
     "cofio extract notes.md --source claude-code/web",
     "cofio extract ~/.claude/projects/web/SESSION.jsonl --dry-run",
     "pbpaste | cofio extract - --source chat",
+    "cofio extract report.txt --source fleet --context analysis",
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
 @click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
-@click.option("--context", default="stop", metavar="EVENT", help="pre_compact reads more thoroughly.")
+@click.option(
+    "--context",
+    default="stop",
+    metavar="EVENT",
+    help="pre_compact reads more thoroughly; analysis reads an agent's report for domain knowledge.",
+)
 @click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
 @click.option("--user", default="", metavar="NAME", help="Whose memories it makes.")
 @click.option("--team", default="", metavar="NAME", help="Whose team's.")
@@ -46,7 +52,7 @@ def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
     """
     about["project"] = session.project(about["project"])
     with _readable(file) as path:
-        turns = list(transcripts.read(path))
+        turns = list(transcripts.read(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
     if not turns:
         raise InvalidInput(f"Nothing was said in {file}.", "Give a transcript, messages as JSON, or a text.")
     with session.memories(new=not dry_run) as memories:
@@ -97,7 +103,15 @@ def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) ->
         return
     columns = (Column("action", "green"), ID, TEXT, Column("why", "dim", wraps=True))
     output.table(columns, ((each["action"], _id(each), each["text"], each.get("reason", "")) for each in actions))
+    _tell_rows(told)
     _sum_up(told, actions, dry_run=dry_run)
+
+
+def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
+    """What became of rows of domain knowledge."""
+    rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
+    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("what is known", wraps=True))
+    output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
 
 
 def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *, dry_run: bool) -> None:

@@ -250,7 +250,10 @@ def _print_context(session: Session, query: str, project: str | None, k: int | N
     if project is not None:
         raise click.UsageError("A context is of no project. Leave out --project, or --context.")
     with session.memories() as memories:
-        text = memories.recall_context(query, by=BY, max_memories=3 if k is None else k)
+        if k is None:
+            text = memories.recall_context(query, by=BY)
+        else:
+            text = memories.recall_context(query, by=BY, max_memories=k)
     if session.as_json:
         output.document({"context": text})
     else:

@@ -212,7 +212,7 @@ def export(session: Session, folder: str, within: dict[str, Any]) -> None:
 
 def _make(place: Path) -> None:
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)  # its files are named by what memories say
     except FileExistsError as error:
         raise InvalidInput(f"{place} is not a folder.", "Name a folder, or one that is to be made.") from error
     except OSError as error:

@@ -54,7 +54,7 @@ def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
 @command(
     "export",
     "cofio export memories.jsonl",
-    "cofio export - | jq -r .text     # to other programs",
+    "cofio export - | jq -r '.text // empty'     # to other programs",
     "cofio export --vectors full.jsonl",
 )
 @click.argument("file", default=_STDOUT)

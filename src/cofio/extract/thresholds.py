@@ -128,11 +128,13 @@ def _compared(condition: str) -> _Compared | None:
 
 
 def _comparisons(condition: str) -> Iterator[_Compared]:
-    for quantity in quantities(condition):
+    told = quantities(condition)
+    for quantity in told if len(told) <= _MOST else ():
         before, tail = condition[: quantity.start].rstrip(), condition[quantity.end :]
-        if _FOR_LONGER.search(before):
+        near = max(0, len(before) - _NEAR)
+        if _FOR_LONGER.search(before, near):
             continue  # how long it must last
-        if (match := _COMPARES.search(before)) is not None:
+        if (match := _COMPARES.search(before, near)) is not None:
             if (match["up"] or "").lower() == "over" and quantity.unit == "%":
                 continue  # "rises over 5%": to that, or by that?
             yield _completed(match, before, quantity, tail)
@@ -378,6 +380,8 @@ _FALL = (
 _GO = r"(?:go(?:es)?|moves?|cross(?:es)?|breaks?|trades?|comes?|runs?|gets?|push(?:es)?|swings?|ticks?|shoots?)"
 _BE = r"(?:is|are|gets?|stays?|remains?|becomes?|sits?|stands?|reads?|(?:has|have) been)"
 _ADVERB = r"(?:(?:consistently|ever|suddenly|again|currently|now|still|always|back) )?"
+_MOST = 8  # quantities; what holds more is a list of numbers
+_NEAR = 100  # characters; no comparison is said in more
 #: What ends right before the quantity.
 _COMPARES = re.compile(
     r"(?:^|(?<=\s))(?:"

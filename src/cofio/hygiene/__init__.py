@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from cofio.conversation import MAX_SAID, ROLES, Exchange, Message
+from cofio.conversation import ANALYSIS, MAX_SAID, ROLES, Exchange, Message
 from cofio.errors import InvalidInput
 from cofio.hygiene.blocks import boot_lines, lift, lines, unclosed
 from cofio.hygiene.pasted import without_code, without_synthetic
@@ -41,7 +41,8 @@ def clean(messages: str | Sequence[Mapping[str, Any]], **about: Any) -> Exchange
     told = _as_texts(about.pop("injected", ()))
     kept: list[Message] = []
     injected: list[str] = []
-    for each in said(messages):
+    speaker = "assistant" if about.get("context") == ANALYSIS else "user"  # a report is the agent's own
+    for each in said(messages, speaker=speaker):
         text, put_in = _cleaned(each)
         injected += put_in
         if text and each.role in ROLES:

@@ -22,13 +22,14 @@ class Said(NamedTuple):
     texts: tuple[str, ...]
 
 
-def said(messages: str | Sequence[Mapping[str, Any]]) -> list[Said]:
+def said(messages: str | Sequence[Mapping[str, Any]], *, speaker: str = "user") -> list[Said]:
     """The messages with their role, of any role, each with the texts in it; what is not text is left out.
 
-    InvalidInput when it is neither a text nor a list, or a list without a single message.
+    `speaker` says a text that names nobody. InvalidInput when it is neither a text nor a list, or a list without a
+    single message.
     """
     if isinstance(messages, str):
-        return _conversation(messages)
+        return _conversation(messages, speaker)
     if not isinstance(messages, list | tuple):
         raise InvalidInput(f"messages is {type(messages).__name__}.", _HINT)
     found = [part for item in messages for part in _parts(item)]
@@ -100,12 +101,12 @@ def _texts(content: Any) -> Iterator[str]:
         yield from _texts([content])
 
 
-def _conversation(text: str) -> list[Said]:
-    """A text as messages, by the names at its line starts; without any it is the user's."""
+def _conversation(text: str, speaker: str = "user") -> list[Said]:
+    """A text as messages, by the names at its line starts; without any it is the speaker's."""
     text = storable(text)
     marks = list(_MARK.finditer(text)) if ":" in text else []
     if not marks:
-        return [Said("user", (text,))]
+        return [Said(speaker, (text,))]
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     parts = [(_ROLES[mark[1].lower()], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
     return [Said(role, (part,)) for role, part in [("user", text[: marks[0].start()]), *parts] if part.strip()]

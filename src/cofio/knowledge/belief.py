@@ -68,8 +68,9 @@ def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
 
 
 def _said(claim: Claim) -> Claim:
-    """The claim without how far it is believed, and without the memory that says it in words."""
-    return replace(claim, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
+    """The claim without how far it is believed, whose it is, and which memory says it in words."""
+    nobodys = replace(claim, place="", agent="", user="", team="", visibility="private")
+    return replace(nobodys, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
 
 
 # ── which verdicts count ──────────────────────────────────────────────────────────────────────────────────────────────

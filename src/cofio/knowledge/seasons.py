@@ -69,7 +69,9 @@ def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
 def _window(period: str, during: str, lasts: int, timezone: str, at: str) -> tuple[str, str] | None:
     zone, rule, when = _zone(timezone), _rule(period, during, lasts), datetime.fromisoformat(at)
     try:
-        found = _stretch(rule, zone, when)
+        found = _known_stretch(rule, zone, when) or _stretch(rule, zone, when)
+        if found and not rule.always and (found is not _ENDLESS or _endless(rule, zone, when.year)):
+            _last_found(rule, zone)[:] = [(found, when.year)]
         if found is _ENDLESS:
             found = _calendar(period, zone, when)
     except (OverflowError, ValueError) as error:
@@ -124,6 +126,21 @@ def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
             break
         span *= 2
     return _ENDLESS
+
+
+def _known_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
+    """What was found before, where that holds this time too; that it has no end counts for its year alone."""
+    for found, year in _last_found(rule, zone):
+        if found.start <= at < found.end and (found is not _ENDLESS or year == at.year):
+            return found
+    return None
+
+
+@lru_cache(maxsize=4096)
+def _last_found(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
+    """Where the stretch that was found last is kept: to look for one takes long where it is long, and times are asked
+    for one after the other."""
+    return []
 
 
 @lru_cache(maxsize=1024)
@@ -182,6 +199,7 @@ class _Clock(NamedTuple):
     turn: datetime  # the first moment of `after`
 
     @classmethod
+    @lru_cache(maxsize=16_384)  # all patterns of a zone go by the same clocks
     def of(cls, day: date, zone: tzinfo) -> _Clock:
         """Looks at all moments that any clock on earth gives this date."""
         first, last = _utc(day) - timedelta(hours=16), _utc(day) + timedelta(hours=40)
@@ -196,6 +214,13 @@ class _Clock(NamedTuple):
             else:
                 high = middle
         return cls(before, after, first + timedelta(seconds=high))
+
+    def steady(self, midnight: datetime) -> timedelta | None:
+        """How far the clock is from UTC all day, which begins at this midnight written as UTC; None if that changes."""
+        starts = [midnight - each for each in (self.before, self.after)]
+        if self.before == self.after or min(starts) >= self.turn:
+            return self.after
+        return self.before if max(starts) + timedelta(days=1) <= self.turn else None
 
     def shows(self, start: datetime, end: datetime) -> list[_Stretch]:
         """When the clock is within these times, which are written as if they were UTC: once, twice or never."""
@@ -422,8 +447,9 @@ class _Cron:
         if not self.is_on(day):
             return []
         clock, midnight = _Clock.of(day, zone), _utc(day)
-        if clock.before == clock.after:
-            begin = midnight - clock.after
+        offset = clock.steady(midnight)
+        if offset is not None:
+            begin = midnight - offset
             return [_Stretch(begin + timedelta(minutes=a), begin + timedelta(minutes=b)) for a, b in self.runs]
         walls = (midnight + timedelta(minutes=each) for each in self.minutes)
         return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,6 +55,8 @@ def whole(folder: Path | str) -> Path:
         raise InvalidInput(f"{given} cannot be looked at.", "Give the path of a folder.") from error
     if not path.is_dir():
         raise InvalidInput(f"{given} is not a folder.", "Give the folder that the notes are in.")
+    if path == Path(path.anchor):
+        raise InvalidInput(f"{given} is the whole machine.", "Give the folder that the notes are in.")
     if not _fits(str(path)):
         raise InvalidInput(f"The path of {given} is no UTF-8.", "Rename the folder.")
     return path
@@ -106,7 +109,7 @@ def _unfit(entry: os.DirEntry[str], path: str, size: int) -> str:
     if not entry.is_file(follow_symlinks=False):
         return "It is a link, or no file."
     if not _fits(path):
-        return "Its name is no UTF-8."
+        return "Its name is no UTF-8, or has more than a line."
     if len(path) > _LONGEST:
         return f"Its path has more than {_LONGEST} characters."
     return f"It has more than {BIGGEST >> 20} MB." if size > BIGGEST else ""
@@ -128,9 +131,15 @@ def _shown(path: str) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """What is in a file; no link is followed at its end. Raises OSError."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        return file.read(BIGGEST + 1)
+    """What is in a file; no link is followed at its end, and no pipe is waited for. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", str(path))
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(BIGGEST + 1)
+    finally:
+        os.close(handle)
 
 
 def hash_of(content: bytes) -> str:

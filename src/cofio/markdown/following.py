@@ -115,7 +115,7 @@ def _paired(
     used: set[int] = set()
     for path, pair in loose:
         assert isinstance(pair.said, Part)
-        same = there.get(by(path, pair.said.heading, pair.said.says))
+        same = there.get(by(path, pair.said.under, pair.said.says))
         if not same:
             still.append((path, pair))
             continue
@@ -149,12 +149,13 @@ def for_part(pair: Pair, fact: Fact, memory: Memory | None, heir: Memory | None)
     if memory is None:
         return new(fact) if words else Verdict([], old.memory)
     if not memory.archived:
-        return Verdict(level(memory, fact, words=words, about=about), memory.id)
+        return Verdict(level(memory, fact, part.brings, words=words, about=about), memory.id)
     if not words:
         return Verdict([], memory.id)
     if heir is not None:
         return Verdict([Update(heir.id, fact, "its note was edited")], None)
-    return Verdict([Restore(memory.id, "its note was edited"), *level(memory, fact, words=True, about=True)], memory.id)
+    now = level(memory, fact, part.brings, words=True, about=True)
+    return Verdict([Restore(memory.id, "its note was edited"), *now], memory.id)
 
 
 def new(fact: Fact) -> Verdict:
@@ -162,18 +163,20 @@ def new(fact: Fact) -> Verdict:
     return Verdict([Add(fact, "read in a note", unless_known=True)], None)
 
 
-def found_again(fact: Fact, memory: Memory) -> Verdict:
+def found_again(part: Part, fact: Fact, memory: Memory) -> Verdict:
     """What is to be done for a part that some memory of its file says, of which nobody knows what was read."""
     back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
-    return Verdict([*back, *level(memory, fact, words=True, about=True)], memory.id)
+    return Verdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
 
 
-def level(memory: Memory, fact: Fact, *, words: bool, about: bool) -> list[Decision]:
-    """The edit that has the memory say what the fact says, as far as that has changed; none where it does."""
+def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
+    """The edit that has the memory say what the fact says, as far as that has changed; none where it does.
+
+    Of what is known about the words, only what the page `brings` and where it stands is taken from the fact.
+    """
     wanted: dict[str, Any] = {"text": fact.text} if words else {}
     if about:
-        names = ("source", "tags", "entities", "context", "kind", "category")
-        wanted |= {name: getattr(fact, name) for name in names}
+        wanted |= {name: getattr(fact, name) for name in ("source", *brings)}
         wanted["metadata"] = _metadata(memory, fact)
     changed = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
     if "kind" in changed:
@@ -225,7 +228,7 @@ def filed(page: Page, pairs: Sequence[Pair], memories: Sequence[int]) -> Filed:
 def _filed(said: Part | Note, memory: int) -> FiledPart:
     if isinstance(said, Note):
         return FiledPart(memory, "", said.says, said.about, exported=True)
-    return FiledPart(memory, said.heading, said.says, said.about)
+    return FiledPart(memory, said.under, said.says, said.about)
 
 
 def touched(old: Filed, stamp: Stamp) -> Filed:

@@ -121,16 +121,18 @@ def _value(text: str) -> str | list[str]:
 
 def _entries(text: str) -> Iterator[str]:
     """What stands between commas; those inside quotes do not count."""
-    quote, begun = "", 0
+    quote, begun, blank = "", 0, True  # blank: nothing but blanks since the last comma
     for place, char in enumerate(text):
         if quote:
             escaped = quote == '"' and text[place - 1] == "\\" and text[place - 2] != "\\"
             quote = "" if char == quote and not escaped else quote
-        elif char in "\"'" and not text[begun:place].strip():
-            quote = char
+        elif char in "\"'" and blank:
+            quote, blank = char, False
         elif char == ",":
             yield text[begun:place]
-            begun = place + 1
+            begun, blank = place + 1, True
+        else:
+            blank = blank and char.isspace()
     yield text[begun:]
 
 

@@ -61,11 +61,17 @@ class Part:
     category: str = ""
     created_at: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)  # of the front matter, those that mean nothing to us
+    brings: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # what the page can say of it
 
     @property
     def says(self) -> str:
         """A digest of its words."""
         return digest(self.text)
+
+    @property
+    def under(self) -> str:
+        """A digest of the way to it, if there is one: whoever notes that it was read need not keep its words."""
+        return digest(self.heading) if self.heading else ""
 
     @property
     def about(self) -> str:
@@ -80,8 +86,8 @@ class Part:
 
 
 def digest(text: str) -> str:
-    """A short name for exactly this text."""
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    """A short name for exactly this text, well-formed or not."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def parts(text: str, path: str) -> list[Part]:
@@ -110,7 +116,7 @@ def _flushed(head: re.Match[str], summary: str) -> list[Part]:
         at = moment(datetime.strptime(head.group(1), "%Y-%m-%d-%H").replace(tzinfo=UTC))
     except ValueError:
         at = ""
-    return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at)]
+    return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
 
 
 # ── what the whole page says ──────────────────────────────────────────────────────────────────────────────────────────

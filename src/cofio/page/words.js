@@ -144,22 +144,24 @@ function ourZone() {
 
 const QUANTITY = new RegExp(
   "^([-+−]?)\\s*([$€£¥]?)\\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\\.[0-9]+)?|[0-9]+(?:\\.[0-9]*)?|\\.[0-9]+)" +
-  "(?:[eE]([-+]?[0-9]{1,4}))?\\s*([^\\s\\d.,]{1,20})?$", "u");
-const SCALES = { k: 3, K: 3, M: 6, B: 9, T: 12, bn: 9, thousand: 3, million: 6, billion: 9, trillion: 12 };
+  "(?:[eE]([-+]?[0-9]{1,4}))?(\\s*)([^\\s\\d.,]{1,20})?$", "u");
+const SCALES = { k: 3, K: 3, M: 6, MM: 6, B: 9, T: 12, mn: 6, mln: 6, mio: 6, bn: 9, tn: 12,
+  thousand: 3, million: 6, millions: 6, billion: 9, billions: 9, trillion: 12 };
+const SPELLED = { percent: "%", pct: "%" };
 
 /** The number and its unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. As the command line reads them, to the letter. */
 export function quantity(text) {
   const found = QUANTITY.exec(text.trim());
   if (!found) throw new Refusal(`“${text}” is no number.`, "Write it as 5000000, 5M, -2.5, 90% or 250ms.");
-  const [, sign, money, digits, power, rest = ""] = found;
-  if (rest === "m" || rest === "b") {
-    const hint = `Write ${rest.toUpperCase()} for the scale, or give the unit apart.`;
+  const [, sign, money, digits, power, gap, rest = ""] = found;
+  if (["m", "b"].includes(rest) || (gap && !money && ["K", "B", "T"].includes(rest))) {
+    const hint = `Write ${rest.toUpperCase()} right behind the number for the scale, or give the unit apart.`;
     throw new Refusal(`“${text}” may be a scale or a unit.`, hint);
   }
   const scale = own(SCALES, rest) ?? (rest.length > 1 ? own(SCALES, rest.toLowerCase()) : undefined) ?? 0;
   const value = Number(`${sign.replace("−", "-")}${digits.replaceAll(",", "")}e${Number(power ?? 0) + scale}`);
   if (!Number.isFinite(value)) throw new Refusal(`“${text}” is too large.`, "Give a finite number.");
-  return { value, unit: money || (scale ? "" : rest) };
+  return { value, unit: money || (scale ? "" : own(SPELLED, rest.toLowerCase()) ?? rest) };
 }
 
 const own = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);

@@ -2,7 +2,8 @@
 
 What a row is called says what it is about, so the same id is the same thing in every store, and what is here already
 stays as it is. But people give ids too: where two things have one name, the one that comes gets an end of its own, the
-same each time. Verdicts follow the claims that they judge, and claims the memories that say them.
+same each time. Verdicts follow the claims that they judge, and claims the memories that say them. A verdict that moved
+claims there, but none as it is here, has not counted here yet: it waits.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Rows:
         self._places = places  # of the memories; None for a dry run, which puts nothing
         self._end = "~" + blake2b(identity.encode(), digest_size=3).hexdigest()
         self._renamed: dict[str, str] = {}  # by what they were called there
+        self._counted: dict[str, bool] = {}  # of each claim there: whether the one here is moved by the same verdicts
 
     def new(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         """Those that are not here yet, each once, as they are to be kept."""
@@ -40,6 +42,8 @@ class Rows:
             if each.ref in there and not _is_same(each, there[each.ref]):
                 mine = replace(each, id=each.id[: MAX_ID - len(self._end)] + self._end)
                 self._renamed[each.ref] = mine.ref
+            if isinstance(each, Claim):
+                self._counted[each.ref] = mine is not each or _is_judged_alike(each, there.get(each.ref))
             named.append(mine)
         return named
 
@@ -54,10 +58,12 @@ class Rows:
         return {each.ref: each for each in found}
 
     def _judging(self, known: Knowledge) -> Knowledge:
-        """The row with what it judges under the names that this has here."""
+        """The row with what it judges under the names that this has here, and as it counts here."""
         if not isinstance(known, Feedback):
             return known
-        return replace(known, about=tuple(self._renamed.get(each, each) for each in known.about))
+        told = [self._counted[each] for each in known.about if each in self._counted]
+        about = tuple(self._renamed.get(each, each) for each in known.about)
+        return replace(known, about=about, processed=known.processed and (any(told) or not told))
 
     def _linked(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
         """The rows with the memories that say them under the ids that these have here; None for what is not here."""
@@ -76,3 +82,11 @@ class Rows:
 def _is_same(one: Knowledge, other: Knowledge) -> bool:
     """Whether they are the same thing, whatever is said of it by now: made at the same time, or about the same."""
     return one.created_at == other.created_at or replace(one, id="").id == replace(other, id="").id
+
+
+def _is_judged_alike(one: Claim, there: Knowledge | None) -> bool:
+    """Whether the claim that is here, if any is, has the verdicts of the one that comes."""
+    if not isinstance(there, Claim):
+        return True
+    names = ("created_at", "prior", "confirmed", "refuted")
+    return all(getattr(one, name) == getattr(there, name) for name in names)
