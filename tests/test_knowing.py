@@ -391,7 +391,7 @@ def test_a_verdict_moves_what_it_names_in_one_changeset(keeper: Keeper, known: K
     pattern = known.upsert_pattern("volume spikes before earnings", confidence=0.8).ref
     known.upsert_pattern("gaps fill", confidence=0.8)
     done = known.feedback("AAPL 2026-03-11", "false alarm", note="a split", about=[volume, pattern])
-    assert {each.ref for each in done.knowledge} == {"feedback/aapl-2026-03-11", volume, pattern}
+    assert {each.ref for each in done.knowledge} == {"feedback/aapl_2026-03-11", volume, pattern}
     assert (confidence(known, volume), confidence(known, pattern)) == (believed(0.5, 0, 1), believed(0.8, 0, 1))
     (kept,) = known.list("feedback")
     assert isinstance(kept, Feedback)

@@ -233,6 +233,15 @@ def test_a_row_that_another_tells_by_now_outlives_the_purge(keeper: Keeper, stor
     assert rows(store) == ["thresholds/aapl.volume.above"]
 
 
+def test_what_it_said_first_goes_from_the_past_of_a_row_that_was_changed_by_hand(keeper: Keeper, store: Store) -> None:
+    memory = told(keeper, Pattern(id="p1", pattern="zebras run before rain", confidence=0.8))
+    before = keeper.knowledge.put("patterns", id="p1", pattern="horses run before rain").after
+    assert "zebra" in journalled(store).lower()
+    keeper.purge(memory)
+    assert "zebra" not in journalled(store).lower()
+    assert store.domain.get("patterns", ["p1"]) == [before]
+
+
 def test_what_is_merged_keeps_its_rows(keeper: Keeper, store: Store) -> None:
     one, two = told(keeper, flag()), told(keeper, text="Volume spikes before earnings.")
     keeper.apply([Delete(one, "says the same", into=two)], by="upkeep", why="dedup")

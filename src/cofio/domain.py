@@ -171,7 +171,10 @@ class Correlation(Claim):
         truth(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
             raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name the two things that go together.")
-        self._named(self.source_a, self.relation, self.source_b)
+        first, second = self.source_a, self.source_b
+        if self.relation == "with":  # said either way round it is the same
+            first, second = sorted((first, second), key=fold)
+        self._named(first, self.relation, second)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -537,17 +540,22 @@ def fold(name: str) -> str:
 
 
 def _made_id(parts: tuple[str, ...]) -> str:
-    """The parts as one readable id; where they are too long, or hold nothing to read, with a digest of them."""
-    slugs = ["~any" if part == ANY else re.sub(r"\W+", "-", fold(part)).strip("-") for part in parts]
-    readable = ".".join(each[:60] for each in slugs if each)
-    lossless = all(slugs) and all(len(each) <= 60 for each in slugs) and _keeps(parts, slugs)
-    return readable if lossless else f"{readable}.{_digest(chr(31).join(map(fold, parts)))}".strip(".")
+    """The parts as one readable id: other parts make another. Where they would not, with a digest of them."""
+    slugs = [_slug(part) for part in parts]
+    readable = ".".join(slug[:60] for slug, _ in slugs if slug)
+    if all(whole and len(slug) <= 60 for slug, whole in slugs):
+        return readable
+    return f"{readable}.{_digest(chr(31).join(map(fold, parts)))}".strip(".")
 
 
-def _keeps(parts: tuple[str, ...], slugs: list[str]) -> bool:
-    """Whether the slugs tell the parts apart from others: nothing but blanks, hyphens and underscores was replaced."""
-    plain = (ANY if slug == "~any" else slug for slug in slugs)
-    return all(re.sub(r"[\s-]+", "-", fold(part)).strip("-") == slug for part, slug in zip(parts, plain, strict=True))
+def _slug(part: str) -> tuple[str, bool]:
+    """A part as an id holds it, and whether it can be told from that: a blank is one underscore, one is two."""
+    if part == ANY:
+        return "~any", True
+    folded = fold(part)
+    plain = folded.replace("_", "__").replace(" ", "_")
+    slug = re.sub(r"[^\w-]+", "-", plain).strip("-")
+    return slug, bool(slug) and slug == plain and not (" " in folded and "_" in folded)
 
 
 def _mark(known: Knowledge) -> str:
@@ -557,7 +565,7 @@ def _mark(known: Knowledge) -> str:
 
 
 def _digest(text: str) -> str:
-    return blake2b(fold(text).encode(), digest_size=4).hexdigest()
+    return blake2b(fold(text).encode(), digest_size=6).hexdigest()
 
 
 def _fill(value: object, name: str, content: object) -> None:

@@ -297,12 +297,12 @@ def test_a_verdict_may_wait_until_it_is_processed(service: Caller) -> None:
     said = {"anomaly": "AAPL friday", "verdict": "false_alarm", "about": [REF], "process": False}
     service.post("/knowledge/feedback", said)
     assert confidence(service) == 0.5
-    assert listed(service, "feedback", processed="false") == ["aapl-friday"]
+    assert listed(service, "feedback", processed="false") == ["aapl_friday"]
     done = service.post("/knowledge/feedback/process", {"why": "the week is over"}).json["changeset"]
     assert done["why"] == "the week is over"
     assert confidence(service) < 0.5
     assert listed(service, "feedback", processed="false") == []
-    assert listed(service, "feedback", verdict="false_alarm") == ["aapl-friday"]
+    assert listed(service, "feedback", verdict="false_alarm") == ["aapl_friday"]
 
 
 def test_an_anomaly_may_be_called_as_a_route_is(service: Caller) -> None:

@@ -234,7 +234,7 @@ def test_a_verdict_moves_what_it_judges_and_is_taken_back(known: Cofio) -> None:
     again = known(*said)
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "That was said already.\n")
     [row] = rows(known.lines("knowledge", "list", "feedback"))
-    assert row[:5] == ["feedback/aapl-monday", "false alarm", REF, "rebalancing", "counted"]
+    assert row[:5] == ["feedback/aapl_monday", "false alarm", REF, "rebalancing", "counted"]
     assert rows(known.lines("knowledge", "list", "thresholds"))[0][1:3] == [now, "+0 -1"]
     known.lines("undo", "5", "--yes")
     assert rows(known.lines("knowledge", "list", "thresholds"))[0][1:3] == ["0.60", ""]

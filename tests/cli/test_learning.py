@@ -85,8 +85,8 @@ REPORT = "Checked the fleet.\nThreshold: disk usage on web-1 above 85%\n"
 )
 def test_an_agents_report_is_read_for_domain_knowledge(cofio: Cofio, delivered: str) -> None:
     lines = cofio.lines("extract", "-", "--context", "analysis", says=delivered)
-    assert lines[1] == "add\tthresholds/web-1.disk-usage.above\tweb-1/disk usage: above 85%"
-    assert [each["id"] for each in cofio.json("knowledge", "list", "thresholds")["rows"]] == ["web-1.disk-usage.above"]
+    assert lines[1] == "add\tthresholds/web-1.disk_usage.above\tweb-1/disk usage: above 85%"
+    assert [each["id"] for each in cofio.json("knowledge", "list", "thresholds")["rows"]] == ["web-1.disk_usage.above"]
 
 
 def test_what_is_no_report_is_not_read_for_domain_knowledge(cofio: Cofio) -> None:

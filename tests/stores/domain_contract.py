@@ -457,7 +457,7 @@ class DomainContract:
             {"note": "NOPE"},
             {"processed": False},
         ):
-            assert ids(store.domain.rows("feedback", where=where)) == ["one-two"]
+            assert ids(store.domain.rows("feedback", where=where)) == ["one_two"]
         assert store.domain.rows("feedback", where={"about": "patterns/c"}) == []
         assert store.domain.rows("feedback", where={"about": ["patterns/a", "patterns/c"]}) == []
 

@@ -39,6 +39,7 @@ NOTHING = "No prior context found."
 MEMORIES, PATTERNS, THRESHOLDS = "## Relevant Memories", "## Known Patterns", "## Active Thresholds"
 RELATED, SEASONS = "## Related", "## Active Seasons"
 MOST = 50  # that may be asked for of any
+_SEASONS_LOOKED_AT = 20  # of those without a source, the surest: to tell whether one is on may take a while
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +209,8 @@ def shown(
         return [each for each in rows if each.ref not in named]
 
     seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
-    anywhere = domain.rows("seasonal", where={"source": ""}, viewer=viewer) if config.max_seasons else []
+    few = _SEASONS_LOOKED_AT if config.max_seasons else 0
+    anywhere = domain.rows("seasonal", where={"source": ""}, limit=few, viewer=viewer) if few else []
     seasonal += [each for each in anywhere if isinstance(each, Seasonal)]
     patterns += [each for each in more("patterns", config.max_patterns) if isinstance(each, Pattern)]
     thresholds += [each for each in more("thresholds", config.max_thresholds) if isinstance(each, Threshold)]

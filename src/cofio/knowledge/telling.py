@@ -58,8 +58,10 @@ def _erased_with(memory_id: int, store: Store, viewer: Viewer | None) -> Iterato
     for ref, row in {**_once_told(memory_id, store), **there}.items():
         if not _may_erase(row, store, viewer):
             yield from [Drop(row.TABLE, row.id, reason)] if ref in there else ()
-        elif ref in there or not store.domain.get(row.TABLE, [row.id]):  # else another tells it by now
+        else:
+            kept = store.domain.get(row.TABLE, [row.id]) if ref not in there else []
             yield Erase(row.TABLE, row.id, reason)
+            yield from (Put(each, "it is told by another by now") for each in kept)  # as it is, without its past
 
 
 def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
