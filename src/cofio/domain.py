@@ -105,6 +105,10 @@ class Knowledge:
         """Plain JSON values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
+    def shown(self) -> dict[str, Any]:
+        """The same, with what it is called by and what it says, for who reads it."""
+        return {"ref": self.ref, "says": self.says, **self.as_dict()}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(Knowledge):
@@ -445,7 +449,7 @@ class Firing(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"threshold": self.threshold.as_dict(), "value": self.value, "by": self.by}
+        return {"threshold": self.threshold.shown(), "value": self.value, "by": self.by}
 
 
 class Active(NamedTuple):
@@ -457,7 +461,7 @@ class Active(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {"seasonal": self.seasonal.as_dict(), "since": self.since, "until": self.until}
+        return {"seasonal": self.seasonal.shown(), "since": self.since, "until": self.until}
 
 
 class Step(NamedTuple):
@@ -473,7 +477,7 @@ class Step(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {**self._asdict(), "correlation": self.correlation.as_dict()}
+        return {**self._asdict(), "correlation": self.correlation.shown()}
 
 
 class Reading(NamedTuple):

@@ -35,7 +35,7 @@ def put_knowledge(desk: Desk, given: schemas.NewKnowledge, call: Call) -> Reply:
 
 
 def get_knowledge(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
-    return desk.keeper.knowledge.get(_table(call), call.row).as_dict()
+    return desk.keeper.knowledge.get(_table(call), call.row).shown()
 
 
 def delete_knowledge(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
@@ -100,4 +100,4 @@ def _page(desk: Desk, table: Table, given: schemas.RowListing, **how: Any) -> Pl
     after = None if given.after is UNSET else given.after
     found = desk.keeper.knowledge.list(table, limit=given.limit, after=after, **how, **given.where())
     following = found[-1].id if len(found) == given.limit else None
-    return {"rows": [each.as_dict() for each in found], "next": following}
+    return {"rows": [each.shown() for each in found], "next": following}

@@ -24,6 +24,8 @@ class Known(Shape):
     visibility: str
     created_at: str
     updated_at: str
+    ref: str | UnsetType = UNSET  # its table and id; only in a list of rows, and where one was asked for
+    says: str | UnsetType = UNSET
     confidence: float | UnsetType = UNSET
     prior: float | UnsetType = UNSET
     confirmed: int | UnsetType = UNSET

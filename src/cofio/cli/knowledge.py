@@ -197,7 +197,7 @@ def list_(session: Session, table: str | None, limit: int, after: str | None, **
         found = memories.knowledge.list(table, limit=limit, after=after, **given)
     following = found[-1].id if len(found) == limit else None
     if session.as_json:
-        output.document({"rows": [each.as_dict() for each in found], "next": following})
+        output.document({"rows": [each.shown() for each in found], "next": following})
         return
     _tell_rows(found)
     if not found:
@@ -252,7 +252,7 @@ def show(session: Session, ref: Ref) -> None:
     with session.memories() as memories:
         row = memories.knowledge.get(*ref)
     if session.as_json:
-        output.document({"table": row.TABLE, **row.as_dict()})
+        output.document({"table": row.TABLE, **row.shown()})
         return
     told = {"says": row.says, **row.as_dict()}
     if "value" in told:

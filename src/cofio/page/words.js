@@ -123,11 +123,11 @@ export function source(table, row) {
   return row.source === "*" ? "any source" : row.source;
 }
 
-/** Whether every word of a text is somewhere in the row. */
+/** Whether every word of a text is somewhere in what the row says, or begins its id: there are digests in ids. */
 export function mentions(table, row, text) {
-  const whole = [row.id, says(table, row), adds(table, row), ...sources(row), ...(row.about ?? [])].join(" ");
-  const folded = fold(whole);
-  return fold(text).split(/\s+/).every((word) => folded.includes(word));
+  const said = fold([says(table, row), adds(table, row), ...sources(row), ...(row.about ?? [])].join(" "));
+  const named = fold(row.id);
+  return fold(text).split(/\s+/).every((word) => said.includes(word) || named.startsWith(word));
 }
 
 /** A text that may stand in a notice. */
