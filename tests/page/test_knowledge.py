@@ -320,7 +320,9 @@ def test_what_the_service_refuses_is_told_with_its_hint(service: Caller, visit: 
     box(form, "When").fill("fri")
     press(page, "Keep")
     expect(form).to_have_count(0)
-    expect(ask(page, "AAPL", "volume", "5m").get_by_role("status")).to_contain_text("Write M right behind the number for the scale")
+    expect(ask(page, "AAPL", "volume", "5m").get_by_role("status")).to_contain_text(
+        "Write M right behind the number for the scale"
+    )
 
 
 def test_a_service_that_is_gone_is_told(service: Caller, visit: Visitor) -> None:
