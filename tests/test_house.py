@@ -15,9 +15,9 @@ SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes"}  # fmt: skip
+         "addresses", "domain", "notes", "picture"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
-         "enrichment", "knowledge", "markdown"}  # fmt: skip
+         "enrichment", "knowledge", "markdown", "layout"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
@@ -35,9 +35,12 @@ MAY_IMPORT = {
     "tabling": WORDS | {"extract", "knowledge", "reconcile", "seen"},
     "intake": WORDS | {"learning"},
     "housekeeping": WORDS | STEPS,
-    "keeper": WORDS | STEPS | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting"},
+    "keeper": WORDS
+    | STEPS
+    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook"},
     "knowing": WORDS | STEPS,
     "noting": WORDS | STEPS,
+    "outlook": WORDS | STEPS,
     "caretaker": WORDS | {"keeper"},
     "librarian": WORDS | {"keeper"},
     "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader

@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
-from cofio import access, briefing, enrichment, hygiene, recall, search
+from cofio import access, briefing, enrichment, hygiene, outlook, recall, search
 from cofio.access import Deed, Grant, Key
 from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
 from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
@@ -76,6 +76,7 @@ from cofio.model import (
     whole,
 )
 from cofio.noting import Notebook, Noting
+from cofio.outlook import Outlook
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
@@ -177,6 +178,11 @@ class Keeper:
     def notes(self) -> Noting:
         """Markdown files as memories."""
         return Noting(_LentForNotes(self), self._whole, self._clock, self._notebook)
+
+    @property
+    def outlook(self) -> Outlook:
+        """The store as a picture: over time, who is at work, memories on a map."""
+        return Outlook(outlook.Lent(self._store, self._clock, self._log.flush_or_tell, self.viewer))
 
     def _refuse_viewer(self, what: str) -> None:
         """Forbidden for all but the owner."""

@@ -16,6 +16,7 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
 from cofio.notes import Filed
+from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -353,6 +354,37 @@ class Notes(Protocol):
         """Forget that these were read."""
 
 
+class Pictures(Protocol):
+    """The store as people look at it. Days are those of UTC."""
+
+    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+        """How many live memories of the scope were said on each day from `since` on, by category, oldest first.
+
+        Those from before are told as of day "".
+        """
+
+    def done(self, since: str) -> dict[str, int]:
+        """How many changes of memories there were since then, by action; repeats that changed nothing left out."""
+
+    def inject(self, injections: Sequence[Injection]) -> None:
+        """Note what was put before agents. Derived; not journalled."""
+
+    def injected(self, since: str) -> list[Injected]:
+        """What was put before agents on each day from `since` on, oldest first; days without any left out."""
+
+    def forget_injected(self, before: str) -> int:
+        """Forget what was noted before this time; how many."""
+
+    def agents(self, limit: int) -> list[Agent]:
+        """Who is at work with the store: the first part of memories' sources, or who asked; the latest first."""
+
+    def pulse(self) -> Pulse:
+        """What rises when something moves. Cheap: it is asked for every second."""
+
+    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+        """The newest live memories of the scope that have vectors, at most so many, each with how its text begins."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -387,6 +419,10 @@ class Store(Protocol):
     @property
     def notes(self) -> Notes:
         """Which Markdown files were read."""
+
+    @property
+    def pictures(self) -> Pictures:
+        """The store as people look at it."""
 
     def apply(
         self,

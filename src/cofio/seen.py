@@ -64,7 +64,8 @@ from cofio.model import (
     edited,
     place_of,
 )
-from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Runs, Settles, Store, Uses, Vector
+from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Pictures, Runs, Settles, Store, Uses, Vector
 
 _PAGE = 500  # rows looked through at a time
 _ADMIN = "It takes an admin key."
@@ -110,6 +111,10 @@ class Seen:
     @property
     def domain(self) -> Domain:
         return _SeenDomain(self._store.domain, self._sight)
+
+    @property
+    def pictures(self) -> Pictures:
+        return _SeenPictures(self._store.pictures, self._sight)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -818,6 +823,37 @@ class _SeenUses:
 
     def forget(self, before: str) -> int:  # noqa: ARG002
         refuse("Forgetting what was asked for")
+
+
+class _SeenPictures:
+    """What a viewer may look at: their memories. What others did and were given is the owner's to see."""
+
+    def __init__(self, pictures: Pictures, sight: _Sight) -> None:
+        self._pictures, self._sight = pictures, sight
+
+    def arrived(self, since: str, scope: Scope) -> list[Arrived]:
+        return self._pictures.arrived(since, self._sight.scope(scope))
+
+    def dots(self, scope: Scope, most: int, characters: int) -> Dots:
+        return self._pictures.dots(self._sight.scope(scope), most, characters)
+
+    def pulse(self) -> Pulse:
+        return self._pictures.pulse()  # that something has moved tells nobody what
+
+    def inject(self, injections: Sequence[Injection]) -> None:
+        self._pictures.inject(injections)
+
+    def done(self, since: str) -> dict[str, int]:  # noqa: ARG002
+        refuse("What others did")
+
+    def injected(self, since: str) -> list[Injected]:  # noqa: ARG002
+        refuse("What others were given")
+
+    def forget_injected(self, before: str) -> int:  # noqa: ARG002
+        refuse("Upkeep")
+
+    def agents(self, limit: int) -> list[Agent]:  # noqa: ARG002
+        refuse("Who is at work")
 
 
 class _SeenCarrying:

@@ -17,6 +17,7 @@ from cofio.api.routes import ROUTES
 from cofio.api.serve import Serving
 from cofio.errors import Misconfigured, StoreBusy, StoreError
 from cofio.keeper import Keeper
+from cofio.page import PAGES
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
@@ -228,7 +229,7 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
 # ── roles ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 READ = {
-    "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "GET /ui", "GET /ui/knowledge",
+    "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "GET /ui", *(f"GET /ui/{name}" for name in PAGES),
     "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /recall",
     "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel",
     "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",

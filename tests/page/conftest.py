@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.api.caller import Caller
@@ -15,6 +17,10 @@ from tests.api.conftest import afterwards, serve, served  # noqa: F401 - fixture
 from tests.page import browser
 
 PATIENCE = 10_000  # milliseconds, for what takes some ten
+LEGIBLE = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PHONE = {"width": 360, "height": 740}
+#: Where pictures of the pages are written, for whoever wants to look at them.
+PICTURES = Path(__file__).resolve().parents[2] / "artefacts" / "pages"
 WATCH = "addEventListener('securitypolicyviolation', (it) => console.error(`violates ${it.violatedDirective}`))"
 expect.set_options(timeout=PATIENCE)
 
@@ -70,6 +76,24 @@ class Visitor:
     def leave(self) -> None:
         for each in self._contexts:
             each.close()
+
+
+def picture(page: Page, name: str) -> None:
+    """Write what the page shows to the artefacts: "map", "map-dark", "map-phone"."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"{name}.png", full_page=True, animations="disabled")
+
+
+def hindrances(page: Page) -> list[str]:
+    """What axe finds that keeps people out: none, on a page of ours."""
+    found = Axe().run(page, options={"runOnly": LEGIBLE}).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than its window; 0, on a page of ours."""
+    width: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return width
 
 
 @pytest.fixture

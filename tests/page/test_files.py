@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cofio.page import POLICY, shipped
+from cofio.page import PAGES, POLICY, pages, shipped
 from tests.api.caller import Caller
 
 SCRIPTS = [name for name in shipped() if name.endswith(".js")]
@@ -16,15 +16,25 @@ def text_of(name: str) -> str:
     return shipped()[name].content.decode()
 
 
-def test_the_way_leads_to_the_page(served: Caller) -> None:
+def test_the_way_leads_to_the_first_page(served: Caller) -> None:
     answer = served.get("/ui")
-    assert (answer.status, answer.headers["location"]) == (307, "ui/knowledge")
-    page = served.get("/ui/knowledge")
+    assert (answer.status, answer.headers["location"]) == (307, "ui/overview")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_comes_whole_and_names_all_others(served: Caller, name: str) -> None:
+    page = served.get(f"/ui/{name}")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert page.body == shipped()["knowledge.html"].content
+    assert page.headers["content-security-policy"] == POLICY
+    assert page.body == pages()[name].content
+    html = page.body.decode()
+    assert re.findall(r'<a href="(\w+)"(?: aria-current="page")?>', html) == list(PAGES)
+    assert html.count("aria-current") == 1
+    assert f'<a href="{name}" aria-current="page">' in html
+    assert "$" not in html
 
 
-@pytest.mark.parametrize("name", [name for name in shipped() if not name.endswith(".html")])
+@pytest.mark.parametrize("name", shipped())
 def test_every_file_comes_with_its_type_and_the_policy(served: Caller, name: str) -> None:
     answer = served.get(f"/ui/{name}")
     media = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}[name.rpartition(".")[2]]
@@ -53,8 +63,9 @@ def test_nothing_else_is_served(served: Caller, name: str) -> None:
     assert served.get(f"/ui/{name}").status == 404
 
 
-def test_no_script_and_no_style_stands_within_a_page() -> None:
-    page = text_of("knowledge.html")
+@pytest.mark.parametrize("name", PAGES)
+def test_no_script_and_no_style_stands_within_a_page(name: str) -> None:
+    page = pages()[name].content.decode()
     assert re.findall(r"<script[^>]*>(.+?)</script>", page) == []
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", page)
 
@@ -71,7 +82,13 @@ def test_no_script_makes_markup_of_text(name: str) -> None:
     assert not re.search(ways, text_of(name))
 
 
-@pytest.mark.parametrize("name", [*SCRIPTS, "knowledge.html"])
-def test_everything_that_is_loaded_is_there(name: str) -> None:
-    loaded = re.findall(r'from "\./([^"]+)"|(?:href|src)="([a-z.]+\.[a-z]+)"', text_of(name))
-    assert {each for pair in loaded for each in pair if each} <= shipped().keys()
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_that_is_loaded_is_there(name: str) -> None:
+    assert set(re.findall(r'from "\./([^"]+)"', text_of(name))) <= shipped().keys()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_everything_that_a_page_loads_is_there(name: str) -> None:
+    loaded = re.findall(r'(?:href|src)="([a-z_]+\.[a-z]+)"', pages()[name].content.decode())
+    assert f"{name}.js" in loaded
+    assert set(loaded) <= shipped().keys()

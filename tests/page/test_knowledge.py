@@ -64,8 +64,7 @@ def notice(page: Page) -> Locator:
 
 
 def test_an_empty_table_says_what_to_do_and_a_threshold_is_kept_from_there(service: Caller, visit: Visitor) -> None:
-    page = visit(service, "/ui")
-    expect(page).to_have_url(f"{service.url}/ui/knowledge")
+    page = visit(service)
     expect(page.locator(".empty")).to_contain_text("No thresholds yet")
     expect(page.locator(".empty code")).to_have_text("cofio knowledge threshold AAPL volume above 5M")
     page.locator(".empty").get_by_role("button").click()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 from cofio.errors import NotFound
-from cofio.page import POLICY, shipped
+from cofio.page import PAGES, POLICY, File, pages, shipped
 
-_PAGE = ".html"
-_FIRST = "knowledge"
+_FIRST = next(iter(PAGES))
 
 
 def first_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
@@ -16,17 +17,21 @@ def first_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
     return Reply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
 
-def knowledge_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return _file(f"{_FIRST}{_PAGE}")
+def page_of(name: str) -> Callable[[Desk, None, Call], Reply]:
+    """What answers with this page."""
+
+    def whole_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+        return _sent(pages()[name])
+
+    return whole_page
 
 
 def page_file(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    """A script, a style or a picture. NotFound for what is none; a page has an address of its own."""
-    if call.file not in shipped() or call.file.endswith(_PAGE):
+    """A script, a style or a picture. NotFound for what is none."""
+    if call.file not in shipped():
         raise NotFound("There is nothing here.", "GET /ui is the way to the pages.")
-    return _file(call.file)
+    return _sent(shipped()[call.file])
 
 
-def _file(name: str) -> Reply:
-    content, media = shipped()[name]
-    return Reply(content, media=media, headers={"Content-Security-Policy": POLICY})
+def _sent(file: File) -> Reply:
+    return Reply(file.content, media=file.media, headers={"Content-Security-Policy": POLICY})

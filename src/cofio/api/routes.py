@@ -28,6 +28,7 @@ from cofio.api import (
 )
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
+from cofio.page import PAGES
 
 Answer = Callable[[Desk, Any, Call], Reply | dict[str, Any]]
 
@@ -94,8 +95,9 @@ ROUTES: tuple[Route, ...] = (
           keyless=True, quick=True, page=True, role="read"),
     Route("GET", "/ui", page.first_page, None, "text/html", "The way to the pages for people.", statuses=(307,),
           keyless=True, quick=True, page=True, role="read"),
-    Route("GET", "/ui/knowledge", page.knowledge_page, None, "text/html", "The page about domain knowledge.",
-          keyless=True, quick=True, page=True, role="read"),
+    *(Route("GET", f"/ui/{name}", page.page_of(name), None, "text/html", f"The page for people: {called}.",
+            keyless=True, quick=True, page=True, role="read")
+      for name, called in PAGES.items()),
     Route("GET", "/ui/{file}", page.page_file, None, "*/*", "A script, a style or a picture of the pages.",
           keyless=True, quick=True, role="read"),
     Route("POST", "/search", answers.search, schemas.Search, replies.Found, "The memories that answer, best first.",

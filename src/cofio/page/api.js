@@ -26,7 +26,34 @@ export const locked = new EventTarget();
 
 export const get = (path, query = {}) => ask("GET", path, { query });
 export const post = (path, body = {}) => ask("POST", path, { body });
+export const patch = (path, body = {}) => ask("PATCH", path, { body });
 export const remove = (path, query = {}) => ask("DELETE", path, { query });
+
+/** The events of a stream, one by one, as `{ event, data }`, until it ends or is aborted. */
+export async function* stream(where, signal) {
+  const response = await sent("GET", where, {}, null, signal);
+  if (!response.ok) throw refused(response, await response.json().catch(() => null));
+  let text = "";
+  for await (const bytes of parts(response.body.pipeThrough(new TextDecoderStream()))) {
+    const blocks = (text + bytes).split("\n\n");
+    text = blocks.pop();
+    yield* blocks.map(event).filter((each) => each.event);
+  }
+}
+
+async function* parts(readable) {
+  const reader = readable.getReader();
+  try {
+    for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+function event(block) {
+  const fields = block.split("\n").map((line) => line.split(/: ?(.*)/s, 2));
+  return Object.fromEntries(fields.filter(([name]) => name === "event" || name === "data"));
+}
 
 /** A path whose parts may hold anything. */
 export const path = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
@@ -35,13 +62,18 @@ async function ask(method, where, { query = {}, body = null }) {
   const response = await sent(method, where, query, body);
   const told = await response.json().catch(() => null);
   if (response.ok && told !== null) return told;
+  throw refused(response, told);
+}
+
+/** What was refused, and why. Whoever wants to know of the key is told. */
+function refused(response, told) {
   const { message, hint, code } = told?.error ?? {};
   const refusal = new Refusal(message ?? `The service answered ${response.status}.`, hint, code, response.status);
   if (response.status === 401) locked.dispatchEvent(new CustomEvent("locked", { detail: refusal }));
-  throw refusal;
+  return refusal;
 }
 
-async function sent(method, where, query, body) {
+async function sent(method, where, query, body, signal = null) {
   const url = new URL(where, ROOT);
   for (const [name, value] of Object.entries(query)) {
     if (value !== "" && value !== null && value !== undefined) url.searchParams.set(name, value);
@@ -57,6 +89,7 @@ async function sent(method, where, query, body) {
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
+      signal,
     });
   } catch {
     throw new Refusal("The service does not answer.", "See whether it runs: cofio status.");

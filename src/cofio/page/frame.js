@@ -6,7 +6,7 @@ import { button, fill, find, make } from "./dom.js";
 const MAY_WRITE = ["write", "admin"];
 
 /** What the caller may do here; filled by `enter`. */
-export const caller = { mayWrite: false };
+export const caller = { mayWrite: false, mayAll: false };
 
 /** Fill the page once the service lets us in, and empty it when it no longer does. A key is asked for if need be. */
 export async function enter(page) {
@@ -24,6 +24,7 @@ async function knock(page) {
   }
   if (health.auth === "missing") return shut(page, null);
   caller.mayWrite = health.role === undefined || MAY_WRITE.includes(health.role);
+  caller.mayAll = health.role === undefined || health.role === "admin";
   fill(find("who"), ...known(health, page));
   find("gate").hidden = true;
   find("page").hidden = false;

@@ -1,0 +1,72 @@
+"""What people look at, for whoever draws it: `keeper.outlook`. Reading and drawing, strung together; nothing changes.
+
+store.pictures ─▶ counts by day, who is at work ─▶ Overview, [Agent]      dots ─ layout ─▶ Map
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from cofio import layout
+from cofio.model import Scope, Viewer, as_scope, whole
+from cofio.picture import Agent, Map, Overview, Pulse
+from cofio.ports import Clock, Store
+
+MOST_DAYS = 366
+MOST_DOTS = 20_000
+_CHARACTERS = 120  # of a text, on the map
+
+
+class Lent(NamedTuple):
+    """What a keeper lends to its outlook."""
+
+    store: Store
+    clock: Clock
+    flush: Callable[[], None]  # has what was recalled written
+    viewer: Viewer | None  # who looks; None for the owner, who sees everything
+
+
+class Outlook:
+    """The store as a picture. Belongs to a keeper, and sees what that sees."""
+
+    def __init__(self, lent: Lent) -> None:
+        self._store, self._clock, self._flush, self._viewer = lent
+
+    def overview(self, *, days: int = 30) -> Overview:
+        """How the store stands, and what went on in the last days, today among them."""
+        now = self._clock()
+        told = _days(now, whole(days, "days", least=1, most=MOST_DAYS))
+        pictures = self._store.pictures
+        self._flush()
+        stats = self._store.stats()
+        return Overview(
+            at=now,
+            live=stats["memories"],
+            archived=stats["archived"],
+            days=told,
+            arrived=pictures.arrived(told[0], Scope()),
+            done_today=None if self._viewer else pictures.done(told[-1]),
+            injected=None if self._viewer else pictures.injected(told[0]),
+        )
+
+    def agents(self, *, limit: int = 100) -> list[Agent]:
+        """Who is at work with the store, the latest first."""
+        self._flush()
+        return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
+
+    def pulse(self) -> Pulse:
+        """What rises when something moves."""
+        return self._store.pictures.pulse()
+
+    def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
+        """The newest memories of a scope, as points of a plane."""
+        scope = as_scope(within)
+        return layout.drawn(self._store.pictures.dots(scope, whole(most, "most", least=1, most=MOST_DOTS), _CHARACTERS))
+
+
+def _days(now: str, count: int) -> list[str]:
+    """So many days up to this moment's, oldest first."""
+    today = datetime.fromisoformat(now).date()
+    return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

@@ -1,0 +1,5 @@
+/** Agents and keys. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

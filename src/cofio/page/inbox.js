@@ -1,0 +1,5 @@
+/** Inbox. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

@@ -1,0 +1,5 @@
+/** Map. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

@@ -1,0 +1,5 @@
+/** Memories. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

@@ -1,0 +1,5 @@
+/** Overview. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

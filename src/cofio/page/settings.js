@@ -1,0 +1,5 @@
+/** Settings and doctor. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

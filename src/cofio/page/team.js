@@ -1,0 +1,5 @@
+/** Team. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });

@@ -1,0 +1,5 @@
+/** Upkeep. */
+
+import { enter } from "./frame.js";
+
+enter({ show: () => {}, empty: () => {} });
