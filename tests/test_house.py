@@ -15,9 +15,9 @@ SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes", "picture"}  # fmt: skip
+         "addresses", "domain", "notes", "picture", "checkup"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
-         "enrichment", "knowledge", "markdown", "layout"}  # fmt: skip
+         "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
@@ -62,6 +62,7 @@ MAY_IMPORT = {
         "settings",
         "client",
         "search",
+        "bulk",
         "worker",
         "caretaker",
         "librarian",

@@ -107,6 +107,32 @@ def test_of_equals_the_newer_comes_first(keeper: Keeper) -> None:
     assert [hit.memory.source for hit in keeper.search("tabs")] == ["b", "a"]
 
 
+@pytest.mark.parametrize("speaker", ["", "Ada"])
+@pytest.mark.parametrize("k", [1, 3, 20])
+def test_pages_follow_each_other_without_gaps_and_end(keeper: Keeper, k: int, speaker: str) -> None:
+    for number in range(70):
+        who = speaker if number % 3 else ""
+        keeper.add(f"host {number} is patched on day {number % 7}", speaker=who, dedup=False)
+    how = {"k": k, "noted": False}
+    pages, skip = list[int](), 0
+    while hits := keeper.search("when did Ada say a host is patched?", skip=skip, **how):
+        assert len(hits) <= k
+        pages += [hit.id for hit in hits]
+        skip += k
+    assert len(pages) == len(set(pages)) >= 40
+    first = keeper.search("when did Ada say a host is patched?", **how)
+    assert [hit.id for hit in first] == pages[:k]
+
+
+def test_what_is_skipped_is_not_counted_as_recalled(keeper: Keeper) -> None:
+    for number in range(4):
+        keeper.add(f"host {number} is patched")
+    (second,) = keeper.search("which host is patched?", k=1, skip=1)
+    assert [each.id for each in keeper.list().memories if each.retrieval_count] == [second.id]
+    with pytest.raises(InvalidInput, match="skip"):
+        keeper.search("which host is patched?", skip=-1)
+
+
 def test_every_hit_is_counted_and_checks_are_not(keeper: Keeper) -> None:
     change = keeper.add("we use tabs")
     keeper.search("tabs", by="ada")

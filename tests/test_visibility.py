@@ -549,6 +549,7 @@ GOT = (
     "/maintenance/usage?view=never",
     "/maintenance/usage?view=most",
     "/maintenance/audit",
+    "/maintenance/contradictions",
     "/maintenance/runs",
     "/changes?limit=100",
     "/inbox",

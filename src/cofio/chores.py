@@ -13,6 +13,9 @@ CHORES: tuple[Chore, ...] = ("consolidate", "prune", "backup")
 Outcome = Literal["running", "done", "failed", "died", "began"]
 View = Literal["never", "most", "stale"]
 VIEWS: tuple[View, ...] = ("never", "most", "stale")
+#: What a person may approve of, one by one: what these would do.
+Proposed = Literal["consolidate", "prune", "contradictions"]
+PROPOSED: tuple[Proposed, ...] = ("consolidate", "prune", "contradictions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Plan:
     settled: tuple[str, ...] = ()  # names of what was refused for good: not asked about again as long as it is the same
     dry_run: bool = True
     changeset: Changeset | None = None
+    as_of: int = 0  # the newest changeset when it was made; 0 when there was none
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -51,6 +55,7 @@ class Plan:
             "decisions": [plain(each) for each in self.decisions],
             "refused": [each.as_dict() for each in self.refused],
             "changeset": self.changeset.id if self.changeset else None,
+            "as_of": self.as_of,
         }
 
 
@@ -104,6 +109,34 @@ class Audit:
 
     def as_dict(self) -> dict[str, Any]:
         return {"memories": self.memories, "note": self.note, "findings": [each.as_dict() for each in self.findings]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradiction:
+    """Two memories of one place that cannot both hold, and why."""
+
+    newer: Memory
+    older: Memory
+    reason: str
+    cosine: float
+
+    def as_dict(self) -> dict[str, Any]:
+        told = {"reason": self.reason, "cosine": round(self.cosine, 6)}
+        return {"newer": self.newer.as_dict(), "older": self.older.as_dict(), **told}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contradictions:
+    """The newest of them, and how many there are."""
+
+    pairs: tuple[Contradiction, ...]
+    count: int
+    note: str = ""
+    as_of: int = 0  # as of Plan
+
+    def as_dict(self) -> dict[str, Any]:
+        pairs = [each.as_dict() for each in self.pairs]
+        return {"pairs": pairs, "count": self.count, "note": self.note, "as_of": self.as_of}
 
 
 @dataclass(frozen=True, slots=True)

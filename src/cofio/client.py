@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from queue import Empty, LifoQueue
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlencode, urlsplit
 
 from cofio.access import Deed, Grant, Key
-from cofio.chores import Audit, Finding, Plan, Refusal, Run, View
+from cofio.chores import Audit, Contradiction, Contradictions, Finding, Plan, Refusal, Run, View
 from cofio.client_knowledge import ClientKnowledge
 from cofio.conversation import Captured, Item, Learned, Ledger, State, dialogue
 from cofio.domain import KnowledgeChange
@@ -29,6 +29,7 @@ from cofio.model import (
     Briefing,
     Change,
     Changeset,
+    Decision,
     Delete,
     Explanation,
     Fact,
@@ -39,11 +40,13 @@ from cofio.model import (
     Novelty,
     Occurrence,
     Page,
+    Project,
     Query,
     Repeated,
     Scope,
     as_fact,
     as_query,
+    plain,
 )
 from cofio.notes import Exported, Folder, Indexed
 
@@ -105,6 +108,22 @@ class Client:
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
         return self._done(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[0]
+
+    def bulk(
+        self,
+        ids: Sequence[int],
+        action: str,
+        *,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        tags: Sequence[str] = (),
+        by: str = "library",
+        why: str = "",
+    ) -> Changeset:
+        """Archive, restore, pin, unpin, edit, tag or untag many memories in one changeset."""
+        asked = {**({"changes": dict(changes)} if changes else {}), **({"tags": list(tags)} if tags else {})}
+        return _changeset(
+            self._wire.ask("POST", "/memories/bulk", {"ids": list(ids), "action": action, **asked, "why": why}, by=by)
+        )
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too."""
@@ -200,10 +219,16 @@ class Client:
         told = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
         return Freshly(told["freshness"], tuple(told["stale"]))
 
-    def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
-        """A page of the scope's memories, newest first."""
-        told = self._wire.ask("GET", "/memories", limit=limit, after=after, **_listable(_scope(within)))
+    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
+        """A page of the scope's memories, newest first; so many as `skip` says are passed over."""
+        where = _listable(_scope(within))
+        told = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
         return Page(tuple(Memory.from_dict(each) for each in told["memories"]), told["next"], told["total"])
+
+    def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
+        """The projects that live memories belong to, by name, from the one that follows `after`."""
+        told = self._wire.ask("GET", "/projects", limit=limit, after=after or None)
+        return [Project(**each) for each in told["projects"]]
 
     def stats(self) -> dict[str, Any]:
         """Counts of memories, changes and retrievals, the size on disk; and the service's version and uptime."""
@@ -279,6 +304,11 @@ class Client:
         told = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
         return [Occurrence(**each) for each in told["sightings"]]
 
+    def learned_from(self, memory_id: int) -> Item | None:
+        """The capture that the memory was learned from; None where it was none, or its words are forgotten."""
+        told = self._wire.ask("GET", _path("memory", memory_id, "exchange"))
+        return Item.from_dict(told["item"]) if told["item"] else None
+
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """The newest changesets."""
         return [_changeset(each) for each in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
@@ -332,6 +362,23 @@ class Client:
         told = self._wire.ask("GET", "/maintenance/audit", examples=examples)
         found = tuple(Finding(**{**each, "examples": tuple(each["examples"])}) for each in told["findings"])
         return Audit(memories=told["memories"], findings=found, note=told["note"])
+
+    def contradictions(self, *, limit: int = 50) -> Contradictions:
+        """Pairs of memories that cannot both hold, the newest first, for somebody to settle; and how many there are."""
+        told = self._wire.ask("GET", "/maintenance/contradictions", limit=limit)
+        pairs = tuple(_contradiction(each) for each in told["pairs"])
+        return Contradictions(pairs=pairs, count=told["count"], note=told["note"], as_of=told["as_of"])
+
+    def approve(
+        self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
+    ) -> Changeset:
+        """Do some of what `consolidate`, `prune` or `contradictions` showed, in one changeset."""
+        body = {"chore": chore, "as_of": as_of, "decisions": [plain(each) for each in decisions], "why": why}
+        return _changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
+
+    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+        """Say of two memories that both hold: they are no contradiction, until one of them says something else."""
+        return _changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -398,6 +445,7 @@ class Client:
             note=told["note"],
             dry_run=told["dry_run"],
             changeset=None if told["changeset"] is None else self.changeset(told["changeset"]),
+            as_of=told["as_of"],
         )
 
     def _done(self, told: Mapping[str, Any]) -> tuple[Change, ...]:
@@ -626,7 +674,7 @@ def _listable(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def _query_body(query: Query) -> dict[str, Any]:
-    how = {name: getattr(query, name) for name in ("k", "hybrid", "threshold", "min_score", "explain")}
+    how = {name: getattr(query, name) for name in ("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted")}
     asked = {name: value for name, value in how.items() if value != Query.__dataclass_fields__[name].default}
     return {"query": query.text, **asked, **_scope_body(query.scope)}
 
@@ -675,6 +723,11 @@ def _decision(told: Mapping[str, Any]) -> Delete | Merge:
     if told["action"] == "merge":
         return Merge(tuple(told["ids"]), Fact(text=told["text"]), told.get("reason", ""))
     return Delete(told["id"], told.get("reason", ""), told.get("into"))
+
+
+def _contradiction(told: Mapping[str, Any]) -> Contradiction:
+    newer, older = (Memory.from_dict(told[name]) for name in ("newer", "older"))
+    return Contradiction(newer=newer, older=older, reason=told["reason"], cosine=told["cosine"])
 
 
 def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:

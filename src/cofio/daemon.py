@@ -45,6 +45,7 @@ from cofio.settings import Settings
 from cofio.version import __version__
 
 if TYPE_CHECKING:
+    from cofio.checkup import Doctor
     from cofio.keeper import Keeper
 
 _log = logging.getLogger(__name__)
@@ -102,7 +103,12 @@ def find(settings: Settings) -> Instance | None:
 # ── serving ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announce: Callable[[Instance], None]) -> None:
+def serve(
+    settings: Settings,
+    open_keeper: Callable[[Settings], Keeper],
+    announce: Callable[[Instance], None],
+    doctor: Doctor | None = None,
+) -> None:
     """Serve the store in this process until it is told to stop. Conflict when another process does already."""
     from cofio.api import serve as serving
 
@@ -118,7 +124,7 @@ def serve(settings: Settings, open_keeper: Callable[[Settings], Keeper], announc
             warming.start()
 
         try:
-            serving.run(keeper, settings, ready)  # closes the keeper
+            serving.run(keeper, settings, ready, doctor)  # closes the keeper
         finally:
             address.remove(settings.home, settings.store_name)
             if warming.is_alive():

@@ -2,6 +2,7 @@
 
 consolidate, prune ─▶ Plan ─ dry run: shown ─ else: what changed meanwhile is left out ─ apply ─▶ one changeset
 schedule, person ─▶ claim a run ─▶ chore ─▶ the run's end, in the history
+person ─▶ some decisions of a Plan that was shown, or about contradictions ─ none touched since ─ apply ─▶ one changeset
 """
 
 from __future__ import annotations
@@ -13,14 +14,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from cofio.chores import CHORES, Audit, Chore, Plan, Refusal, Run
-from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured
+from cofio.chores import (
+    CHORES,
+    PROPOSED,
+    Audit,
+    Chore,
+    Contradiction,
+    Contradictions,
+    Plan,
+    Proposed,
+    Refusal,
+    Run,
+)
+from cofio.domain import KnowledgeDecision
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.freshness import Freshness
 from cofio.hygiene import redact
-from cofio.model import Changeset, Decision, Delete, Memory, Merge, Query, Scope
+from cofio.model import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, whole
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.search import hits
-from cofio.upkeep import audit, consolidate, prune
+from cofio.upkeep import audit, clusters, consolidate, pairs, prune
 from cofio.upkeep.echoes import boot_lines
 from cofio.upkeep.merging import ModelMerger
 from cofio.upkeep.prune import ModelJudge
@@ -30,6 +43,7 @@ _BEAT = 60.0  # seconds between two signs of life
 _MOST_PRUNED = 1_000
 _LATE = 30  # runs whose refusals are remembered
 _TRIES = 3  # to write a plan that another process gets in the way of
+_MOST_APPROVED = 1_000  # decisions at once
 _ALL = Scope()
 _log = logging.getLogger(__name__)
 
@@ -37,7 +51,10 @@ _log = logging.getLogger(__name__)
 class Doing(Protocol):
     """What the keeper lends: the writer, and the embedder for texts and for questions."""
 
-    def apply(self, decisions: Sequence[Decision], *, by: str, why: str) -> Changeset: ...
+    def apply(
+        self, decisions: Sequence[Decision], *, by: str, why: str, knowledge: Sequence[KnowledgeDecision] = ()
+    ) -> Changeset: ...
+    def read_from(self, decisions: Sequence[Decision]) -> list[KnowledgeDecision]: ...
     def documents(self, texts: Sequence[str]) -> Matrix: ...
     def question(self, text: str) -> Vector: ...
     def floor(self) -> float: ...
@@ -80,7 +97,8 @@ class Housekeeper:
         self, scope: Scope, halted: Callable[[], bool] = lambda: False, settled: Collection[str] = ()
     ) -> Plan:
         """What would be merged, what was refused, and why. Changes nothing; of what is `settled` nobody is asked."""
-        return consolidate.decide(
+        as_of = self._newest()
+        plan = consolidate.decide(
             self._store,
             scope,
             merger=ModelMerger(self._llm) if self._llm else None,
@@ -91,11 +109,13 @@ class Housekeeper:
             settled=settled,
             halted=halted,
         )
+        return replace(plan, as_of=as_of)
 
     def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
         """What would be set aside because nobody asked for it, and why. Changes nothing."""
         self._doing.flush()
-        return prune.decide(
+        as_of = self._newest()
+        plan = prune.decide(
             self._store,
             self._clock(),
             days=self._care.prune_days,
@@ -103,6 +123,7 @@ class Housekeeper:
             most=_MOST_PRUNED,
             halted=halted,
         )
+        return replace(plan, as_of=as_of)
 
     def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:
         """The profile of the store. Changes nothing."""
@@ -116,6 +137,74 @@ class Housekeeper:
             now=self._clock(),
             progress=progress,
         )
+
+    def contradictions(self, limit: int) -> Contradictions:
+        """The newest pairs that cannot both hold, for a person to settle. Changes nothing."""
+        as_of = self._newest()
+        found = pairs.found(self._store, redact)
+        shown = found.against[:limit]
+        there = {each.id: each for each in self._store.get(sorted({one for pair in shown for one in pair[:2]}))}
+        told = tuple(
+            Contradiction(newer=there[pair.newer], older=there[pair.older], reason=pair.reason, cosine=pair.cosine)
+            for pair in shown
+            if pair.newer in there and pair.older in there
+        )
+        return Contradictions(pairs=told, count=len(found.against), note=found.note, as_of=as_of)
+
+    def _newest(self) -> int:
+        newest = self._store.changesets(1)
+        return newest[0].id if newest else 0
+
+    # ── what a person approves of ─────────────────────────────────────────────────────────────────────────────────────
+
+    def approve(self, chore: str, decisions: Sequence[Decision], as_of: int, *, by: str, why: str = "") -> Changeset:
+        """Do these of a plan, all of them or none; what says one thing for several says it where they did.
+
+        Conflict when anything was done to one of them after the changeset `as_of`; of what is pruned, also when it was
+        asked for or pinned.
+        """
+        asked = _proposed(chore)
+        decided = [_checked(each, asked) for each in _few(decisions)]
+        if whole(as_of, "as_of", least=0) > self._newest():
+            raise InvalidInput(f"There is no changeset {as_of} yet.", "Give the as_of of the plan that was shown.")
+        self._doing.flush()
+        there = self._untouched(decided, as_of, asked)
+        done = [_dated(_placed(each, there), as_of) for each in decided]
+        # What turned out to be untrue takes along what was read from it; what repeats or is unused was true.
+        gone = [Delete(each.id, each.reason) for each in decided if isinstance(each, Delete)]
+        rows = self._doing.read_from(gone) if asked == "contradictions" else ()
+        return self._doing.apply(done, by=by, why=why or f"approved: {asked}", knowledge=rows)
+
+    def _untouched(self, decisions: Sequence[Merge | Delete], as_of: int, chore: Proposed) -> dict[int, Memory]:
+        """The memories that these are about, as they were when it was decided; Conflict with the first that is not."""
+        concerned = sorted({each for decision in decisions for each in _ids(decision)})
+        touched = self._store.uses.touched(concerned, as_of)
+        there = {memory.id: memory for memory in self._store.get(concerned)}
+        for each in concerned:
+            if each not in there:
+                raise NotFound(f"There is no memory {each}.", "It may have been purged. Look again.")
+            if each in touched or not _may_go(there[each], chore):
+                raise Conflict(f"Memory {each} was changed or asked for since this was shown.", "Look again.")
+        return there
+
+    def agree(self, ids: Sequence[int], *, by: str, why: str = "") -> Changeset:
+        """Note that two memories both hold, in the metadata of each: from now on they are no contradiction."""
+        if len(set(ids)) != 2 or len(ids) != 2:
+            raise InvalidInput("It takes two memories to agree.", "Give the ids of two different ones.")
+        with self._deciding:
+            there = {each.id: each for each in self._store.get([whole(each, "id") for each in ids])}
+            for each in ids:
+                if each not in there:
+                    raise NotFound(f"There is no memory {each}.", "cofio list shows what there is.")
+                if there[each].archived:
+                    raise Conflict(f"Memory {each} is archived.", "What is archived contradicts nothing.")
+            one, other = (there[each] for each in ids)
+            reason = "both hold"
+            edits = [
+                Edit(mine.id, {"metadata": pairs.agreeing(mine, its)}, reason)
+                for mine, its in ((one, other), (other, one))
+            ]
+            return self._doing.apply(edits, by=by, why=why or reason)
 
     # ── doing them ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,16 +249,14 @@ class Housekeeper:
     def _done(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
         if run.chore == "backup":
             return self._backed_up()
-        newest = self._store.changesets(1)
-        as_of = newest[0].id if newest else 0
         settled = self._settled() if run.slot else ()  # whoever asks in person gets the whole answer
         plan = self.consolidate(scope, halted, settled) if run.chore == "consolidate" else self.prune(halted)
         self._doing.flush()
         for _ in range(_TRIES):
-            plan = replace(self._still_so(plan, as_of), dry_run=False)
+            plan = replace(self._still_so(plan), dry_run=False)
             if not plan.decisions:
                 return plan
-            decisions = [_dated(each, as_of) for each in plan.decisions]
+            decisions = [_dated(each, plan.as_of) for each in plan.decisions]
             try:
                 with self._deciding:
                     done = self._doing.apply(decisions, by=by, why=why or run.chore)
@@ -189,10 +276,10 @@ class Housekeeper:
             raise NotConfigured("This store has no backup of its own.", "Back up the database with its own tools.")
         return Plan(chore="backup", dry_run=False, note=str(self._care.backup().get("path", "")))
 
-    def _still_so(self, plan: Plan, as_of: int) -> Plan:
+    def _still_so(self, plan: Plan) -> Plan:
         """The plan without what anything was done to, or what somebody asked for, while it was made."""
         concerned = sorted({each for decision in plan.decisions for each in _ids(decision)})
-        touched = self._store.uses.touched(concerned, as_of)
+        touched = self._store.uses.touched(concerned, plan.as_of)
         now = {memory.id: memory for memory in self._store.get(concerned) if memory.id not in touched}
         kept: list[Decision] = []
         moved: list[Refusal] = []
@@ -244,6 +331,46 @@ def _known(chore: str) -> Chore:
     raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
 
 
+def _proposed(chore: str) -> Proposed:
+    for each in PROPOSED:
+        if each == chore:
+            return each
+    raise InvalidInput(f"Of {chore!r} nothing is approved.", f"There are: {', '.join(PROPOSED)}.")
+
+
+def _few(decisions: Sequence[Decision]) -> Sequence[Decision]:
+    if not 0 < len(decisions) <= _MOST_APPROVED:
+        raise InvalidInput(f"These are {len(decisions):,} decisions.", f"Give 1 to {_MOST_APPROVED:,} at a time.")
+    return decisions
+
+
+def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
+    """The decision, where it is one that this could have proposed."""
+    if isinstance(decision, Delete):
+        if chore == "contradictions" or (decision.into is None) == (chore == "prune"):
+            return decision
+    elif isinstance(decision, Merge) and chore == "consolidate":
+        return decision
+    says = {
+        "consolidate": "Give merges, and deletions that say into which memory.",
+        "prune": "Give deletions, into no other memory.",
+        "contradictions": "Give deletions.",
+    }
+    raise InvalidInput(f"That is nothing that {chore} proposes.", says[chore])
+
+
+def _placed(decision: Merge | Delete, there: Mapping[int, Memory]) -> Merge | Delete:
+    """The decision with the place and the labels of the memories that it is about, which must share one."""
+    members = [there[each] for each in _ids(decision)]
+    if len({clusters.place(each) for each in members}) > 1:
+        numbers = ", ".join(str(each.id) for each in members)
+        hint = "They differ in project, source, speaker or in who may see them."
+        raise InvalidInput(f"Memories {numbers} are of different places.", hint)
+    if isinstance(decision, Delete):
+        return decision
+    return replace(decision, fact=consolidate.fact(decision.fact.text, members))
+
+
 def _ids(decision: Decision) -> tuple[int, ...]:
     if isinstance(decision, Merge):
         return decision.ids
@@ -252,7 +379,7 @@ def _ids(decision: Decision) -> tuple[int, ...]:
     return ()
 
 
-def _may_go(memory: Memory, chore: Chore) -> bool:
+def _may_go(memory: Memory, chore: Chore | Proposed) -> bool:
     return not memory.archived and (chore != "prune" or (memory.retrieval_count == 0 and not memory.pinned))
 
 

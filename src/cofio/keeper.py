@@ -17,12 +17,12 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
-from cofio import access, briefing, enrichment, hygiene, outlook, recall, search
+from cofio import access, briefing, bulk, enrichment, hygiene, outlook, recall, search
 from cofio.access import Deed, Grant, Key
-from cofio.chores import CHORES, VIEWS, Audit, Plan, Run, View
+from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
 from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
 from cofio.deeds import DeedLog
-from cofio.domain import Knowledge, KnowledgeDecision, Withdraw
+from cofio.domain import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, Unavailable
 from cofio.extract.quantities import quantities
 from cofio.freshness import Freshness
@@ -53,6 +53,7 @@ from cofio.model import (
     Novelty,
     Occurrence,
     Page,
+    Project,
     Purge,
     Query,
     Repeated,
@@ -77,6 +78,7 @@ from cofio.model import (
 )
 from cofio.noting import Notebook, Noting
 from cofio.outlook import Outlook
+from cofio.picture import Injection
 from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
@@ -262,6 +264,42 @@ class Keeper:
             raise InvalidInput(f"Memory {memory_id} names nothing that is in a project's tree here.", hint)
         return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
 
+    def bulk(
+        self,
+        ids: Sequence[int],
+        action: str,
+        *,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        tags: Sequence[str] = (),
+        by: str = "library",
+        why: str = "",
+    ) -> Changeset:
+        """Archive, restore, pin, unpin, edit, tag or untag many memories in one changeset.
+
+        `changes` are the fields of an edit, `tags` are added or taken away. What is so already is passed over; Conflict
+        when all of it is. Domain knowledge goes and comes with the memories, as `delete` and `restore` have it.
+        """
+        with self._deciding:
+            decisions = bulk.decide(self._all_of(ids), action, changes, tags, why)
+            gone, back = self.read_from(decisions), self._brought_back(decisions)
+            return self.apply(decisions, by=by, why=why or action, knowledge=[*gone, *back])
+
+    def _all_of(self, ids: Sequence[int]) -> builtins.list[Memory]:
+        """These memories, each once. NotFound when one of them is not there."""
+        wanted = list(dict.fromkeys(whole(each, "id") for each in ids))
+        whole(len(wanted), "The number of ids", least=1, most=bulk.MOST)
+        found = self._store.get(wanted)
+        if missing := sorted(set(wanted) - {each.id for each in found}):
+            told = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
+            raise NotFound(f"There is no memory {told}.", "It may have been purged; nothing was changed.")
+        return found
+
+    def _brought_back(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
+        """The decisions that put back what went with the memories that these restore; each row once."""
+        restored = [each.id for each in decisions if isinstance(each, Restore)]
+        rows = [row for each in restored for row in telling.back(each, self._store, self.viewer)]
+        return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
+
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
         """Erase a memory for good, from the journal too; and the domain knowledge that was read from it."""
         return self._corrected(Purge(memory_id, why), by=by, why=why or "purge").changes[0]
@@ -333,6 +371,10 @@ class Keeper:
     def listen(self, told: Callable[[Learned], None]) -> None:
         """Have every exchange that is learned from told, with how and how long it took."""
         self._learner.told = told
+
+    def listen_to_recall(self, told: Callable[[Injection], None]) -> None:
+        """Have all that is put before agents told: when, to whom, how many memories and tokens."""
+        self._log.told = told
 
     def extraction(self) -> dict[str, Any]:
         """Whether a model reads conversations, and which; where one was asked for and is not there, why."""
@@ -461,7 +503,8 @@ class Keeper:
         asked = [as_query(query, {}) for query in queries]
         answers = self._answers(asked)
         for query, hits in zip(asked, answers, strict=True):
-            self._log.note(hits, query.text, by)
+            if query.noted:
+                self._log.note(hits, query.text, by)
         return [[self._labelled(hit) for hit in hits] for hits in answers]
 
     def recall(
@@ -490,6 +533,8 @@ class Keeper:
         told = recall.brief(found, heading, given, most, self._freshness.check, exactly=exactly)
         asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
         self._log.note([memory for memory in found if memory.id in told.given], asked, by)
+        if not prompt or not briefing.is_trivial(prompt):  # for "yes" nothing was looked for
+            self._log.inject(told, "prompt" if prompt else "start", by)
         return told
 
     def _known_exactly(self, prompt: str, given: Mapping[int, str]) -> tuple[builtins.list[briefing.Line], set[int]]:
@@ -595,15 +640,21 @@ class Keeper:
         """What these memories say, in order; those that are gone are passed over."""
         return [memory.text for memory in self._store.get(ids)]
 
-    def list(self, *, limit: int = 50, after: int | None = None, **within: Any) -> Page:
-        """A page of the scope's memories, newest first."""
+    def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
+        """A page of the scope's memories, newest first; so many as `skip` says are passed over."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
+        whole(skip, "skip", least=0)
         below = after if after is None else whole(after, "after")
         scope = as_scope(within)
         self._log.flush_or_tell()
-        memories, total = self._store.page(scope, limit=limit + 1, after=below)
+        memories, total = self._store.page(scope, limit=limit + 1, after=below, skip=skip)
         shown = memories[:limit]
         return Page(tuple(shown), shown[-1].id if len(memories) > limit else None, total)
+
+    def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
+        """The projects that live memories belong to, by name, from the one that follows `after`."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        return [Project(*each) for each in self._store.projects(Scope(), limit, checked_text(after, "after", MAX_LABEL))]
 
     def count(self) -> int:
         """How many live memories there are."""
@@ -642,6 +693,11 @@ class Keeper:
     def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
         """Who said it, where and when: the first time and every time since, those of what was merged into it too."""
         return self._store.sightings(self.get(memory_id).id)
+
+    def learned_from(self, memory_id: int) -> Item | None:
+        """The capture that the memory was learned from; None where it was none, or its words are forgotten."""
+        first = next(each for each in self._store.history(self.get(memory_id).id) if each.memory_id == memory_id)
+        return self._store.inbox.settled_by(first.changeset)
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
         """The newest changesets."""
@@ -812,6 +868,28 @@ class Keeper:
         self._refuse_viewer("Upkeep")
         return self._house.audit(whole(examples, "examples", least=0, most=100), progress)
 
+    def contradictions(self, *, limit: int = 50) -> Contradictions:
+        """Pairs of memories that cannot both hold, the newest first, for somebody to settle; and how many there are."""
+        self._refuse_viewer("Upkeep")
+        return self._house.contradictions(whole(limit, "limit", least=1, most=MAX_PAGE))
+
+    def approve(
+        self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
+    ) -> Changeset:
+        """Do some of what `consolidate`, `prune` or `contradictions` showed, in one changeset.
+
+        `as_of` is the plan's own: Conflict when anything was done since to a memory that they are about.
+        """
+        self._refuse_viewer("Upkeep")
+        _check_who(by, why)
+        return self._house.approve(chore, decisions, as_of, by=by, why=why)
+
+    def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
+        """Say of two memories that both hold: they are no contradiction, until one of them says something else."""
+        self._refuse_viewer("Upkeep")
+        _check_who(by, why)
+        return self._house.agree(ids, by=by, why=why)
+
     def note_recalled(self, given: Sequence[tuple[str, str, Sequence[int]]]) -> None:
         """Count what was given without us: when, to whom, which memories. A time that cannot be is taken for now."""
         self._refuse_viewer("Counting what was recalled")
@@ -828,10 +906,11 @@ class Keeper:
         return self._store.uses.forget(moment(before))
 
     def tidy(self, *, captures: int, retrievals: int, deeds: int = 365) -> None:
-        """Forget the words of what was settled, what was asked, and what was done with keys, so many days ago."""
+        """Forget the words of what was settled, what was asked and given, what was done with keys, so many days ago."""
         now = self._clock()  # the clock that dated them
         self.forget_captures(days_before(now, captures))
         self.forget_retrievals(days_before(now, retrievals))
+        self._store.pictures.forget_injected(days_before(now, retrievals))
         self.forget_deeds(days_before(now, deeds))
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -875,8 +954,8 @@ class Keeper:
         return self._store.keys.any_valid()
 
     def note_deed(self, deed: Deed) -> None:
-        """Have a line written into the audit log; soon, and without anybody waiting for it."""
-        self._deeds.note(deed)
+        """Have a line written into the audit log, of now unless it says when; soon, and nobody waits for it."""
+        self._deeds.note(deed if deed.at else replace(deed, at=self._clock()))
 
     def note_used(self, key: Key, at: str) -> None:
         """Have it noted when a key was used."""
@@ -1029,6 +1108,7 @@ class _Lent:
 
     def __init__(self, keeper: Keeper) -> None:
         self.apply = keeper.apply
+        self.read_from = keeper.read_from
         self.flush = keeper._count_recalled
         self.documents = keeper._embed
         self._embedder = keeper._embedder

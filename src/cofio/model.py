@@ -679,10 +679,12 @@ class Query:
 
     text: str
     k: int = 5
+    skip: int = 0  # of the best, how many are passed over; pages of one k follow each other without gaps
     hybrid: bool = True
     threshold: float = -1.0  # a cosine is never less
     min_score: float = 0.0
     explain: bool = False
+    noted: bool = True  # whether it counts as recalled: a person who looks around recalls nothing
     scope: Scope = Scope()
 
     def __post_init__(self) -> None:
@@ -691,9 +693,10 @@ class Query:
             raise InvalidInput("The query is empty.", "Say in words what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
             raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
+        whole(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain"):
+        for name in ("hybrid", "explain", "noted"):
             truth(getattr(self, name), name)
         _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", share(self.min_score, "min_score"))
@@ -801,6 +804,13 @@ class Page:
     memories: tuple[Memory, ...]
     next: int | None
     total: int
+
+
+class Project(NamedTuple):
+    """A project that live memories belong to, and how many do."""
+
+    name: str
+    memories: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from cofio import layout
 from cofio.model import Scope, Viewer, as_scope, whole
-from cofio.picture import Agent, Map, Overview, Pulse
+from cofio.picture import Agent, Kept, Map, Overview, Pulse
 from cofio.ports import Clock, Store
 
 MOST_DAYS = 366
@@ -39,25 +39,33 @@ class Outlook:
         now = self._clock()
         told = _days(now, whole(days, "days", least=1, most=MOST_DAYS))
         pictures = self._store.pictures
+        arrived = pictures.arrived(told[0], Scope())
+        if self._viewer:
+            live = sum(each.count for each in arrived)
+            everything = self._store.page(Scope(include_archived=True), limit=1)[1]
+            return Overview(at=now, live=live, archived=max(0, everything - live), days=told, arrived=arrived)
         self._flush()
         stats = self._store.stats()
+        live, archived, vectors = stats["memories"], stats["archived"], stats["vectors"]
         return Overview(
             at=now,
-            live=stats["memories"],
-            archived=stats["archived"],
+            live=live,
+            archived=archived,
             days=told,
-            arrived=pictures.arrived(told[0], Scope()),
-            done_today=None if self._viewer else pictures.done(told[-1]),
-            injected=None if self._viewer else pictures.injected(told[0]),
+            arrived=arrived,
+            done_today=pictures.done(told[-1]),
+            injected=pictures.injected(told[0]),
+            store=Kept(stats["store"], stats["bytes"], stats["embedder"], vectors, live + archived - vectors),
         )
 
     def agents(self, *, limit: int = 100) -> list[Agent]:
-        """Who is at work with the store, the latest first."""
+        """Who is at work with the store, the latest first. For its owner alone."""
         self._flush()
         return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
 
     def pulse(self) -> Pulse:
-        """What rises when something moves."""
+        """What rises when something moves: memories, what was recalled, the inbox. To be asked for every second."""
+        self._flush()
         return self._store.pictures.pulse()
 
     def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:

@@ -30,7 +30,7 @@ class Arrived(NamedTuple):
 
     day: str
     category: str
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of that name
 
 
 class Injected(NamedTuple):
@@ -52,6 +52,16 @@ class Agent(NamedTuple):
     kept_at: str | None  # the last
     recalls: int  # memories that it was given, in what is still in the log
     recalled_at: str | None
+
+
+class Kept(NamedTuple):
+    """What keeps the memories, and how it stands."""
+
+    name: str  # sqlite, postgresql
+    bytes: int
+    embedder: str | None
+    vectors: int
+    waiting: int  # memories that have no vector yet
 
 
 class Pulse(NamedTuple):
@@ -85,7 +95,7 @@ class Cluster(NamedTuple):
     words: tuple[str, ...]
     x: int
     y: int
-    count: int
+    count: int  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +144,7 @@ class Overview:
     arrived: Sequence[Arrived] = ()
     done_today: Mapping[str, int] | None = None  # changes by action
     injected: Sequence[Injected] | None = None
+    store: Kept | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -144,6 +155,7 @@ class Overview:
             "arrived": [each._asdict() for each in self.arrived],
             "done_today": None if self.done_today is None else dict(self.done_today),
             "injected": None if self.injected is None else [each._asdict() for each in self.injected],
+            "store": None if self.store is None else self.store._asdict(),
         }
 
 

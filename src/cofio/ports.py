@@ -166,6 +166,9 @@ class Inbox(Protocol):
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
         """The newest items, of one state if given, whose id is below `after`."""
 
+    def settled_by(self, changeset_id: int) -> Item | None:
+        """The item that this changeset settled; None where it was none, or its words are forgotten."""
+
     def ledger(self) -> Ledger:
         """Where every capture is."""
 
@@ -458,8 +461,13 @@ class Store(Protocol):
     def has_speakers(self) -> bool:
         """Whether any memory has a speaker: where none has, nobody needs to be looked for."""
 
-    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
-        """The newest memories of the scope whose id is below `after`, and how many the scope has in all."""
+    def page(
+        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
+    ) -> tuple[list[Memory], int]:
+        """The newest memories of the scope whose id is below `after`, and how many the scope has in all.
+
+        So many of them as `skip` says are passed over: whoever scrolls far need not read what lies between.
+        """
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         """The newest memories of the scope. Cheaper than a page, for nothing is counted."""
@@ -496,6 +504,9 @@ class Store(Protocol):
 
     def sightings(self, memory_id: int) -> list[Occurrence]:
         """Every time that the memory, or one that was merged into it, was said: the first time and the others."""
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        """The projects of the scope's memories that come `after` this name, by name; how many memories each has."""
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         """Who said which memory of the scope how often, at least so many times: agent, id, count; most often first.
@@ -541,7 +552,7 @@ class Store(Protocol):
         """Forget what any session was given before this time; how many memories."""
 
     def stats(self) -> dict[str, Any]:
-        """Counts: memories by state, category, kind and source, changesets, vectors, size on disk."""
+        """What keeps it, and counts: memories by state, category, kind and source, changesets, vectors, size on disk."""
 
     def close(self) -> None:
         """Let go of the files. Further calls fail."""

@@ -34,13 +34,16 @@ class _Judged(NamedTuple):
 
 
 def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
-    """The memories that answer the query, best first; at most k, none below the thresholds."""
+    """The memories that answer the query, best first; at most k, none below the thresholds.
+
+    How deep the rankings go depends on k and not on what is skipped: so pages agree on one order, and end where it ends.
+    """
     depth = max(DEPTH, 2 * query.k)
     looked_for = telling(query.text) if query.hybrid else []
     matching = store.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
     near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
-    ranked = _ranked(judged, _Named.by(query.text), query, store)[: query.k]
+    ranked = _ranked(judged, _Named.by(query.text), query, store)[query.skip : query.skip + query.k]
     memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
     kept = [
         _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
@@ -89,11 +92,13 @@ def merge_hybrid_results(
 def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
     """Those that pass the thresholds, best first, with what each gains by being named in the query."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
+    wanted = query.skip + query.k
     if not named.months and not store.has_speakers():
-        return [(each, 0.0) for each in passing[: query.k] if each.fused >= query.min_score]
-    if len(passing) > query.k:  # the rest could not be among the k, or is too far down to be looked up
-        within_reach = passing[query.k - 1].fused - named.most
-        passing = [each for each in passing[: 3 * query.k + REACH] if each.fused >= within_reach]
+        return [(each, 0.0) for each in passing[:wanted] if each.fused >= query.min_score]
+    passing = passing[: 3 * query.k + REACH]  # the rest is too far down to be looked up, on every page
+    if len(passing) > wanted:  # the rest could not be among those wanted
+        within_reach = passing[wanted - 1].fused - named.most
+        passing = [each for each in passing if each.fused >= within_reach]
     said = store.said([each.id for each in passing])
     gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
     high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]

@@ -165,8 +165,10 @@ class Seen:
     def has_speakers(self) -> bool:
         return self._store.has_speakers()
 
-    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
-        found, total = self._store.page(self._sight.scope(scope), limit=limit, after=after)
+    def page(
+        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
+    ) -> tuple[list[Memory], int]:
+        found, total = self._store.page(self._sight.scope(scope), limit=limit, after=after, skip=skip)
         return self._sight.memories(found), total
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
@@ -204,6 +206,9 @@ class Seen:
 
     def sightings(self, memory_id: int) -> list[Occurrence]:
         return self._store.sightings(memory_id) if self._sight.ids([memory_id]) else []
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        return self._store.projects(self._sight.scope(scope), limit, after)
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         return self._store.repeated(least, limit, self._sight.scope(scope))
@@ -266,6 +271,7 @@ class Seen:
         live, everything = self._count(), self._count(include_archived=True)
         groups = (("category", CATEGORIES), ("kind", KINDS), ("visibility", VISIBILITIES))
         return {
+            "store": "",
             "memories": live,
             "archived": everything - live,
             "vectors": 0,
@@ -752,6 +758,10 @@ class _SeenInbox:
 
     def park(self, item_id: int, reason: str) -> None:  # noqa: ARG002
         refuse("Working on the inbox")
+
+    def settled_by(self, changeset_id: int) -> Item | None:
+        item = self._inbox.settled_by(changeset_id)
+        return self._hand.unmarked(item) if item and self._hand.told(item) else None
 
     def ledger(self) -> Ledger:
         refuse("The ledger")

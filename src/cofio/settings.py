@@ -26,6 +26,9 @@ _LEAST = {
     "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
+_MASK = "•" * 8
+#: Where keys stand in an address: before its host, and in what follows its path.
+_KEYED = re.compile(r"(?<=://).*(?=@)|(?<=[?#]).+", re.DOTALL)
 
 
 def _setting(default: Any, variable: str, says: str, *aliases: str, secret: bool = False) -> Any:
@@ -330,7 +333,19 @@ class Settings:
         """The value as it may be shown: secrets are masked."""
         value = addresses.shown(self.store) if name == "store" else getattr(self, name)
         secret = self.__dataclass_fields__[name].metadata["secret"]
-        return ("•" * 8 if value else "") if secret else str(value)
+        if secret:
+            return _MASK if value else ""
+        return _unkeyed(value) if name.endswith("url") else str(value)
+
+
+def _unkeyed(address: str) -> str:
+    """The address with whatever may be a key or a password masked: who can tell them from the rest?"""
+    return _KEYED.sub(_MASK, address)
+
+
+def line(name: str, value: Any) -> str:
+    """The line of config.toml that sets it."""
+    return f"{name} = {_toml(value)}"
 
 
 def settable() -> list[Any]:
@@ -343,12 +358,11 @@ def write(home: Path, name: str, value: str) -> Path:
     known = {each.name: each for each in settable()}
     if name not in known or name == "home":
         raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(known)}.")
-    typed = _typed(name, value, type(known[name].default))
-    line = f"{name} = {_toml(typed)}"
+    written = line(name, _typed(name, value, type(known[name].default)))
     path = home / "config.toml"
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
-    text = pattern.sub(lambda _: line, text) if pattern.search(text) else _with_line(text, line)
+    text = pattern.sub(lambda _: written, text) if pattern.search(text) else _with_line(text, written)
     _parsed(text, path)  # nothing is written that could not be read again
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -363,8 +377,8 @@ def write(home: Path, name: str, value: str) -> Path:
     return path
 
 
-def _with_line(text: str, line: str) -> str:
-    return f"{text.rstrip()}\n{line}\n".lstrip()
+def _with_line(text: str, further: str) -> str:
+    return f"{text.rstrip()}\n{further}\n".lstrip()
 
 
 def _found(

@@ -43,6 +43,7 @@ from cofio.stores.carrying import FakeCarrying
 from cofio.stores.domain import ApplyingKnowledge
 from cofio.stores.fake import Captures, FakeInbox
 from cofio.stores.fake_domain import FakeDomain, Known
+from cofio.stores.fake_pictures import FakePictures
 from cofio.stores.fake_runs import FakeRuns
 from cofio.stores.keys import FakeKeys
 from cofio.stores.notes import FakeNotes
@@ -151,6 +152,7 @@ class MemoryStore:
         self.keys = FakeKeys(clock)
         self.notes = FakeNotes(clock)
         self.domain = FakeDomain(self._knowing)
+        self.pictures = FakePictures(self._holding, self._inside)
 
     def apply(
         self,
@@ -214,10 +216,12 @@ class MemoryStore:
     def has_speakers(self) -> bool:
         return any(memory.speaker for memory in self._tables.memories.values())
 
-    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+    def page(
+        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
+    ) -> tuple[list[Memory], int]:
         inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
         below = [memory for memory in inside if after is None or memory.id < after]
-        return below[:limit], len(inside)
+        return below[skip : skip + limit], len(inside)
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
         return self.page(scope, limit=limit)[0]
@@ -305,6 +309,10 @@ class MemoryStore:
         later = [seen for _, each, seen in self._tables.sightings if each in merged]
         first = [Occurrence(m.agent, m.session, m.created_at) for m in memories.values() if m.id in merged]
         return sorted([*first, *later], key=lambda seen: seen.at)
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        counts = Counter(memory.project for memory in self._inside(scope) if memory.project > after)
+        return sorted(counts.items())[:limit]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         said: dict[tuple[str, int], list[int]] = {}
@@ -395,9 +403,10 @@ class MemoryStore:
         live = [memory for memory in self._tables.memories.values() if not memory.archived]
         groups = {
             f"by_{name}": dict(Counter(getattr(memory, name) for memory in live))
-            for name in ("category", "kind", "source", "visibility")
+            for name in ("category", "kind", "source", "project", "visibility")
         }
         return {
+            "store": "memory",
             "memories": len(live),
             "archived": len(self._tables.memories) - len(live),
             "vectors": len(self._tables.vectors),

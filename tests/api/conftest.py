@@ -15,6 +15,7 @@ import pytest
 
 from cofio import assemble
 from cofio.api.serve import Serving
+from cofio.checkup import Doctor
 from cofio.keeper import Keeper
 from cofio.ports import LLM, Clock, Completion
 from cofio.settings import Settings
@@ -37,12 +38,16 @@ class Uneventful(ScriptedLLM):
 
 @contextmanager
 def serving(
-    keeper: Keeper, clock: Clock = assemble.now, ticks: Callable[[], float] = time.monotonic, **settings: Any
+    keeper: Keeper,
+    clock: Clock = assemble.now,
+    ticks: Callable[[], float] = time.monotonic,
+    doctor: Doctor | None = None,
+    **settings: Any,
 ) -> Iterator[str]:
     """The service in a thread; its URL."""
     with TemporaryDirectory() as folder:
         known = Settings(**{"port": 0, "home": Path(folder), **settings})
-        yield from _running(Serving(keeper, known, clock, ticks))
+        yield from _running(Serving(keeper, known, clock, ticks, doctor))
 
 
 def _running(running: Serving) -> Iterator[str]:

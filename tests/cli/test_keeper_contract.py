@@ -257,6 +257,53 @@ def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
 
 
 @scenario
+def many_memories_change_in_one_changeset(memories: Memories) -> Any:
+    _some(memories)
+    tagged = memories.bulk([1, 3, 4], "tag", tags=["infra"], by="tester", why="sorted")
+    assert [change.memory_id for change in tagged.changes] == [3]  # the others had it
+    moved = memories.bulk([1, 2], "edit", changes={"category": "detail", "project": "/srv/web"})
+    gone = memories.bulk([3, 4], "archive")
+    same = [
+        refused(Conflict, lambda: memories.bulk([3], "archive")),
+        refused(NotFound, lambda: memories.bulk([1, 99], "pin")),
+        refused(InvalidInput, lambda: memories.bulk([1], "paint")),
+        refused(InvalidInput, lambda: memories.bulk([1], "edit", changes={"text": "all the same"})),
+    ]
+    return [tagged, moved, gone, same, memories.undo(gone.id), memories.list()]
+
+
+@scenario
+def a_look_is_no_recall(memories: Memories) -> Any:
+    _some(memories)
+    looked = memories.search("tabs over spaces", k=1, noted=False)
+    assert looked[0].id == 3
+    memories.search_all([Query(text="tabs over spaces", k=1, noted=False), Query(text="spaces", k=1)])
+    assert memories.get(3).retrieval_count + memories.get(4).retrieval_count == 1
+    return [looked, memories.get(3), memories.get(4)]
+
+
+@scenario
+def a_page_begins_where_one_wants(memories: Memories) -> Any:
+    _some(memories)
+    page = memories.list(limit=2, skip=1)
+    assert [memory.id for memory in page.memories] == [3, 2]
+    refused(InvalidInput, lambda: memories.list(skip=-1))
+    return [page, memories.list(limit=2, skip=1, after=3), memories.list(skip=9)]
+
+
+@scenario
+def where_a_memory_was_learned_is_told(memories: Memories) -> Any:
+    said = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
+    memories.capture(said, wait=True, client="cc", session="s1", turn="1")
+    memories.add("Ada prefers tabs")
+    newest, learned = memories.list().memories
+    item = memories.learned_from(learned.id)
+    assert item is not None
+    assert item.exchange is not None
+    return [item, memories.learned_from(newest.id), refused(NotFound, lambda: memories.learned_from(99))]
+
+
+@scenario
 def what_a_project_holds_and_sees_is_told_apart(memories: Memories) -> Any:
     memories.add("We deploy with Fly.io", project="/srv/web", source="claude-code/web")
     again = memories.add("We deploy with Fly.io", project="/srv/web", source="codex/web")
@@ -658,6 +705,30 @@ def consolidation_is_shown_done_and_undone(memories: Memories) -> Any:
     assert done.changeset is not None
     undone = memories.undo(done.changeset.id)
     return [shown, done, done.changeset, undone, memories.runs(), memories.runs(chore="prune")]
+
+
+@scenario
+def what_was_shown_is_approved_in_part(memories: Memories) -> Any:
+    for text in ("We deploy with Fly.io", "We deploy with Fly.io", "Lint with ruff", "Lint with ruff"):
+        memories.add(text, source="acme/web", dedup=False)
+    shown = memories.consolidate()
+    done = memories.approve("consolidate", shown.decisions[:1], as_of=shown.as_of, by="ann", why="these repeat")
+    late = refused(Conflict, lambda: memories.approve("consolidate", shown.decisions, as_of=shown.as_of))
+    early = refused(InvalidInput, lambda: memories.approve("consolidate", shown.decisions, as_of=99))
+    return [shown, done, late, early, memories.undo(done.id)]
+
+
+@scenario
+def contradictions_are_shown_and_settled(memories: Memories) -> Any:
+    for text in ("The staging API listens on port 8080", "The staging API listens on port 9090"):
+        memories.add(text, source="acme/web", dedup=False)
+    shown = memories.contradictions(limit=5)
+    agreed = memories.agree([1, 2], by="ann")
+    calm = memories.contradictions()
+    memories.undo(agreed.id)
+    holds = Delete(shown.pairs[0].older.id, "the newer holds", shown.pairs[0].newer.id)
+    settled = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
+    return [shown, agreed, calm, settled, refused(InvalidInput, lambda: memories.agree([1]))]
 
 
 @scenario

@@ -536,6 +536,16 @@ class StoreContract:
         assert found == [new.id, second.id, first.id, old.id]
         assert [memory.id for memory in store.latest(Scope(source="a"), 2)] == found[:2]
 
+    def test_projects_go_by_their_names_and_say_how_many_memories_they_have(self, store: Store) -> None:
+        for project in ("/b/web", "", "/b/Web", "äpfel", "/b/web", "/a"):
+            add(store, f"of {project or 'none'}", project=project)
+        apply(store, Delete(add(store, "archived", project="/c").id))
+        everything = [("/a", 1), ("/b/Web", 1), ("/b/web", 2), ("äpfel", 1)]
+        assert store.projects(Scope(), 10) == everything
+        assert store.projects(Scope(), 2) == everything[:2]
+        assert store.projects(Scope(), 10, "/b/Web") == everything[2:]
+        assert store.projects(Scope(source="nowhere"), 10) == []
+
     def test_pages_follow_each_other_without_gaps(self, store: Store) -> None:
         ids = [add(store, f"memory {place}").id for place in range(7)]
         seen: list[int] = []
@@ -544,6 +554,15 @@ class StoreContract:
             seen += [memory.id for memory in page]
             after = seen[-1]
         assert seen == ids[::-1]
+
+    def test_a_page_passes_over_as_many_as_it_is_told(self, store: Store) -> None:
+        ids = [add(store, f"memory {place}", kind="policy" if place % 2 else "other").id for place in range(9)][::-1]
+        for skip, after, scope in ((0, None, Scope()), (4, None, Scope()), (2, ids[3], Scope()), (9, None, Scope())):
+            found, total = store.page(scope, limit=3, after=after, skip=skip)
+            below = [each for each in ids if after is None or each < after]
+            assert ([memory.id for memory in found], total) == (below[skip : skip + 3], 9)
+        found, total = store.page(Scope(kind="policy"), limit=3, skip=2)
+        assert ([memory.id for memory in found], total) == ([ids[5], ids[7]], 4)
 
     # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -601,6 +620,7 @@ class StoreContract:
         assert (stats["memories"], stats["archived"], stats["vectors"], stats["changesets"]) == (1, 1, 2, 3)
         assert stats["by_source"] == {"cc/b": 1}
         assert stats["by_category"] == {"detail": 1}
+        assert stats["by_project"] == {"": 1}
 
     def test_a_closed_store_says_so(self, store: Store) -> None:
         add(store, "something")

@@ -357,6 +357,25 @@ class InboxContract:
         assert (item.state, item.changeset, item.finished_at) == ("stored", done.id, done.at)
         assert item.result == {"ids": [change.memory_id for change in done.changes], "changeset": done.id}
 
+    def test_the_item_is_found_that_a_changeset_settled(self, store: Store) -> None:
+        first, second, third = receive(store, "one", "two", "three")
+        done = learn(store, first, "a fact")
+        other = learn(store, second, "another")
+        by_hand = apply(store, Add(Fact(text="by hand")))
+        store.inbox.settle(ending(third, "rejected"))
+        found = [store.inbox.settled_by(each.id) for each in (done, other, by_hand)]
+        assert found == [store.inbox.item(first), store.inbox.item(second), None]
+        assert store.inbox.settled_by(999) is None
+        store.inbox.forget(FOR_EVER)
+        assert store.inbox.settled_by(done.id) is None
+
+    def test_an_item_that_is_settled_later_is_found_by_what_it_had_changed(self, store: Store) -> None:
+        [item] = receive(store, "one")
+        done = apply(store, Add(Fact(text="a fact")), settles=settling(item, "pending"))
+        assert store.inbox.settled_by(done.id) is None  # it goes on
+        store.inbox.settle(ending(item, "stored"))
+        assert store.inbox.settled_by(done.id) == store.inbox.item(item)
+
     def test_an_item_of_changes_that_fail_stays_as_it_was(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
         before = store.inbox.item(number)

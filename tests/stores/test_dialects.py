@@ -55,6 +55,7 @@ SERVER_ALONE = {
     "ever_held": "the embedded store asks its sequences",
     "take_ids": "ids come from a sequence",
     "next_befores": "what came after each of many changes, in one trip to the server",
+    "count_dots": "what has a vector is known in memory to the embedded store",
 }
 
 #: Queries that are about no tenant, and why.
@@ -95,7 +96,7 @@ def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason(
 
 def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
     tables = re.compile(
-        r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|inbox"
+        r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|injections|inbox"
         r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words)\b|\{table\}(?!')"
     )
     for name, text in queries("postgres").items():

@@ -16,7 +16,7 @@ from cofio.hygiene import redact
 from cofio.model import Add, Anchor, Delete, Fact, Memory, Noop, Occurrence, Retrieval, Update, moment
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
-from cofio.upkeep import audit
+from cofio.upkeep import audit, pairs
 from cofio.upkeep.echoes import boot_lines
 from cofio.wording import passage
 
@@ -337,7 +337,7 @@ def test_only_the_nearest_pairs_are_compared_and_the_note_says_so(
     said = "The public API of the shop listens on port"
     store.keep(f"{said} 8080", f"{said} 9090", f"For the admins, {said} 80")
     assert store.profile().note == ""
-    monkeypatch.setattr(audit, "MOST_PAIRS", 1)
+    monkeypatch.setattr(pairs, "MOST_PAIRS", 1)
     found = store.profile()
     assert "1 nearest" in found.note
     assert {each.name: each.count for each in found.findings}["contradictions"] == 1

@@ -97,8 +97,12 @@ def get(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 
 def listing(desk: Desk, given: schemas.Listing, call: Call) -> Plain:  # noqa: ARG001
     after = None if given.after is UNSET else given.after
-    page = desk.keeper.list(limit=given.limit, after=after, **given.within())
+    page = desk.keeper.list(limit=given.limit, after=after, skip=given.skip, **given.within())
     return {"memories": [each.as_dict() for each in page.memories], "next": page.next, "total": page.total}
+
+
+def projects(desk: Desk, given: schemas.Projects, call: Call) -> Plain:  # noqa: ARG001
+    return {"projects": [each._asdict() for each in desk.keeper.projects(limit=given.limit, after=given.after)]}
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +35,7 @@ from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import STRANGER, Watch
 from cofio.attend import Attendant
 from cofio.caretaker import Caretaker
+from cofio.checkup import Doctor
 from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
@@ -50,10 +51,16 @@ _THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", 
 _QUICK = 8  # kept apart, so that /health answers while every worker is busy
 
 
-def make(keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks: Ticks = time.monotonic) -> Starlette:
+def make(
+    keeper: Keeper,
+    settings: Settings,
+    clock: Clock = assemble.now,
+    ticks: Ticks = time.monotonic,
+    doctor: Doctor | None = None,
+) -> Starlette:
     """The service as an ASGI app. Whoever opened the keeper closes it. Keys expire by the clock, guesses by ticks."""
     document = openapi.document(ROUTES)
-    desk = _desk(keeper, settings, document)
+    desk = replace(_desk(keeper, settings, document), settings=settings, doctor=doctor)
     caretaker = Caretaker(keeper, settings.schedules, clock)
     librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
     hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
@@ -112,6 +119,7 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
         docs.page(ROUTES, document),
         upstream=upstream,
         upstream_problem=problem,
+        schedules=settings.schedules,
     )
 
 

@@ -14,11 +14,13 @@ from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
 from cofio.api.replies import Reply
 from cofio.attend import Attendant
+from cofio.checkup import Doctor
 from cofio.conversation import Ledger
 from cofio.errors import StoreBusy
 from cofio.keeper import Keeper
 from cofio.model import Viewer
 from cofio.ports import Health
+from cofio.settings import Settings
 from cofio.upstream import Upstream
 from cofio.worker import Worker
 
@@ -107,6 +109,9 @@ class Desk:
     began: float = field(default_factory=time.monotonic)
     upstream: Upstream | None = None  # where a chat goes on to
     upstream_problem: str = ""  # why there is none, where one was asked for
+    schedules: Mapping[str, str] = field(default_factory=dict)  # when the service does which chore by itself
+    settings: Settings = field(default_factory=Settings)  # those in force
+    doctor: Doctor | None = None
 
     def seen_by(self, viewer: Viewer | None) -> Desk:
         """The same desk, with no more on it than the viewer may see."""

@@ -339,6 +339,7 @@ class Chore(Shape):
     decisions: list[Decided]
     refused: list[Refused]
     changeset: int | None
+    as_of: int
 
 
 class Run(Shape):
@@ -355,6 +356,7 @@ class Run(Shape):
 
 class Runs(Shape):
     runs: list[Run]
+    schedules: dict[str, str]
 
 
 class Used(Shape):
@@ -391,6 +393,29 @@ class Audit(Shape):
     memories: int
     note: str
     findings: list[Finding]
+
+
+class Contradiction(Shape):
+    newer: Memory
+    older: Memory
+    reason: str
+    cosine: float
+
+
+class Contradictions(Shape):
+    pairs: list[Contradiction]
+    count: int
+    note: str
+    as_of: int
+
+
+class Project(Shape):
+    name: str
+    memories: int
+
+
+class Projects(Shape):
+    projects: list[Project]
 
 
 class Page(Shape):
@@ -513,6 +538,11 @@ class Items(Shape):
     next: int | None
 
 
+class LearnedFrom(Shape):
+    id: int
+    item: InboxItem | None
+
+
 class Key(Shape):
     id: int
     name: str
@@ -551,6 +581,37 @@ class Deed(Shape):
 class DeedPage(Shape):
     deeds: list[Deed]
     next: int | None
+
+
+class Setting(Shape):
+    name: str
+    group: str
+    variables: list[str]
+    says: str
+    value: bool | int | float | str  # of a secret: "set" or "not set"
+    default: bool | int | float | str
+    origin: str  # default, flag, the variable, or the path of the file
+    secret: bool
+    line: str  # of config.toml
+    waits: bool  # whether another value comes with the next start
+
+
+class SettingsInForce(Shape):
+    file: str
+    there: bool
+    problem: str
+    settings: list[Setting]
+
+
+class Checked(Shape):
+    name: str
+    state: Literal["ok", "warning", "wrong"]
+    says: str
+    hint: str
+
+
+class Checks(Shape):
+    checks: list[Checked]
 
 
 class Fault(Shape):

@@ -11,7 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from cofio import bulk, model
 from cofio.access import ROLES, Grant
+from cofio.chores import PROPOSED
 from cofio.conversation import STATES, Exchange
 from cofio.domain import DIRECTIONS, PERIODS, RELATIONS, VERDICTS
 from cofio.errors import InvalidInput
@@ -100,13 +102,15 @@ class Within(Given):
 class Search(Within, kw_only=True):
     query: Annotated[str, _text("What to look for, in words.")]
     k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="How many hits at most.")] = 5
+    skip: Annotated[int, Meta(ge=0, le=MAX_HITS, description="Of the best, how many are passed over.")] = 0
     hybrid: Annotated[bool, _text("Words too, not only vectors.")] = True
     threshold: Annotated[float, Meta(ge=-1, le=1, description="The least cosine similarity of any hit.")] = -1.0
     min_score: Annotated[Share, _text("The least score of any hit.")] = 0.0
     explain: Annotated[bool, _text("Tell why each hit is where it is.")] = False
+    noted: Annotated[bool, _text("Whether the hits count as recalled; false for a person who looks around.")] = True
 
     def as_query(self) -> Query:
-        how = self.given(("k", "hybrid", "threshold", "min_score", "explain"))
+        how = self.given(("k", "skip", "hybrid", "threshold", "min_score", "explain", "noted"))
         return Query(text=self.query, scope=Scope(**self.within()), **how)
 
 
@@ -195,7 +199,7 @@ class AddAll(Given, kw_only=True):
         return facts
 
 
-class Edit(Given):
+class Fields(Given):
     """Any of the fields that can be changed in place."""
 
     text: str | UnsetType = UNSET
@@ -215,13 +219,28 @@ class Edit(Given):
     speaker: str | UnsetType = UNSET
     context: str | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
-    why: Why = ""
 
     def changes(self) -> dict[str, Any]:
         sent = self.given(EDITABLE)
         if not sent:
             raise InvalidInput("There is nothing to change.", f"Send any of: {', '.join(EDITABLE)}.")
         return sent
+
+
+class Edit(Fields):
+    why: Why = ""
+
+
+class Bulk(Given, kw_only=True):
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=bulk.MOST)]
+    action: Annotated[str, _text("What to do to all of them.", bulk.ACTIONS)]
+    changes: Annotated[Fields, Meta(description="What edit changes, all but the text.")] | UnsetType = UNSET
+    tags: Annotated[list[str], _text("What tag adds, and untag takes away.")] = []
+    why: Why = ""
+
+    def fields(self) -> dict[str, Any]:
+        """What is to be changed of each."""
+        return {} if self.changes is UNSET else self.changes.changes()
 
 
 class Flush(About, kw_only=True):
@@ -273,6 +292,51 @@ class Prune(Given):
     why: Why = ""
 
 
+class Approved(Given, kw_only=True, rename={"why": "reason"}):
+    """One decision of a dry run, as that showed it."""
+
+    action: Literal["merge", "delete"]
+    id: Annotated[Id, _text("Of delete: the memory that goes.")] | UnsetType = UNSET
+    ids: Annotated[list[Id], _text("Of merge: the memories that go.")] | UnsetType = UNSET
+    into: Annotated[Id, _text("Of delete: the memory that stands for it from now on.")] | UnsetType = UNSET
+    text: Annotated[str, _text("Of merge: what takes their place.")] | UnsetType = UNSET
+    why: Why = ""
+
+    def as_decision(self) -> model.Decision:
+        names = ("ids", "text") if self.action == "merge" else ("id", "into")
+        sent = self.given(("id", "ids", "into", "text"))
+        if not set(names) - {"into"} <= sent.keys() <= set(names):
+            raise InvalidInput(f"This {self.action} is not whole, or more.", f"It has: {', '.join(names)}.")
+        why = checked_text(self.why, "reason", model.MAX_TEXT)
+        if self.action == "merge":
+            return model.Merge(tuple(sent["ids"]), Fact(text=sent["text"]), why)
+        return model.Delete(sent["id"], why, sent.get("into"))
+
+
+class Approve(Given, kw_only=True):
+    each: ClassVar[type[Given]] = Approved
+    chore: Annotated[str, _text("Whose decisions they are.", PROPOSED)]
+    as_of: Annotated[int, Meta(ge=0, description="The `as_of` of the dry run that showed them.")]
+    decisions: Annotated[list[Approved], Meta(min_length=1, max_length=MAX_MEMORIES)]
+    why: Why = ""
+
+    def as_decisions(self) -> list[model.Decision]:
+        decisions = []
+        for place, each in enumerate(self.decisions):
+            with told_at(f"decisions[{place}]"):
+                decisions.append(each.as_decision())
+        return decisions
+
+
+class Agree(Given, kw_only=True):
+    ids: Annotated[list[Id], _text("The two memories that both hold.")]
+    why: Why = ""
+
+
+class Contradictions(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many pairs are shown.")] = 50
+
+
 class Runs(Given):
     chore: Annotated[Literal["", "consolidate", "prune", "backup"], _text("Of this chore alone.")] = ""
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
@@ -313,6 +377,12 @@ class Export(Given):
 class Listing(Within):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
+    skip: Annotated[int, Meta(ge=0, le=2**62, description="How many of them are passed over.")] = 0
+
+
+class Projects(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
+    after: Annotated[str, _text("The name of the last one of the page before.")] = ""
 
 
 class DeleteAll(Given, kw_only=True):
@@ -523,6 +593,12 @@ class Deeds(Given):
     key: Annotated[Id, _text("Of what was done with this key.")] | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
+
+
+class Examine(Given):
+    about: Annotated[Literal["everything", "clients"], _text("What is looked at: clients, their hooks alone.")] = (
+        "everything"
+    )
 
 
 _EXCHANGE = tuple(name for name in Exchange.__dataclass_fields__ if name != "messages")

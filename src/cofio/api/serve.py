@@ -17,6 +17,7 @@ from cofio import assemble
 from cofio.api.app import make
 from cofio.api.guard import EVERYWHERE
 from cofio.api.keyring import Ticks
+from cofio.checkup import Doctor
 from cofio.errors import Misconfigured
 from cofio.keeper import Keeper
 from cofio.ports import Clock
@@ -27,14 +28,16 @@ _IDLE = 30  # seconds that a connection may wait for its next request
 _BACKLOG = 512
 
 
-def run(keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None) -> None:
+def run(
+    keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None, doctor: Doctor | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT; then finish what is being answered and close the keeper.
 
     `ready` is called with the service's URL as soon as it answers.
     """
     try:
         log_to_stderr(settings)
-        Serving(keeper, settings).run(ready)
+        Serving(keeper, settings, doctor=doctor).run(ready)
     finally:
         keeper.close()
 
@@ -43,9 +46,15 @@ class Serving:
     """The service on its socket, which is bound when this is made: port 0 has become a real one."""
 
     def __init__(
-        self, keeper: Keeper, settings: Settings, clock: Clock = assemble.now, ticks: Ticks = time.monotonic
+        self,
+        keeper: Keeper,
+        settings: Settings,
+        clock: Clock = assemble.now,
+        ticks: Ticks = time.monotonic,
+        doctor: Doctor | None = None,
     ) -> None:
-        app = make(keeper, settings, clock, ticks)  # what may be refused comes before the socket: that would stay open
+        # What may be refused comes before the socket: that would stay open.
+        app = make(keeper, settings, clock, ticks, doctor)
         self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
         config = uvicorn.Config(

@@ -1,4 +1,5 @@
-"""The answers of upkeep: chores with their dry runs, when they ran, how memories are used, the profile of the store."""
+"""The answers of upkeep: chores with their dry runs and what is approved of them, when they ran, how memories are used,
+the profile of the store, and what in it contradicts itself."""
 
 from __future__ import annotations
 
@@ -21,8 +22,22 @@ def prune(desk: Desk, given: schemas.Prune, call: Call) -> Plain:
     return desk.keeper.prune(dry_run=given.dry_run, by=call.by, why=given.reason()).as_dict()
 
 
+def approve(desk: Desk, given: schemas.Approve, call: Call) -> Plain:
+    done = desk.keeper.approve(given.chore, given.as_decisions(), as_of=given.as_of, by=call.by, why=given.reason())
+    return done.as_dict()
+
+
+def contradictions(desk: Desk, given: schemas.Contradictions, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.contradictions(limit=given.limit).as_dict()
+
+
+def agree(desk: Desk, given: schemas.Agree, call: Call) -> Plain:
+    return desk.keeper.agree(given.ids, by=call.by, why=given.reason()).as_dict()
+
+
 def runs(desk: Desk, given: schemas.Runs, call: Call) -> Plain:  # noqa: ARG001
-    return {"runs": [each.as_dict() for each in desk.keeper.runs(limit=given.limit, chore=given.chore)]}
+    told = [each.as_dict() for each in desk.keeper.runs(limit=given.limit, chore=given.chore)]
+    return {"runs": told, "schedules": dict(desk.schedules)}
 
 
 def usage(desk: Desk, given: schemas.Usage, call: Call) -> Plain:  # noqa: ARG001

@@ -26,6 +26,7 @@ from cofio.cli import (
     memories,
     notes,
     output,
+    page,
     service,
     team,
     transfer,
@@ -61,7 +62,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Conversations", (learning.extract, learning.observe, learning.ledger)),
     ("History", (journal.history, journal.undo)),
     ("Moving", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
-    ("Service", (service.serve, service.up, service.down, service.status, keys.keys, mcp.mcp, hook.hook)),
+    ("Service", (service.serve, service.up, service.down, service.status, page.ui, keys.keys, mcp.mcp, hook.hook)),
     ("Clients", (install.install, install.uninstall, install.doctor)),
     (
         "Upkeep",

@@ -17,7 +17,7 @@ from cofio.errors import CofioError, InvalidInput, Misconfigured
 from cofio.settings import Settings
 
 if TYPE_CHECKING:
-    from cofio.install.checks import Check
+    from cofio.checkup import Check
     from cofio.install.plan import Done
 
 
@@ -140,8 +140,8 @@ def doctor(session: Session, hooks: str) -> None:
 
     The proof runs each client's hooks as the client does, in a project of its own, and erases its words.
     """
+    from cofio.checkup import Check
     from cofio.install import doctor as examining
-    from cofio.install.checks import Check
 
     talk, found = Talk(silent=session.as_json), []
     try:

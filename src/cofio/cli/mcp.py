@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +19,13 @@ import click
 
 from cofio.cli import output
 from cofio.cli.session import Memories, Session, command
+from cofio.mcp import SDK
 
 if TYPE_CHECKING:
-    from cofio.mcp.answers import Answer
+    from cofio.mcp.counter import Counter
     from cofio.mcp.front import Serve
 
 _FINISH = 1.5  # seconds for what is being done when the client goes; some kill after two
-_INSTALL = "Install it with: {python} -m pip install 'mcp>=2.3,<3'"
 
 
 @command(
@@ -52,7 +52,7 @@ def mcp(session: Session, folder: Path | None) -> None:
         output.say("This speaks MCP, for an agent that starts it. Ctrl-D ends it.")
     at_hand = AtHand(session)
     with _ended_by_signals(at_hand):
-        _serve(partial(_transport, session, folder or Path.cwd(), at_hand))
+        _serve(_counter(session, folder or Path.cwd(), at_hand))
         _end(at_hand)
 
 
@@ -69,53 +69,43 @@ def _look_for_sdk() -> None:
             raise _unusable(name)
 
 
-def _serve(load: Callable[[], Serve]) -> None:
+def _serve(counter: Counter) -> None:
     from cofio.mcp.front import over_stdio
 
     try:
-        over_stdio(load)
+        over_stdio(partial(_transport, counter), counter)
     except ImportError as error:
         if (error.name or "").startswith("cofio"):
             raise
         raise _unusable(error.name) from error
 
 
-def _transport(session: Session, folder: Path, at_hand: AtHand) -> Serve:
+def _transport(counter: Counter) -> Serve:
     """What serves a client by the SDK."""
     from cofio.mcp.wire import over  # a second, and only here
 
-    return partial(over, _asking(session, folder, at_hand))
+    return partial(over, counter)
 
 
 def _unusable(name: str | None) -> click.UsageError:
     message = f"`cofio mcp` needs the MCP SDK, which is not installed or too old ({name} is missing)."
-    return click.UsageError(f"{message}\n{_INSTALL.format(python=sys.executable)}")
+    return click.UsageError(f"{message}\nInstall it with: {sys.executable} -m pip install '{SDK}'")
 
 
-def _asking(session: Session, folder: Path, at_hand: AtHand) -> Callable[[str, Mapping[str, Any], str], Answer]:
-    """What answers a call, for whoever asks, in the project of this folder."""
+def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
+    """What answers a client, in the project of this folder."""
     from cofio.hooks import project
-    from cofio.mcp.acts import Caller
-    from cofio.mcp.tools import answer
+    from cofio.mcp.acts import BY, Caller, folder_or_name
+    from cofio.mcp.counter import Counter
 
     here = project.of(str(folder.absolute()))
     default = session.settings.project or here
 
     def named(name: str) -> str:
-        found = project.of(name) if _is_folder(name) else name
+        found = folder_or_name(name)
         return default if found and found == here else found
 
-    def ask(name: str, arguments: Mapping[str, Any], client: str) -> Answer:
-        return answer(name, arguments, Caller(default, client, named), at_hand)
-
-    return ask
-
-
-def _is_folder(name: str) -> bool:
-    try:
-        return name.startswith("/") and Path(name).is_dir()
-    except OSError:  # such as a name that is too long for one
-        return False
+    return Counter(at_hand, lambda client: Caller(default, client or BY, named))
 
 
 # ── the memories, for as long as the client is there ──────────────────────────────────────────────────────────────────

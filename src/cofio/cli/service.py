@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,9 @@ from cofio.cli import output
 from cofio.cli.session import Session, command, flag
 
 if TYPE_CHECKING:
+    from cofio.checkup import Asked, Check, Doctor
     from cofio.daemon import Instance
+    from cofio.settings import Settings
 
 _HOST = flag("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 unless set.")
 _PORT = flag(
@@ -48,8 +50,19 @@ def serve(session: Session) -> None:
             store = session.settings.shown("store")
             output.say(f"cofio {instance.version} serves {store} at {instance.url}; Ctrl-C stops it.")
 
-    daemon.serve(session.settings, session.open_keeper, announce)
+    daemon.serve(session.settings, session.open_keeper, announce, _doctor(session.settings))
     _leave_nobody_waiting()
+
+
+def _doctor(settings: Settings) -> Doctor:
+    """The doctor, for the service's pages; loaded when somebody asks."""
+
+    def look(service: Asked, clients: bool) -> Iterable[Check]:
+        from cofio.install import doctor
+
+        return doctor.look(settings, service, clients=clients)
+
+    return look
 
 
 def _leave_nobody_waiting() -> None:

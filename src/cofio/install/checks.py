@@ -9,11 +9,10 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from cofio.client import Client
+from cofio.checkup import Asked, Check
 from cofio.errors import CofioError, InvalidInput
 from cofio.hooks import launch
 from cofio.hooks import record as runs
@@ -36,19 +35,8 @@ from cofio.install.record import Record
 from cofio.settings import Settings
 from cofio.version import __version__
 
-State = Literal["ok", "warning", "wrong"]
 _SETS_UP = "`cofio install {}` sets it up."
 _OFF = ("off", "0", "no", "false")  # what hooks take for it
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at, what was found, and what to do about it."""
-
-    name: str
-    state: State
-    says: str
-    remedy: str = ""
 
 
 # ── our own house ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,7 +124,26 @@ def _silent(settings: Settings, state: Mapping[str, Any]) -> Check:
     return Check("service", "wrong", "It does not run.", "`cofio up` starts it.")
 
 
-def embedder(client: Client) -> Check:
+def serving(url: str) -> Check:
+    """That it answers, as it says itself."""
+    return Check("service", "ok", f"{url}, cofio {__version__}")
+
+
+def store(settings: Settings, client: Asked) -> Check:
+    """Whether the store can be read, and every memory be found by what it means."""
+    try:
+        told = client.stats()
+    except CofioError as error:
+        return Check("store", "wrong", error.message, error.hint)
+    known, unfound = told["memories"], told["memories"] - told["vectors"]
+    if unfound > 0:
+        says = f"{unfound:,} of {known:,} memories have no vector: they are found by their words alone."
+        return Check("store", "warning", says, "`cofio reembed` makes the vectors.")
+    many = f"{known:,} {'memory' if known == 1 else 'memories'}"
+    return Check("store", "ok", f"{settings.shown('store')}, {many}, {told['bytes'] / 1e6:,.1f} MB")
+
+
+def embedder(client: Asked) -> Check:
     """Whether texts become vectors."""
     began = time.monotonic()
     try:
@@ -146,7 +153,7 @@ def embedder(client: Client) -> Check:
     return Check("embedder", "ok", f"answers in {_ms(began)}")
 
 
-def model(settings: Settings, client: Client | None) -> Check:
+def model(settings: Settings, client: Asked | None) -> Check:
     """Whether the model that reads conversations is there: by the service's word, or asked from here without one."""
     if client is None:
         return _model_from_here(settings)
@@ -173,7 +180,7 @@ def _model_from_here(settings: Settings) -> Check:
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
 
 
-def waiting(settings: Settings, client: Client | None) -> Iterator[Check]:
+def waiting(settings: Settings, client: Asked | None) -> Iterator[Check]:
     """What lies about: deliveries that no service took, captures that were put aside, a service that is left alone."""
     told = runs.summary(settings.home)
     if told.get("resting_until"):
@@ -199,14 +206,14 @@ def _reasons(told: Mapping[str, Any]) -> str:
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
-def _drained(settings: Settings, client: Client | None) -> str:
+def _drained(settings: Settings, client: Asked | None) -> str:
     """Who takes in what waits."""
     if settings.url:
         return "The hooks deliver them, a few at a time, once the service answers."
     return "The service takes them in by itself; else see service.log." if client else "`cofio up` takes them in."
 
 
-def _parked(client: Client) -> int:
+def _parked(client: Asked) -> int:
     try:
         return len(client.items("parked", limit=100))
     except CofioError:

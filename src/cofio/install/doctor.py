@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cofio import daemon
+from cofio.checkup import Asked, Check
 from cofio.client import Client
 from cofio.errors import CofioError
 from cofio.install import checks, places, proof
-from cofio.install.checks import Check
 from cofio.install.record import Record
 from cofio.settings import Settings
 
@@ -37,6 +37,23 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
     finally:
         if service:
             service.close()
+
+
+def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterator[Check]:
+    """The same from within the service, which is asked without HTTP; `clients`: of their hooks alone.
+
+    No hook is run, and nothing is changed.
+    """
+    if not clients:
+        yield from (checks.versions(), checks.home(settings), checks.config(settings), checks.launcher(settings))
+        instance = daemon.find(settings)
+        yield checks.serving(instance.url if instance else settings.service_url)
+        yield from (checks.store(settings, service), checks.embedder(service), checks.model(settings, service))
+        lies_about = list(checks.waiting(settings, service))
+        yield from lies_about
+        if not any(each.name == "inbox" for each in lies_about):
+            yield Check("inbox", "ok", "nothing is put aside")
+    yield from _clients(settings, None, proving=False)
 
 
 def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:

@@ -19,11 +19,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cofio.checkup import Check
 from cofio.client import Client
 from cofio.conversation import Item
 from cofio.errors import CofioError, Forbidden
 from cofio.hooks import project, record, spool
-from cofio.install.checks import Check
 from cofio.model import Fact, moment
 from cofio.settings import Settings
 

@@ -3,64 +3,96 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from cofio.conversation import Captured
 from cofio.errors import InvalidInput
-from cofio.hooks.project import name as name_of
+from cofio.hooks import project as projects
 from cofio.mcp.answers import Answer, about_changes, about_learning, about_memories, as_hit, as_memory, count, done
-from cofio.model import MAX_LABEL, Change, Hit, checked_text, whole
+from cofio.model import MAX_HITS, MAX_LABEL, Briefing, Change, Freshly, Hit, Memory, Page, Project, checked_text, whole
 
 BY = "mcp"  # who did it, in the journal
 EVERYWHERE = "*"  # the project that stands for all of them
 HITS, MOST_HITS = 5, 20
+CHANGES = 20  # of a memory, on a page
 
 
 class Memories(Protocol):
     """A Keeper, or a Client of the service: what the tools need of either."""
 
-    def search(self, query: str, *, by: str = ..., **how: Any) -> list[Hit]: ...
+    def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
     def add(self, fact: str, *, by: str = ..., **about: Any) -> Change: ...
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
     def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
-    def history(self, memory_id: int) -> list[Change]: ...
+    def history(self, memory_id: int) -> Sequence[Change]: ...
     def capture(self, messages: str, *, wait: bool = ..., by: str = ..., **about: Any) -> Captured: ...
+    def get(self, memory_id: int) -> Memory: ...
+    def freshness(self, memory_id: int) -> Freshly: ...
+    def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
+    def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
+    def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks, and where it is at work."""
 
-    project: str = ""  # what is meant where a call names none
+    project: str | None = ""  # what is meant where a call names none; None where nobody knows
     client: str = BY
     named: Callable[[str], str] = str  # the project that a name stands for: the path of a folder is one, too
+    by: str = BY
 
-    def meant(self, project: Any) -> str:
-        """The project that a call is about."""
+    def seen_from(self, project: Any) -> dict[str, str]:
+        """Where to look: in the project that a call names, or at hand; everywhere, if it says so or none is known."""
+        where = self._meant(project)
+        return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
+
+    def kept_in(self, project: Any) -> str:
+        """The one project that a memory belongs to; "" for none."""
+        where = self._meant(project)
+        if where == EVERYWHERE:
+            hint = 'Leave `project` out, name one, or give "" for none.'
+            raise InvalidInput("A memory belongs to one project.", hint)
+        return where or ""
+
+    def source(self, project: str) -> str:
+        """Where a memory comes from that this caller adds: client/name."""
+        return "/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL]
+
+    def _meant(self, project: Any) -> str | None:
         if project is None:
             return self.project
         return self.named(checked_text(project, "project", MAX_LABEL).strip())
 
-    def source(self, project: str) -> str:
-        """Where a memory comes from that this caller adds: client/name."""
-        return "/".join(part for part in (self.client, name_of(project)) if part)[:MAX_LABEL]
+
+def folder_or_name(name: str) -> str:
+    """The project of a folder of this machine, where that is its path; else the name itself."""
+    try:
+        is_folder = name.startswith("/") and Path(name).is_dir()
+    except OSError:  # such as a name that is too long for one
+        is_folder = False
+    return projects.of(name) if is_folder else name
 
 
-def search(memories: Memories, caller: Caller, *, query: Any, project: Any = None, limit: Any = HITS) -> Answer:
-    """The memories that answer, best first: of the project and of none."""
-    where = caller.meant(project)
-    within = {} if where == EVERYWHERE else {"seen_from": where}
-    hits = memories.search(query, by=BY, k=_number(limit, "limit", least=1, most=MOST_HITS), **within)
-    says = f"{count(len(hits), 'note')} from earlier work, best first." if hits else "No memory answers that."
-    return about_memories(says, [as_hit(hit) for hit in hits])
+def search(
+    memories: Memories, caller: Caller, *, query: Any, project: Any = None, limit: Any = HITS, cursor: Any = 0
+) -> Answer:
+    """The memories that answer, best first: of the project and of none. A full page names the next one."""
+    most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
+    hits = memories.search(query, by=caller.by, k=most, skip=skip, **caller.seen_from(project))
+    more = skip + most if len(hits) == most and skip + most <= MAX_HITS else None
+    none = "No other memory answers that." if skip else "No memory answers that."
+    says = f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
+    return about_memories(says, [as_hit(hit) for hit in hits], more=more)
 
 
 def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:
     """Remember a fact, unless it is known."""
-    where = _one(caller.meant(project))
-    change = memories.add(text, by=BY, kind=kind, project=where, source=caller.source(where))
+    where = caller.kept_in(project)
+    change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
     number = {"id": change.memory_id, "changeset": change.changeset}
     if change.action == "add":
         return done(f"Remembered as memory {change.memory_id}.", new=True, **number)
@@ -68,44 +100,39 @@ def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", p
     return about_memories(says, [as_memory(change.memory)], new=False, **number)
 
 
-def update(memories: Memories, _caller: Caller, *, id: Any, text: Any) -> Answer:  # noqa: A002
+def update(memories: Memories, caller: Caller, *, id: Any, text: Any) -> Answer:  # noqa: A002
     """Put a new text in a memory's place; the old one is archived."""
     old = _number(id, "id")
-    written, _archived = memories.supersede(old, text, by=BY)
+    written, _archived = memories.supersede(old, text, by=caller.by)
     back = f"`cofio undo {written.changeset}` takes that back."
     says = f"Memory {written.memory_id} stands in place of {old}, which is archived. {back}"
     return done(says, id=written.memory_id, replaced=old, changeset=written.changeset)
 
 
-def forget(memories: Memories, _caller: Caller, *, id: Any, reason: Any = "") -> Answer:  # noqa: A002
+def forget(memories: Memories, caller: Caller, *, id: Any, reason: Any = "") -> Answer:  # noqa: A002
     """Archive a memory."""
     why = checked_text(reason, "reason", MAX_LABEL).strip()
-    change = memories.delete(_number(id, "id"), by=BY, why=why)
+    change = memories.delete(_number(id, "id"), by=caller.by, why=why)
     restore = f"cofio restore {change.memory_id}"
     says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` brings it back."
     return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
 
 
-def history(memories: Memories, _caller: Caller, *, id: Any) -> Answer:  # noqa: A002
-    """What became of a memory, oldest first."""
-    number = _number(id, "id")
-    return about_changes(number, memories.history(number))
+def history(memories: Memories, _caller: Caller, *, id: Any, cursor: Any = 0) -> Answer:  # noqa: A002
+    """What became of a memory, oldest first; a page of it."""
+    number, skip = _number(id, "id"), _number(cursor, "cursor", least=0)
+    return about_changes(number, memories.history(number), skip, CHANGES)
 
 
 def extract(memories: Memories, caller: Caller, *, text: Any, project: Any = None) -> Answer:
     """Learn from a longer text. It is kept first: nothing is lost where learning has to wait."""
-    where = _one(caller.meant(project))
+    where = caller.kept_in(project)
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
     turn = hashlib.sha256(f"{where}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     said = {"client": caller.client, "session": BY, "turn": turn}  # the same text again is the same turn
-    return about_learning(memories.capture(text, wait=True, by=BY, project=where, source=caller.source(where), **said))
-
-
-def _one(project: str) -> str:
-    if project == EVERYWHERE:
-        raise InvalidInput("A memory belongs to one project.", 'Leave `project` out, name one, or give "" for none.')
-    return project
+    about = {"project": where, "source": caller.source(where), **said}
+    return about_learning(memories.capture(text, wait=True, by=caller.by, **about))
 
 
 def _number(value: Any, name: str, **bounds: int) -> int:

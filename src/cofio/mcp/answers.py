@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 from cofio.briefing import NOTICE, TAG, neutral, noted
 from cofio.conversation import OPEN, Captured
-from cofio.model import Change, Hit, Memory
+from cofio.model import Briefing, Change, Freshly, Hit, Memory
 
 LONGEST = 1_000  # characters of one text: twenty of them are far below what a client takes
 _LABEL = 200  # characters of a reason, a source, a project
-_CHANGES = 50  # of one memory; the newest
+_WHOLE = 4_000  # characters of a memory that is read by itself
+_TAGS = 20  # of a memory
 
 _Told = Mapping[str, Any]
 
@@ -33,8 +34,8 @@ def short(text: str, most: int = LONGEST) -> str:
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
-def count(number: int, name: str) -> str:
-    return f"{number} {name}" + ("" if number == 1 else "s")
+def count(number: int, name: str, many: str = "") -> str:
+    return f"{number} {name if number == 1 else many or f'{name}s'}"
 
 
 def done(says: str, **more: Any) -> Answer:
@@ -42,16 +43,23 @@ def done(says: str, **more: Any) -> Answer:
     return Answer(says, {"says": says, **more})
 
 
-def about_memories(says: str, told: Sequence[_Told], **more: Any) -> Answer:
-    """A sentence, and the memories that it is about."""
-    return _answer(says, "memories", told, _memory_line, more)
+def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> Answer:
+    """A sentence, and the memories that it is about; `more` is the cursor of those that follow."""
+    return _page(says, "memories", told, _memory_line, more, beside)
 
 
-def as_memory(memory: Memory) -> dict[str, Any]:
+def about_one(memory: Memory, fresh: Freshly) -> Answer:
+    """A memory by itself, with all that an agent may want to know of it."""
+    told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
+    kept = "archived, and not recalled any more" if memory.archived else "one that is recalled"
+    return _page(f"Memory {memory.id}, {kept}.", "memory", told, _memory_line, None, {})
+
+
+def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
     """A memory as an agent reads it."""
     return {
         "id": memory.id,
-        "text": short(memory.text),
+        "text": short(memory.text, most),
         "kind": memory.kind,
         "project": short(memory.project, _LABEL),
         "source": short(memory.source, _LABEL),
@@ -63,31 +71,65 @@ def as_memory(memory: Memory) -> dict[str, Any]:
 def as_hit(hit: Hit) -> dict[str, Any]:
     """A memory that answers, with its score. Where what it speaks of has changed, its text says so."""
     told = {**as_memory(hit.memory), "score": round(hit.score, 3)}
-    if not hit.stale:
+    return _doubted(told, hit.text, LONGEST, Freshly(hit.freshness, tuple(hit.stale)))
+
+
+def _doubted(told: dict[str, Any], text: str, most: int, fresh: Freshly) -> dict[str, Any]:
+    """The same, its text with what is to be said of it where what it speaks of has changed."""
+    if not fresh.notes:
         return told
-    text = noted(short(hit.text, LONGEST - 2 * _LABEL), hit.stale, doubtful=hit.freshness == "vanished")
-    return {**told, "text": text, "freshness": hit.freshness}
+    said = noted(short(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
+    return {**told, "text": said, "freshness": fresh.state}
 
 
-def about_changes(memory_id: int, changes: Sequence[Change]) -> Answer:
-    """What became of a memory, oldest first."""
-    left = f" (the last {_CHANGES})" if len(changes) > _CHANGES else ""
-    says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first{left}."
-    return _answer(says, "changes", [_as_change(each) for each in changes[-_CHANGES:]], _change_line, {})
+def _labels(memory: Memory) -> dict[str, Any]:
+    return {
+        "category": memory.category,
+        "tags": [short(each, _LABEL) for each in memory.tags[:_TAGS]],
+        "pinned": memory.pinned,
+        "said": memory.occurrences,
+        "supersedes": memory.supersedes,
+        "superseded_by": memory.superseded_by,
+    }
+
+
+def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> Answer:
+    """A page of what became of a memory, oldest first."""
+    shown = changes[skip : skip + most]
+    which = f" These are {skip + 1} to {skip + len(shown)}." if shown and len(shown) < len(changes) else ""
+    says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first.{which}"
+    more = skip + most if skip + most < len(changes) else None
+    return _page(says, "changes", [_as_change(each) for each in shown], _change_line, more, {})
+
+
+def about_briefing(project: str, briefing: Briefing) -> Answer:
+    """What a session is given at its start."""
+    where = f"in {short(project, _LABEL)}" if project else "outside of any project"
+    about = {"project": short(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
+    if not briefing:
+        return done(f"A session {where} is given nothing at its start.", **about, briefing="")
+    says = f"What a session {where} is given at its start."
+    return Answer(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
 
 
 def about_learning(captured: Captured) -> Answer:
     """What was made of a text, fact by fact; or why it waits."""
     learned = [_as_learned(each) for each in captured.result.get("actions", ())]
     more = {"state": captured.state, "new": captured.new}
-    return _answer(_outcome(captured, len(learned)), "learned", learned, _learned_line, more)
+    return _page(_outcome(captured, len(learned)), "learned", learned, _learned_line, None, more)
 
 
-def _answer(says: str, name: str, told: Sequence[_Told], line: Callable[[_Told], str], more: _Told) -> Answer:
-    data = {"says": says, **({"notice": NOTICE} if told else {}), **more, name: list(told)}
-    if not told:
+def _page(
+    says: str, name: str, told: Sequence[_Told] | _Told, line: Callable[[_Told], str], more: int | None, beside: _Told
+) -> Answer:
+    """A sentence, and what it is about, marked as data; where more follows, both say how to ask for it."""
+    following = {} if more is None else {"next": more}
+    says += f" More: cursor {more}." if following else ""
+    data = {"says": says, **({"notice": NOTICE} if told else {}), **beside, **following, name: told}
+    rows = [told] if isinstance(told, Mapping) else told
+    if not rows:
         return Answer(says, data)
-    return Answer("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in told), f"</{TAG}>"]), data)
+    return Answer("\n".join([says, f"<{TAG}>", NOTICE, *(f"- {line(each)}" for each in rows), f"</{TAG}>"]), data)
 
 
 def _memory_line(told: _Told) -> str:

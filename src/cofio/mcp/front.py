@@ -1,6 +1,6 @@
 """What a client hears before the SDK is there: clients wait for their servers to answer, and it is slow to load.
 
-    client ─ a line ─▶ Front.answer ─ initialize, server/discover, tools/list, ping ─▶ client
+    client ─ a line ─▶ Front.answer ─ initialize, server/discover, lists of what there is, ping ─▶ client
                             └ anything else ─▶ wire, by the SDK, from then on and for good
 
 The front answers what it is sure of, word for word as the SDK would (a test compares them). The first line that is
@@ -12,10 +12,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, TextIO
 
+from cofio.errors import CofioError
+from cofio.mcp.counter import Counter
+from cofio.mcp.questions import PROMPTS
+from cofio.mcp.resources import TEMPLATES
 from cofio.mcp.tools import TOOLS, Tool, instructions
 from cofio.version import __version__
 
@@ -26,7 +30,12 @@ MODERN = "2026-07-28"  # has no greeting: every request says who asks
 _LEAD = 1.0  # seconds in which the client has the machine for its own start, unless it needs the SDK
 _AGAIN = "cofio/greeting"  # the id of a greeting that was answered: the SDK's answer to it goes nowhere
 _META = "io.modelcontextprotocol/"
-_CAPABILITIES = {"tools": {"listChanged": False}}
+_CAPABILITIES = {
+    "tools": {"listChanged": False},
+    "prompts": {"listChanged": False},
+    "resources": {"listChanged": False, "subscribe": False},
+    "completions": {},
+}
 _READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 _SERVER = {"name": NAME, "title": TITLE, "version": __version__}
 
@@ -45,10 +54,10 @@ class Serve(Protocol):
     def __call__(self, reading: Lines, writing: Any) -> None: ...
 
 
-def over_stdio(load: Callable[[], Serve]) -> None:
+def over_stdio(load: Callable[[], Serve], counter: Counter) -> None:
     """Serve the client at the other end of standard input and output, until it is gone. `load` brings the SDK."""
     reading, writing = _wire()
-    wanted, front = threading.Event(), Front()
+    wanted, front = threading.Event(), Front(counter)
     loading = threading.Thread(target=_loaded, args=(load, wanted))
     loading.start()
     unknown = _answered(front, reading, writing)
@@ -81,8 +90,9 @@ def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
 class Front:
     """What is answered without the SDK, and what the SDK must be told when it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: Counter) -> None:
         self.greeting: list[str] = []
+        self._counter = counter
 
     def answer(self, line: str) -> str | None:
         """The line that answers this one, "" where none is due; None where only the SDK knows."""
@@ -104,29 +114,58 @@ class Front:
         if method == "initialize":
             return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
         if self.greeting:
-            return {"ping": {}, "tools/list": listed()}.get(method) if _is_bare(params) else None
+            return self._told(method, {"ping": dict}) if _is_bare(params) else None
         # These leave no trace, on purpose: a client that lost patience with `server/discover` greets after it, and the
         # SDK would refuse that.
-        asked = {"server/discover": _discovered(), "tools/list": listed()}.get(method) if _is_modern(params) else None
+        asked = self._told(method, {"server/discover": _discovered}) if _is_modern(params) else None
         return _modern(asked) if asked else None
+
+    def _told(self, method: str, also: Mapping[str, Callable[[], Message]]) -> Message | None:
+        told = {**_LISTS, "resources/list": lambda: self._counter.listed(""), **also}.get(method)
+        try:
+            return told() if told else None
+        except CofioError:  # the SDK knows how to say what is wrong with the memories
+            return None
 
 
 # ── what is answered ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def listed() -> Message:
+def tools() -> Message:
     """The tools, as clients are told of them."""
     return {"tools": [_tool(tool) for tool in TOOLS]}
 
 
+def prompts() -> Message:
+    """The prompts, as clients are told of them."""
+    return {"prompts": [dict(each) for each in PROMPTS]}
+
+
+def templates() -> Message:
+    """The forms that addresses have, as clients are told of them."""
+    return {"resourceTemplates": [dict(each) for each in TEMPLATES]}
+
+
+def input_schema(name: str) -> Message | None:
+    """What a tool takes."""
+    return next((_takes(tool) for tool in TOOLS if tool.name == name), None)
+
+
+_LISTS: Mapping[str, Callable[[], Message]] = {
+    "tools/list": tools,
+    "prompts/list": prompts,
+    "resources/templates/list": templates,
+}
+
+
 def _tool(tool: Tool) -> Message:
-    gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives}
-    takes = {"type": "object", "properties": dict(tool.takes), "required": list(tool.needs)}
+    following = {"next": {"type": "integer", "description": "The cursor of what follows."}} if tool.pages else {}
+    gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **following}
     return {
         "name": tool.name,
         "title": tool.title,
         "description": tool.says,
-        "inputSchema": {**takes, "additionalProperties": False},
+        "inputSchema": _takes(tool),
         "outputSchema": {"type": "object", "properties": gives, "required": ["says", *tool.gives]},
         "annotations": {
             "readOnlyHint": tool.reads,
@@ -135,6 +174,11 @@ def _tool(tool: Tool) -> Message:
             "openWorldHint": False,
         },
     }
+
+
+def _takes(tool: Tool) -> Message:
+    properties = {"properties": dict(tool.takes), "required": list(tool.needs)}
+    return {"type": "object", **properties, "additionalProperties": False}
 
 
 def _welcome(version: str) -> Message:

@@ -31,6 +31,7 @@ class Tool:
     takes: Mapping[str, Mapping[str, Any]]  # a JSON schema each
     needs: tuple[str, ...]
     gives: Mapping[str, Mapping[str, Any]]  # beside the sentence and the notice
+    pages: bool = False  # gives a page, and the cursor of the next where there is one
     does: Callable[..., Answer]
     reads: bool = False  # changes nothing
     replaces: bool = False  # may archive a memory, or put another in its place
@@ -43,11 +44,17 @@ def instructions() -> str:
     return prompts.read("mcp")
 
 
-def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach) -> Answer:
-    """Do what was asked for. Whatever is wrong with it, or with the memories, is a CofioError."""
+def tool_called(name: str) -> Tool:
+    """The tool of this name."""
     tool = _BY_NAME.get(name)
     if tool is None:
         raise NotFound(f"There is no tool {short(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
+    return tool
+
+
+def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach) -> Answer:
+    """Do what was asked for. Whatever is wrong with it, or with the memories, is a CofioError."""
+    tool = tool_called(name)
     given = _given(tool, arguments)
     with reach(new=tool.begins) as memories:
         return tool.does(memories, caller, **given)
@@ -71,10 +78,12 @@ _WHOLE = {"type": "integer"}
 _TRUTH = {"type": "boolean"}
 _ID = {**_WHOLE, "minimum": 1, "description": "The memory's id, as memory_search gives it."}
 _LIMIT = {**_WHOLE, "minimum": 1, "maximum": acts.MOST_HITS, "default": acts.HITS, "description": "How many, at most."}
+_CURSOR = {**_WHOLE, "minimum": 0, "default": 0, "description": "The `next` of the page before; 0 is the first."}
 _PROJECT = (
     "A project: its name, or the path of a folder in it. Left out, it is the one that you are at work in; "
     '"" is what belongs to no project.'
 )
+_EVERY = f'"{acts.EVERYWHERE}" searches every project, as leaving it out does where none is known.'
 
 
 def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -103,11 +112,13 @@ TOOLS: tuple[Tool, ...] = (
         ),
         takes={
             "query": {**_TEXT, "minLength": 1, "description": "What to look for, in words: a question will do."},
-            "project": {**_TEXT, "description": f'{_PROJECT} "{acts.EVERYWHERE}" searches every project.'},
+            "project": {**_TEXT, "description": f"{_PROJECT} {_EVERY}"},
             "limit": _LIMIT,
+            "cursor": _CURSOR,
         },
         needs=("query",),
         gives={"memories": _MEMORIES},
+        pages=True,
         does=acts.search,
         reads=True,
     ),
@@ -160,9 +171,10 @@ TOOLS: tuple[Tool, ...] = (
         name="memory_history",
         title="History of a memory",
         says="Show how a memory came about and what it said before: every change, oldest first, by whom and why.",
-        takes={"id": _ID},
+        takes={"id": _ID, "cursor": _CURSOR},
         needs=("id",),
         gives={"changes": _CHANGES},
+        pages=True,
         does=acts.history,
         reads=True,
     ),

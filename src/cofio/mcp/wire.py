@@ -1,69 +1,177 @@
-"""The tools on the wire: the official SDK, told of them. This module loads it, and it is large."""
+"""The counter on the wire: the official SDK, told of what there is. This module loads it, and it is large."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
 from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    PromptMessage,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     TextContent,
+    TextResourceContents,
 )
 
-from cofio.errors import CofioError
-from cofio.mcp.acts import BY
-from cofio.mcp.answers import Answer, short
-from cofio.mcp.front import NAME, TITLE, Lines, listed
+from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
+from cofio.mcp.answers import short
+from cofio.mcp.counter import Counter
+from cofio.mcp.front import NAME, TITLE, Lines, input_schema, prompts, templates, tools
 from cofio.mcp.tools import instructions
 from cofio.version import __version__
-
-#: Does what a client asks for: the tool's name, its arguments, and who asks.
-Ask = Callable[[str, Mapping[str, Any], str], Answer]
 
 _AT_ONCE = 8  # calls; more wait
 #: What clients call themselves, where the hooks know them by another name.
 _CLIENTS = {"codex-mcp-client": "codex"}
+_THEIRS = (InvalidInput, NotFound, Conflict)  # what is wrong with the question
+_WRONG = "Something went wrong inside cofio.", "Its log says what."
+_Context = ServerRequestContext[Any]
+_Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)
 
 
-def server(ask: Ask) -> Server[Any]:
-    """The tools as the SDK serves them, over whatever transport."""
-    at_once = anyio.CapacityLimiter(_AT_ONCE)
+class Run(Protocol):
+    """Has something done that takes its time, and waits for it."""
 
-    async def list_tools(
-        _context: ServerRequestContext[Any], _params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult.model_validate(listed())
+    def __call__(self, work: Callable[..., _Told], *given: Any) -> Awaitable[_Told]: ...
 
-    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        given = (ask, params.name, params.arguments or {}, _client(context))
-        # What nobody waits for any more may end by itself: every write is one transaction.
-        return await anyio.to_thread.run_sync(_result, *given, abandon_on_cancel=True, limiter=at_once)
 
+def server(counter: Counter, run: Run | None = None) -> Server[Any]:
+    """What there is as the SDK serves it, over whatever transport; by default the work is done in threads."""
+    told = _Answering(counter, run or _in_threads())
     return Server(
         NAME,
         version=__version__,
         title=TITLE,
         instructions=instructions(),
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        get_tool_input_schema=input_schema,
+        on_list_tools=told.list_tools,
+        on_call_tool=told.call_tool,
+        on_list_prompts=told.list_prompts,
+        on_get_prompt=told.get_prompt,
+        on_list_resources=told.list_resources,
+        on_list_resource_templates=told.list_templates,
+        on_read_resource=told.read_resource,
+        on_completion=told.complete,
     )
 
 
-def over(ask: Ask, reading: Lines, writing: Any) -> None:
+class _Answering:
+    """What the SDK asks for, asked at the counter."""
+
+    def __init__(self, counter: Counter, run: Run) -> None:
+        self._counter, self._run = counter, run
+
+    async def list_tools(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult.model_validate(tools())
+
+    async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
+        return await self._run(_called, self._counter, params.name, params.arguments or {}, _client(context))
+
+    async def list_prompts(self, _context: _Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
+        return ListPromptsResult.model_validate(prompts())
+
+    async def get_prompt(self, context: _Context, params: GetPromptRequestParams) -> GetPromptResult:
+        told = await self._told(self._counter.asked, params.name, params.arguments or {}, _client(context))
+        content = TextContent(text=told.text)
+        return GetPromptResult(description=told.title, messages=[PromptMessage(role="user", content=content)])
+
+    async def list_resources(self, _context: _Context, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        cursor = (params.cursor if params else None) or ""
+        return ListResourcesResult.model_validate(await self._told(self._counter.listed, cursor))
+
+    async def list_templates(
+        self, _context: _Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult.model_validate(templates())
+
+    async def read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        told = await self._told(self._counter.read, params.uri, _client(context))
+        data = json.dumps(told.data, ensure_ascii=False)
+        return ReadResourceResult(
+            contents=[
+                TextResourceContents(uri=params.uri, mime_type="text/plain", text=told.text),
+                TextResourceContents(uri=params.uri, mime_type="application/json", text=data),
+            ]
+        )
+
+    async def complete(self, _context: _Context, params: CompleteRequestParams) -> CompleteResult:
+        about = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
+        told = await self._told(self._counter.completed, about, params.argument.name, params.argument.value)
+        more = told.total > len(told.values)
+        return CompleteResult(completion=Completion(values=list(told.values), total=told.total, has_more=more))
+
+    async def _told(self, ask: Callable[..., _Told], *given: Any) -> _Told:
+        """What is said to that; what went wrong becomes an error of the protocol, which clients show to people."""
+        return await self._run(_in_protocol, ask, *given)
+
+
+def _called(counter: Counter, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
+    """The answer of a tool; what went wrong is one too, for the model reads answers alone."""
+    try:
+        answer = counter.call(name, arguments, client)
+    except CofioError as error:
+        return _refusal(error.message, error.hint)
+    except Exception:  # noqa: BLE001 - whatever is wrong with one call, the others go on
+        _log.exception("%s failed", name)
+        return _refusal(*_WRONG)
+    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
+
+
+def _refusal(message: str, hint: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=short(f"{message} {hint}"))], is_error=True)
+
+
+def _in_protocol(ask: Callable[..., _Told], *given: Any) -> _Told:
+    try:
+        return ask(*given)
+    except CofioError as error:
+        code = INVALID_PARAMS if isinstance(error, _THEIRS) else INTERNAL_ERROR
+        raise MCPError(code, short(str(error))) from error
+    except Exception as error:
+        _log.exception("%s failed", getattr(ask, "__name__", "a question"))
+        raise MCPError(INTERNAL_ERROR, " ".join(_WRONG)) from error
+
+
+def _client(context: _Context) -> str:
+    """Who asks, by the name that it gives itself; "" where it gives none."""
+    told = context.session.client_params
+    name = short(told.client_info.name, 64).replace("/", "-") if told else ""
+    return _CLIENTS.get(name, name)
+
+
+# ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def over(counter: Counter, reading: Lines, writing: Any) -> None:
     """Serve the client at the other end of these lines, until it is gone."""
 
     async def serve() -> None:
-        made = server(ask)
+        made = server(counter)
         wrapped = (anyio.wrap_file(cast("Any", each)) for each in (reading, writing))
         async with stdio_server(*wrapped) as (heard, told):
             await made.run(heard, told, made.create_initialization_options())
@@ -74,24 +182,68 @@ def over(ask: Ask, reading: Lines, writing: Any) -> None:
         _log.info("the client is gone: %s", gone.exceptions[0])
 
 
-def _result(ask: Ask, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
-    """The answer; what went wrong is one too, for the model reads answers alone."""
-    try:
-        answer = ask(name, arguments, client)
-    except CofioError as error:
-        return _refusal(error.message, error.hint)
-    except Exception:  # noqa: BLE001 - whatever is wrong with one call, the others go on
-        _log.exception("%s failed", name)
-        return _refusal("Something went wrong inside cofio.", "Its log, on standard error, says what.")
-    return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
+def _in_threads() -> Run:
+    at_once = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def run(work: Callable[..., _Told], *given: Any) -> _Told:
+        # What nobody waits for any more may end by itself: every write is one transaction.
+        return await anyio.to_thread.run_sync(work, *given, abandon_on_cancel=True, limiter=at_once)
+
+    return run
 
 
-def _refusal(message: str, hint: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=short(f"{message} {hint}"))], is_error=True)
+# ── HTTP ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _client(context: ServerRequestContext[Any]) -> str:
-    """Who asks, by the name that it gives itself."""
-    told = context.session.client_params
-    name = short(told.client_info.name, 64).replace("/", "-") if told else ""
-    return _CLIENTS.get(name, name) or BY
+class Exchange(NamedTuple):
+    """How an HTTP request was answered."""
+
+    status: int
+    media: str
+    body: bytes
+
+
+def exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
+    """The answer to one POST, which is complete in itself: nothing is left of it for the next.
+
+    It blocks, and is for a thread of its own: a body is read and an answer written here, beside the service's loop.
+    """
+    return anyio.run(_exchanged, counter, headers, body)
+
+
+async def _exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
+    size = max(1, len(body))  # whoever took it in has looked at that
+    manager = StreamableHTTPSessionManager(
+        server(counter, _here), json_response=True, stateless=True, max_request_body_size=size
+    )
+    told = _Reading(body)
+    named = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": named}
+    async with manager.run():
+        await manager.handle_request(scope, told.receive, told.send)
+    return Exchange(told.status, told.media, bytes(told.said))
+
+
+class _Reading:
+    """Both ends of an HTTP request, for an app in this process: what was sent, and what is said to it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._sent = [{"type": "http.request", "body": body, "more_body": False}]
+        self.status, self.media, self.said = 500, "", bytearray()
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._sent:
+            await anyio.sleep_forever()
+        return self._sent.pop()
+
+    async def send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.media = dict(message["headers"]).get(b"content-type", b"").decode("latin-1")
+        else:
+            self.said += message.get("body", b"")
+
+
+async def _here(work: Callable[..., _Told], *given: Any) -> _Told:
+    """At once, in this thread: it has nothing else to do."""
+    return work(*given)

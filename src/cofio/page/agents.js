@@ -1,5 +1,149 @@
-/** Agents and keys. */
+/**
+ * Who is at work with the memories, which keys there are and what was done with them, and how an agent comes here.
+ *
+ * Where one is stands in the address: #/work, #/keys, #/log, #/log/3 for what was done with key 3, #/connect.
+ */
 
-import { enter } from "./frame.js";
+import { get } from "./api.js";
+import { ways } from "./connect.js";
+import { deeds } from "./deeds.js";
+import { checkList } from "./checks.js";
+import { fill, find, make, plainNumber, said, time } from "./dom.js";
+import { caller, enter, trouble } from "./frame.js";
+import { keyList, making } from "./keys.js";
 
-enter({ show: () => {}, empty: () => {} });
+const PARTS = {
+  work: { called: "At work", what: "Who keeps memories and is given them, and which clients do so by themselves." },
+  keys: { called: "Keys", what: "Who may ask the service, for what, and until when." },
+  log: { called: "Audit log", what: "What was changed with keys, and what was refused." },
+  connect: { called: "Connect an agent", what: "How an agent of yours comes to remember." },
+};
+const DRAWN = { work, keys, log: deeds, connect: async (part) => fill(part, ways(isOpen)) };
+
+const view = { part: "work", rest: "" };
+let isOpen = false; // whether the service wants no key
+let latest = 0; // the part that was asked for last
+
+enter({ show, empty });
+
+async function show() {
+  isOpen = (await get("health")).auth === "open";
+  window.onhashchange = draw;
+  await draw();
+}
+
+function empty() {
+  latest++;
+  for (const each of ["acts", "door", "parts", "part", "what", "told"]) fill(find(each));
+}
+
+/** The parts that the caller may see. */
+const offered = () => Object.keys(PARTS).filter((each) => caller.mayAll || each === "connect");
+
+function read() {
+  const [, part = "", rest = ""] = location.hash.split("/");
+  const wanted = offered().includes(part) ? part : offered()[0];
+  Object.assign(view, { part: wanted, rest });
+}
+
+async function draw() {
+  const mine = ++latest;
+  read();
+  drawParts();
+  fill(find("what"), PARTS[view.part].what);
+  fill(find("acts"), caller.mayAll ? making(isOpen, refresh) : null);
+  fill(find("door"), caller.mayAll ? (isOpen ? opened() : null) : bounded());
+  const part = make("div", { class: `part ${view.part}` });
+  const tell = (text) => mine === latest && fill(find("told"), text);
+  try {
+    await DRAWN[view.part](part, { rest: view.rest, isOpen, refresh, tell });
+  } catch (error) {
+    fill(part, trouble(error));
+  }
+  if (mine === latest) find("part").replaceChildren(part);
+}
+
+/** The part that is looked at, anew; the focus stays where it was. */
+async function refresh() {
+  const held = document.activeElement?.closest("[data-id]")?.dataset.id;
+  await draw();
+  if (held) find("part").querySelector(`[data-id="${held}"] button`)?.focus();
+}
+
+function drawParts() {
+  const focused = document.activeElement?.getAttribute("href");
+  const links = offered().map((name) => make("a",
+    { href: `#/${name}`, "aria-current": name === view.part ? "page" : null }, PARTS[name].called));
+  find("parts").hidden = links.length < 2;
+  fill(find("parts"), ...links);
+  links.find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
+// ── the door ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function opened() {
+  return make("section", { class: "box door", "aria-labelledby": "door-title" },
+    make("h2", { id: "door-title" }, "This service is open"),
+    make("p", {}, "It wants no key: whoever works on this machine, and every program on it, may read, change and ",
+      "delete everything. On a machine that is yours alone, that may be just right. Making the first key closes it: ",
+      "from then on it wants a key of everybody, your own commands and hooks on this machine included."));
+}
+
+function bounded() {
+  return make("section", { class: "box door", "aria-labelledby": "door-title" },
+    make("h2", { id: "door-title" }, "Keys and the rest are for admins"),
+    make("p", {}, `Your key may ${caller.mayWrite ? "read and write" : "read"}. To see who is at work, to make and `,
+      "revoke keys, and to read their log takes one with the role admin: ask whoever runs the service."));
+}
+
+// ── at work ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function work(part, { tell }) {
+  const [agents, clients] = await Promise.all([get("agents"), hooks()]);
+  fill(part,
+    make("section", { class: "block", "aria-labelledby": "work-title" },
+      make("h2", { id: "work-title" }, "With these memories"), atWork(agents.agents)),
+    make("section", { class: "block", "aria-labelledby": "hooks-title" },
+      make("h2", { id: "hooks-title" }, "On the service's machine"), clients));
+  tell(agents.agents.length === 1 ? "1 agent" : `${agents.agents.length} agents`);
+}
+
+/** What is to be said of each client's hooks; not told to those elsewhere. */
+async function hooks() {
+  try {
+    return checkList((await get("doctor", { about: "clients" })).checks);
+  } catch (error) {
+    if (error.status !== 403 && error.status !== 501) return trouble(error);
+    return make("p", { class: "dim" }, `${error.message} ${error.hint.replaceAll("`", "")}`);
+  }
+}
+
+function atWork(agents) {
+  if (!agents.length) {
+    return make("div", { class: "empty" },
+      make("p", { class: "lead" }, "Nobody yet"),
+      make("p", {}, "Once an agent keeps a memory, or is given one, it stands here."),
+      make("p", {}, make("a", { href: "#/connect" }, "Connect an agent")));
+  }
+  return make("ul", { class: "rows agents" }, ...agents.map(agentItem));
+}
+
+function agentItem({ name, memories, kept_at, recalls, recalled_at }) {
+  return make("li", { class: "agent" },
+    make("p", { class: "name" }, name ? said(name) : make("span", { class: "dim" }, "without a name")),
+    figure(memories, "kept", kept_at), figure(recalls, "was given", recalled_at));
+}
+
+function figure(count, word, at) {
+  return make("p", { class: "figure" },
+    make("span", {}, `${word} `, make("strong", {}, plainNumber(count))),
+    make("span", { class: "dim" }, at ? ["the last ", time(at)] : "never"));
+}
+
+// ── keys ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function keys(part, at) {
+  const known = (await get("keys")).keys;
+  fill(part, keyList(known, at));
+  at.tell(known.length === 1 ? "1 key" : `${known.length} keys`);
+}

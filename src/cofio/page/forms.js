@@ -8,7 +8,7 @@ import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./words.js";
 const OFFERED = 200; // claims of each table that can be ticked
 
 /** Show a dialog with a form. It closes once `save` is done, and tells what went wrong else. */
-function dialog(title, save, word, ...inside) {
+export function dialog(title, save, word, ...inside) {
   const name = newId("dialog");
   const wrong = make("div", { role: "alert" });
   const close = () => shown.close();

@@ -1,5 +1,595 @@
-/** Map. */
+/**
+ * The page with the map: memories near each other where they mean alike.
+ *
+ * Where one is stands in the address: #/project?at=5000,4200,3.5&open=12 is coloured by project, centred there, three
+ * and a half times nearer than the whole, with memory 12 opened.
+ */
 
-import { enter } from "./frame.js";
+import { get, post } from "./api.js";
+import { button, fill, find, make, newId, plainNumber, said, settled } from "./dom.js";
+import { complain, doing, enter, tell, trouble } from "./frame.js";
+import { listen } from "./live.js";
+import { Canvas } from "./mapcanvas.js";
+import { WAYS, coloured, projectName } from "./mapcolours.js";
+import { Dots } from "./mapdots.js";
+import { hands } from "./maphands.js";
+import { many, showChosen, showFound, showGroups, showMemory } from "./mappanel.js";
+import { View } from "./mapview.js";
+import { undoing } from "./rows.js";
 
-enter({ show: () => {}, empty: () => {} });
+const ANSWERS = 50; // memories that a search lights up
+const REACH = 9; // pixels within which a point is meant
+const LOOKED = 100; // new memories that are counted
+const NONE = "\u2205"; // in the address and in a choice: what has no project
+const DONE = { pin: "Pinned", unpin: "Unpinned", archive: "Archived" };
+const DARK = matchMedia("(prefers-color-scheme: dark)");
+const WHEN = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
+
+/** What is looked at, as the address has it. */
+const seen = { way: "category", project: "", category: "", find: "", hidden: new Set(), open: 0, at: null };
+
+let dots = null; // the points; null until they are there
+let colours = { of: new Uint8Array(), classes: [] };
+let chosen = null; // 1 for each point that is; null where none is
+let picked = { title: "", places: [] }; // the chosen ones
+let found = null; // what answers the search: { places, lit }
+let pointed = -1; // the point under the pointer, or that the keys came to
+let brush = null; // the outline that is being drawn
+let isChoosing = false; // whether a drag chooses
+let known = 0; // memories that there were, with and without vectors
+let projects = new Map(); // every project that was heard of, with its name
+let latest = 0; // what was asked for last: an earlier answer is late
+let frame = 0;
+let deafen = () => {};
+
+const view = new View(redraw);
+const canvas = new Canvas(find("dots"), find("glow"));
+const keepPlace = settled(() => write(), 250);
+
+enter({ show, empty });
+
+async function show() {
+  read();
+  drawTools();
+  drawControls();
+  window.onhashchange = arrive;
+  deafen = listen((what) => what.has("memories") && look());
+  await load();
+}
+
+function empty() {
+  latest++;
+  deafen();
+  dots = null;
+  for (const each of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "told"]) fill(find(each));
+}
+
+hands(find("dots"), view, {
+  choosing: () => isChoosing,
+  tap, point, leave, walk, letGo,
+  brush: (outline) => ((brush = outline), redraw()),
+  brushed: (outline, isMore) => {
+    brush = null;
+    choose(dots.within(outline.map(([across, down]) => view.spot(across, down))), "", isMore);
+  },
+  open: () => pointed >= 0 && open(pointed, true),
+  choose: () => pointed >= 0 && choose([pointed], "", true),
+});
+new ResizeObserver(() => dots && resize()).observe(find("stage"));
+DARK.addEventListener("change", () => dots && (canvas.paint(dots, colours), redraw()));
+
+/** What the panel may ask for. */
+const acts = {
+  group: (number) => visit(dots.those((place) => dots.cluster[place] === number), dots.clusters[number].name),
+  loose: (places) => choose(places, "In no group"),
+  chooseAll: (places) => visit(places, ""),
+  behind: () => (found ? "Answers" : chosen ? "Chosen" : "Groups"),
+  point: (place) => ((pointed = place), redraw()),
+  leave, letGo, open, shut, bulk,
+};
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Take over what the address says; what it says of nothing of ours is passed over. */
+function read() {
+  const [, way, rest = ""] = /^#\/(\w*)\??(.*)$/s.exec(location.hash) ?? [];
+  if (way === undefined) return false;
+  const given = new URLSearchParams(rest);
+  const at = (given.get("at") ?? "").split(",").map(Number);
+  Object.assign(seen, {
+    way: Object.hasOwn(WAYS, way) ? way : "category",
+    project: given.get("project") ?? "",
+    category: given.get("category") ?? "",
+    find: given.get("find") ?? "",
+    hidden: new Set(given.getAll("hide")),
+    open: Number(given.get("open")) || 0,
+    at: at.length === 3 && at.every(Number.isFinite) && at[2] > 0 ? at : null,
+  });
+  return true;
+}
+
+/** Put it into the address: as a step that one can go back from, or in place of the last. */
+function write(isStep = false) {
+  if (!dots) return;
+  const told = new URLSearchParams();
+  const isWhole = Math.abs(view.zoom - 1) < 0.01 && Math.abs(view.across((view.box[0] + view.box[2]) / 2) - view.width / 2) < 2;
+  if (dots.count && !isWhole) told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
+  for (const name of ["project", "category", "find", "open"]) if (seen[name]) told.set(name, seen[name]);
+  for (const each of seen.hidden) told.append("hide", each);
+  const rest = told.size ? `?${told}` : "";
+  history[isStep ? "pushState" : "replaceState"](null, "", `#/${seen.way}${rest}`);
+}
+
+async function arrive() {
+  const { project, category, find: before } = seen;
+  if (!read()) return;
+  drawTools();
+  if (seen.project !== project || seen.category !== category) return load();
+  recolour();
+  if (seen.at) goTo(seen.at);
+  else view.fit();
+  if (seen.find !== before) return search();
+  drawPanel();
+}
+
+function goTo([x, y, zoom]) {
+  view.set({ x, y, scale: view.whole * zoom });
+}
+
+// ── the points ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Ask for the map, and draw it anew. */
+async function load() {
+  const mine = ++latest;
+  veil("Drawing the map …");
+  try {
+    const [told, listed] = await Promise.all([get(asked("map")), get(asked("memories"), { limit: 1 })]);
+    if (mine !== latest) return;
+    known = listed.total;
+    dots = new Dots(told);
+    fill(find("news"));
+    await arranged(told);
+  } catch (error) {
+    if (mine === latest) blank(trouble(error));
+  } finally {
+    if (mine === latest) veil("");
+  }
+}
+
+/** A path with what narrows the map. What has no project is asked for by an empty one. */
+function asked(where) {
+  const query = new URLSearchParams();
+  if (seen.project) query.set("project", seen.project === NONE ? "" : seen.project);
+  if (seen.category) query.set("category", seen.category);
+  return query.size ? `${where}?${query}` : where;
+}
+
+async function arranged(told) {
+  for (const each of told.projects) projects.set(each || NONE, projectName(each));
+  Object.assign(picked, { title: "", places: [] });
+  [chosen, found, pointed] = [null, null, -1];
+  drawTools();
+  describe();
+  if (!dots.count) return blank(await emptiness());
+  fill(find("nothing"));
+  find("atlas").hidden = false;
+  recolour();
+  resize();
+  if (seen.at) goTo(seen.at);
+  else goTo([(view.box[0] + view.box[2]) / 2, (view.box[1] + view.box[3]) / 2, 1]);
+  if (seen.find) await search();
+  else drawPanel();
+}
+
+/** No map, but why. */
+function blank(why) {
+  find("atlas").hidden = true;
+  fill(find("nothing"), why);
+}
+
+/** What to do where there is nothing. */
+async function emptiness() {
+  if (seen.project || seen.category) {
+    return make("div", { class: "empty" }, make("p", {}, "No memory that is on the map fits."), button("Show all", all));
+  }
+  if (known) {
+    return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
+      make("p", {}, "A map needs to know what lies near what. Have the vectors made, with the service stopped:"),
+      make("code", {}, "cofio reembed --missing"));
+  }
+  return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories yet"),
+    make("p", {}, "Once there are some, they lie here as points, near each other where they mean alike."),
+    make("p", { class: "dim" }, "On the command line: ", make("code", {}, 'cofio add "We deploy on Tuesdays, never on Fridays."')));
+}
+
+function all() {
+  Object.assign(seen, { project: "", category: "", at: null });
+  write(true);
+  return load();
+}
+
+/** How many there are, for everybody. */
+function describe() {
+  const groups = dots.clusters.length;
+  const count = dots.total > dots.count
+    ? `the newest ${plainNumber(dots.count)} of ${many(dots.total)}` : many(dots.count);
+  const rest = known > dots.total ? `; ${plainNumber(known - dots.total)} more have no vector yet` : "";
+  const text = `${count}, ${many(groups, "group", "groups")}${rest}`;
+  fill(find("what"), dots.count ? `${text.charAt(0).toUpperCase()}${text.slice(1)}` : "");
+  find("dots").setAttribute("aria-label", `Map of memories: ${text}`);
+  find("dots").dataset.points = dots.count;
+  fill(find("told"), text);
+}
+
+function veil(text) {
+  const isLate = Boolean(dots); // there is something to see meanwhile
+  fill(find("veil"), text);
+  find("veil").hidden = !text;
+  find("veil").classList.toggle("light", isLate);
+  if (text && !dots) fill(find("what"), text);
+}
+
+// ── drawing ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Draw in the next frame, however often it is asked for. */
+function redraw() {
+  frame ||= requestAnimationFrame(() => {
+    frame = 0;
+    if (dots?.count && canvas.words) draw();
+  });
+}
+
+function draw() {
+  canvas.draw({ dots, view, of: colours.of, lit: found?.lit ?? null, chosen, pointed, brush });
+  find("dots").dataset.view = [view.x, view.y, view.scale].join();
+  placeTip();
+  keepPlace();
+}
+
+function resize() {
+  const { clientWidth, clientHeight } = find("stage");
+  if (!clientWidth || !dots.count) return;
+  canvas.resize(clientWidth, clientHeight);
+  view.frame(clientWidth, clientHeight, dots.box());
+  redraw();
+}
+
+/** The classes anew, and what is hidden of them. */
+function recolour() {
+  colours = coloured(dots, seen.way);
+  const isHidden = colours.classes.map((each) => seen.hidden.has(each.key));
+  for (const each of dots.clusters) each.shown = 0;
+  for (let place = 0; place < dots.count; place++) {
+    dots.shown[place] = dots.gone[place] || isHidden[colours.of[place]] ? 0 : 1;
+    if (dots.shown[place] && dots.cluster[place] >= 0) dots.clusters[dots.cluster[place]].shown++;
+  }
+  canvas.paint(dots, colours);
+  drawLegend();
+  redraw();
+}
+
+// ── what narrows and colours it ────────────────────────────────────────────────────────────────────────────────────
+
+function drawTools() {
+  const focused = document.activeElement?.closest("#tools")
+    ? document.activeElement.name ?? "" : "";
+  fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
+    searching(), ways(),
+    narrowing("project", "Project", [["", "All projects"], ...[...projects].sort(([, one], [, other]) => one.localeCompare(other))]),
+    narrowing("category", "Category", [["", "All"], ...["decision", "learning", "detail"].map((each) => [each, each])])));
+  if (focused) find("tools").querySelector(`[name="${focused}"]:is(:checked, :not([type="radio"]))`)?.focus();
+}
+
+function searching() {
+  const id = newId("find");
+  const input = make("input", { id, name: "find", type: "search", autocomplete: "off", placeholder: "What answers lights up" });
+  input.value = seen.find;
+  const ask = settled(() => search(), 250);
+  input.addEventListener("input", () => {
+    seen.find = input.value.trim();
+    ask();
+  });
+  return make("div", { class: "field find" }, make("label", { for: id }, "Find"), input);
+}
+
+function ways() {
+  const choice = ([way, name]) => {
+    const input = make("input", { type: "radio", name: "way", value: way, onchange: () => colourBy(way) });
+    input.checked = seen.way === way;
+    return make("label", {}, input, make("span", {}, name));
+  };
+  return make("fieldset", { class: "ways" }, make("legend", {}, "Colour by"),
+    make("div", { class: "segments" }, ...Object.entries(WAYS).map(choice)));
+}
+
+function colourBy(way) {
+  Object.assign(seen, { way, hidden: new Set() });
+  if (!dots?.count) return write();
+  recolour();
+  drawPanel();
+  write();
+}
+
+/** A choice that has the map drawn of some alone. */
+function narrowing(name, label, choices) {
+  const id = newId(name);
+  if (seen[name] && !choices.some(([value]) => value === seen[name])) choices.push([seen[name], seen[name]]);
+  const select = make("select", { id, name }, ...choices.map(([value, text]) => make("option", { value }, text)));
+  select.value = seen[name];
+  select.addEventListener("change", () => {
+    Object.assign(seen, { [name]: select.value, hidden: new Set(), open: 0, at: null });
+    write(true);
+    load();
+  });
+  return make("div", { class: `field ${name}` }, make("label", { for: id }, label), select);
+}
+
+/** What the colours mean. Each can be hidden, or be shown alone. */
+function drawLegend() {
+  const focused = document.activeElement?.closest("#legend") ? document.activeElement.dataset.does : "";
+  const entry = ({ key, name, hue, count }) => {
+    const dot = make("span", { class: "dot", "aria-hidden": "true" });
+    dot.style.background = `var(${hue})`;
+    const isShown = !seen.hidden.has(key);
+    return make("div", { class: "entry" },
+      make("button", { type: "button", class: "class", "aria-pressed": String(isShown), "data-does": `toggle ${key}`,
+        title: key, onclick: () => hide(toggled(key)) },
+      dot, said(name), make("span", { class: "count" }, plainNumber(count))),
+      make("button", { type: "button", class: "only", "data-does": `only ${key}`, "aria-label": `Only ${name}`,
+        onclick: () => hide(colours.classes.map((each) => each.key).filter((each) => each !== key)) }, "only"));
+  };
+  fill(find("legend"), ...colours.classes.map(entry),
+    seen.hidden.size ? make("button", { type: "button", class: "link", "data-does": "all", onclick: () => hide([]) }, "Show all") : null);
+  if (focused) [...find("legend").querySelectorAll("button")].find((each) => each.dataset.does === focused)?.focus();
+}
+
+const toggled = (key) => (seen.hidden.has(key) ? [...seen.hidden].filter((each) => each !== key) : [...seen.hidden, key]);
+
+function hide(keys) {
+  seen.hidden = new Set(keys);
+  recolour();
+  if (chosen) choose(picked.places.filter((place) => dots.shown[place]), picked.title);
+  else drawPanel();
+  write();
+  fill(find("told"), `${many(dots.those(() => true).length)} shown`);
+}
+
+function drawControls() {
+  const act = (text, name, run) => make("button", { type: "button", "aria-label": name, title: name, onclick: run }, text);
+  const choosing = make("button", { type: "button", class: "choosing", "aria-pressed": "false", onclick: () => {
+    isChoosing = !isChoosing;
+    choosing.setAttribute("aria-pressed", String(isChoosing));
+    find("stage").classList.toggle("choosing", isChoosing);
+  } }, "Select");
+  fill(find("controls"), act("+", "Zoom in", () => view.flyNearer(1.6)), act("−", "Zoom out", () => view.flyNearer(1 / 1.6)),
+    act("⤢", "Show the whole map", () => view.fit()), choosing);
+}
+
+// ── pointing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const placeAt = (across, down) => dots.nearest(...view.spot(across, down), Math.max(REACH, canvas.radius + 3) / view.scale);
+
+function point(across, down) {
+  if (!dots?.count) return;
+  const before = pointed;
+  pointed = placeAt(across, down);
+  const isName = pointed < 0 && canvas.nameAt(across, down) >= 0;
+  find("dots").classList.toggle("over", pointed >= 0 || isName);
+  if (pointed === before) return;
+  drawTip();
+  redraw();
+}
+
+function leave() {
+  if (pointed < 0) return;
+  pointed = -1;
+  drawTip();
+  redraw();
+}
+
+/** What is pointed at, in its own words. */
+function drawTip() {
+  const tip = find("tip");
+  tip.hidden = pointed < 0;
+  if (pointed < 0) return fill(tip);
+  const project = dots.projects[dots.project[pointed]];
+  const dot = make("span", { class: "dot", "aria-hidden": "true" });
+  dot.style.background = `var(${colours.classes[colours.of[pointed]].hue})`;
+  fill(tip, make("p", { class: "says" }, said(dots.text[pointed])),
+    make("p", { class: "dim" }, dot, dots.categories[dots.category[pointed]],
+      project ? [" · ", said(projectName(project))] : null,
+      " · ", make("time", { datetime: dots.created[pointed] }, WHEN.format(dots.at[pointed]))));
+  placeTip();
+}
+
+function placeTip() {
+  const tip = find("tip");
+  if (tip.hidden || pointed < 0) return;
+  const [across, down] = [view.across(dots.x[pointed]), view.down(dots.y[pointed])];
+  const { offsetWidth: wide, offsetHeight: high } = tip;
+  const left = Math.max(6, Math.min(view.width - wide - 6, across - wide / 2));
+  const above = down - high - 14;
+  tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(above > 6 ? above : down + 14)}px)`;
+}
+
+/** With the keys, from memory to memory. */
+function walk(right, down) {
+  if (!dots?.count) return;
+  const next = pointed >= 0 ? dots.towards(pointed, right, down) : dots.nearest(view.x, view.y, Infinity);
+  if (next < 0) return;
+  pointed = next;
+  view.reach(dots.x[next], dots.y[next]);
+  drawTip();
+  redraw();
+  fill(find("told"), said(dots.text[next]), ` · ${WHEN.format(dots.at[next])}`);
+}
+
+function tap(across, down, isMore) {
+  if (!dots?.count) return;
+  const place = placeAt(across, down);
+  const group = canvas.nameAt(across, down);
+  if (place >= 0 && isMore) return choose([place], "", true);
+  if (place >= 0) return open(place);
+  if (group >= 0) return acts.group(group);
+  if (seen.open) return shut();
+}
+
+// ── choosing ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Choose these, or these too. */
+function choose(places, title = "", isMore = false) {
+  const all = isMore ? [...new Set([...picked.places, ...places])] : places;
+  picked = { title: isMore ? "" : title, places: all };
+  chosen = all.length ? new Uint8Array(dots.count) : null;
+  for (const place of all) chosen[place] = 1;
+  if (seen.open) Object.assign(seen, { open: 0 });
+  drawPanel(true);
+  redraw();
+  write();
+  fill(find("told"), `${many(all.length)} chosen`);
+}
+
+/** Choose these, and go there. */
+function visit(places, title) {
+  choose(places, title);
+  if (places.length) view.fit(roomy(dots.box(places)));
+  find("panel-title").focus({ preventScroll: true });
+}
+
+/** A box that is no smaller than a part of the whole, so that one memory is not all that one sees. */
+function roomy([left, top, right, bottom]) {
+  const more = (from, to) => Math.max(0, dots.side / 16 - (to - from)) / 2;
+  const [wide, high] = [more(left, right), more(top, bottom)];
+  return [left - wide, top - high, right + wide, bottom + high];
+}
+
+/** Let go of what is opened, else of what is chosen or found. */
+function letGo() {
+  if (pointed >= 0) leave();
+  if (seen.open) return shut();
+  Object.assign(seen, { find: "" });
+  [chosen, found, picked] = [null, null, { title: "", places: [] }];
+  const field = find("tools").querySelector("[name=find]");
+  if (field) field.value = "";
+  write();
+  drawPanel();
+  redraw();
+}
+
+/** Pin or archive; what is archived goes from the map where it was, and nothing else moves. */
+async function bulk(action, places) {
+  const ids = places.map((place) => dots.id[place]);
+  const done = await post("memories/bulk", { ids, action });
+  const drawn = dots;
+  let isDone = false;
+  const turn = () => {
+    isDone = !isDone;
+    if (action === "archive") vanish(drawn, places, isDone);
+    else if (seen.open) drawPanel();
+  };
+  turn();
+  tell(`${DONE[action]}: ${many(ids.length)}.`, done.id ? undoing(done.id, { refresh: turn }) : null);
+}
+
+function vanish(drawn, places, isGone) {
+  if (drawn !== dots) return; // the map was drawn anew since
+  for (const place of places) dots.gone[place] = isGone ? 1 : 0;
+  known += isGone ? -places.length : places.length;
+  recolour();
+  describeLess();
+  if (isGone) Object.assign(seen, { open: 0 });
+  choose(isGone ? picked.places.filter((place) => !dots.gone[place]) : places, isGone ? picked.title : "");
+  if (!find("panel").contains(document.activeElement)) find("panel-title").focus({ preventScroll: true });
+}
+
+function describeLess() {
+  const gone = dots.gone.reduce((sum, each) => sum + each, 0);
+  const before = [dots.count, dots.total];
+  [dots.count, dots.total] = before.map((each) => each - gone);
+  describe();
+  [dots.count, dots.total] = before;
+}
+
+// ── the panel ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** What is opened, else what was chosen, else what was found, else the groups. */
+function drawPanel() {
+  if (!dots?.count) return;
+  if (seen.open) return showMemory(seen.open, dots, colours, acts);
+  if (chosen) return showChosen(picked.title || `${many(picked.places.length)} chosen`, picked.places, dots, colours, acts);
+  if (found) return showFound(answers(), found.places, dots, colours, acts);
+  showGroups(dots, colours, acts);
+}
+
+function open(place, isFar = false) {
+  seen.open = dots.id[place];
+  pointed = place;
+  if (isFar) view.reach(dots.x[place], dots.y[place]);
+  write(true);
+  drawPanel();
+  redraw();
+  if (isFar) find("panel-title").focus({ preventScroll: true });
+}
+
+function shut() {
+  const id = seen.open;
+  seen.open = 0;
+  write(true);
+  drawPanel();
+  redraw();
+  (find("panel").querySelector(`[data-id="${id}"]`) ?? find("panel-title")).focus({ preventScroll: true });
+}
+
+// ── searching ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function search() {
+  const mine = ++latest;
+  write();
+  if (!seen.find) {
+    found = null;
+    drawPanel();
+    return redraw();
+  }
+  try {
+    const query = { query: seen.find, k: ANSWERS, noted: false };
+    if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
+    if (seen.category) query.category = seen.category;
+    const { results } = await post("search", query);
+    if (mine === latest && dots) light(results.map((each) => dots.place.get(each.id) ?? -1).filter((place) => place >= 0));
+  } catch (error) {
+    if (mine === latest) complain(error);
+  }
+}
+
+function light(places) {
+  const lit = new Uint8Array(dots.count);
+  for (const place of places) lit[place] = 1;
+  found = { places, lit };
+  [chosen, picked] = [null, { title: "", places: [] }];
+  if (seen.open) seen.open = 0;
+  drawPanel();
+  redraw();
+  fill(find("told"), answers());
+}
+
+function answers() {
+  return found.places.length ? many(found.places.length, "answer", "answers") : "Nothing on the map answers";
+}
+
+// ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** Say that there is more; the map stays as it is until it is asked for. */
+async function look() {
+  if (!dots) return;
+  const drawn = dots;
+  const { memories, total } = await get(asked("memories"), { limit: LOOKED }).catch(() => ({ memories: [], total: known }));
+  if (drawn !== dots) return;
+  const fresh = memories.filter((each) => each.id > dots.newest).length;
+  if (!fresh && total === known) return void fill(find("news"));
+  const text = fresh ? `${fresh === LOOKED ? `${LOOKED} or more` : fresh} new` : "The memories have changed";
+  const anew = doing(async () => {
+    await load();
+    find("dots").focus({ preventScroll: true });
+  });
+  fill(find("news"), text, " · ", button("Draw anew", anew, "link"));
+}

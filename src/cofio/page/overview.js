@@ -1,5 +1,470 @@
-/** Overview. */
+/**
+ * The page to look at first: how many memories there are and how they came, what was learned and recalled today, and
+ * how all of it is doing. One request has the figures; they follow whatever moves.
+ *
+ * How far it looks back stands in the address: #/30, #/90, #/365; #/30/new shows each day's own.
+ */
 
-import { enter } from "./frame.js";
+import { get } from "./api.js";
+import { compact, counted, exact, number, overTime, sum } from "./charts.js";
+import { fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { caller, enter, trouble } from "./frame.js";
+import { listen } from "./live.js";
+import { says } from "./words.js";
 
-enter({ show: () => {}, empty: () => {} });
+const SPANS = [30, 90, 365];
+const WEEKLY = 365; // days from which on a column is a week
+const CATEGORIES = { decision: "Decisions", learning: "Learnings", detail: "Details" };
+const PAUSE = 1_000; // milliseconds between two looks, at the least
+const SLOWEST = 30_000;
+const MINUTE = 60_000; // how long "just now" and "today" may stand without a look
+const CHANGES = 6; // changes that are shown
+const OF_ONE = 3; // of them, of one changeset
+const LETTERS = 300; // of a text, in a list
+
+const view = { days: 30, isNew: false };
+let told = null; // the figures that are shown
+let latest = 0; // the figures that were asked for last: an answer to an earlier one is late
+let boxes = null;
+let parts = []; // what ends when the page is left
+
+enter({ show, empty });
+
+async function show() {
+  empty();
+  boxes = board();
+  window.onhashchange = arrive;
+  read();
+  drawSpans();
+  follow();
+  await Promise.all([refreshFigures(), refreshChanges()]);
+}
+
+function empty() {
+  latest++;
+  for (const each of parts.splice(0)) each();
+  for (const each of ["trouble", "first", "figures", "board", "live", "span"]) fill(find(each));
+  [told, boxes] = [null, null];
+  seen.clear();
+  shownFigures.clear();
+}
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Take over what the address says; what it says of nothing of ours is passed over. */
+function read() {
+  const [, days, which = ""] = location.hash.split("/");
+  if (!SPANS.includes(Number(days))) return false;
+  Object.assign(view, { days: Number(days), isNew: which === "new" });
+  return true;
+}
+
+const where = (days, isNew) => `#/${days}${isNew ? "/new" : ""}`;
+
+async function arrive() {
+  const before = view.days;
+  if (!read()) return;
+  drawSpans();
+  drawGrowth();
+  if (view.days !== before) await refreshFigures();
+}
+
+function drawSpans() {
+  choices(find("span"), SPANS.map((each) => [where(each, view.isNew), `${each} days`, each === view.days]));
+  choices(boxes.which, [[where(view.days, false), "In all", !view.isNew],
+    [where(view.days, true), view.days < WEEKLY ? "New each day" : "New each week", view.isNew]]);
+}
+
+/** Links of which one is where we are. */
+function choices(nav, links) {
+  const focused = [...nav.children].indexOf(document.activeElement);
+  fill(nav, ...links.map(([href, text, isHere]) => make("a", { href, "aria-current": isHere ? "true" : null }, text)));
+  nav.children[focused]?.focus();
+}
+
+// ── following ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function follow() {
+  const figures = paced(refreshFigures);
+  const changes = paced(refreshChanges);
+  const look = (what) => {
+    figures();
+    if (what.has("memories")) changes();
+  };
+  const missed = new Set();
+  const moved = (what) => {
+    if (!document.hidden) return look(what);
+    for (const each of what) missed.add(each);
+  };
+  const back = () => {
+    if (document.hidden) return;
+    look(missed);
+    missed.clear();
+  };
+  document.addEventListener("visibilitychange", back);
+  const clock = setInterval(() => moved(new Set(["memories"])), MINUTE);
+  parts.push(listen(moved, drawLive), () => clearInterval(clock),
+    () => document.removeEventListener("visibilitychange", back));
+}
+
+/** Run it at once, and again after a while if it was wanted meanwhile: never for more than a tenth of the time. */
+function paced(run) {
+  let isBusy = false;
+  let isWanted = false;
+  return async () => {
+    isWanted = true;
+    if (isBusy) return;
+    isBusy = true;
+    while (isWanted) {
+      isWanted = false;
+      const began = performance.now();
+      await run();
+      const pause = Math.min(SLOWEST, Math.max(PAUSE, 10 * (performance.now() - began)));
+      await new Promise((done) => setTimeout(done, pause));
+    }
+    isBusy = false;
+  };
+}
+
+function drawLive(isLive) {
+  const text = isLive ? "Live" : "Not live";
+  const about = isLive ? "What happens shows up by itself." : "The service does not answer. It is tried again.";
+  fill(find("live"), make("span", { class: isLive ? "dot" : "dot off", "aria-hidden": "true" }),
+    make("span", { title: about }, text), isLive ? unseen(".") : make("span", { class: "dim" }, about));
+}
+
+async function refreshFigures() {
+  const mine = ++latest;
+  try {
+    const found = await get("overview", { days: view.days });
+    if (mine !== latest) return;
+    told = found;
+    fill(find("trouble"));
+    draw();
+  } catch (error) {
+    if (mine === latest) failed(error);
+  }
+}
+
+/** Say what went wrong. Where figures stand already and the service is away, the sign tells: they stay. */
+function failed(error) {
+  if (told && !error.status) return;
+  fill(find("trouble"), trouble(error));
+}
+
+async function refreshChanges() {
+  const mine = boxes;
+  try {
+    const { changesets } = await get("changes", { limit: CHANGES });
+    if (mine === boxes) drawChanges(changesets);
+  } catch (error) {
+    if (mine === boxes && error.status) fill(boxes.changes, trouble(error));
+  }
+}
+
+// ── the whole ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function draw() {
+  const isEmpty = told.live + told.archived === 0;
+  fill(find("first"), isEmpty ? beginning() : null);
+  for (const each of ["figures", "span"]) find(each).hidden = isEmpty;
+  for (const each of [boxes.growth, boxes.news]) each.hidden = isEmpty;
+  boxes.tokens.hidden = !told.injected || isEmpty;
+  boxes.ledger.hidden = !told.ledger || (isEmpty && told.ledger.captured === 0);
+  find("board").hidden = false;
+  drawFigures();
+  drawGrowth();
+  drawTokens();
+  drawLedger();
+  drawHealth();
+}
+
+/** Every box of the board, empty as yet. */
+function board() {
+  const which = make("nav", { class: "switch", "aria-label": "What is counted" });
+  const over = overTime("Memories over time, by category");
+  const given = overTime("Tokens per prompt, by day");
+  const inside = () => make("div", { class: "inside" });
+  const [mean, sums, health, changes] = [make("p", { class: "dim" }), inside(), inside(), make("ul", { class: "changes" })];
+  const made = {
+    growth: box("growth", "Memories over time", which, over),
+    news: box("news", "Newest changes", null, changes),
+    tokens: box("tokens", "Tokens per prompt", mean, given),
+    ledger: box("ledger", "Where captures are", null, sums),
+    health: box("health", "Health", null, health),
+  };
+  find("board").hidden = true;
+  fill(find("board"), ...Object.values(made));
+  return { ...made, which, over, given, mean, sums, state: health, changes };
+}
+
+function box(name, title, beside, inside) {
+  const id = newId(name);
+  const head = make("div", { class: "boxhead" }, make("h2", { id }, title), beside);
+  return make("section", { class: `box ${name}`, "aria-labelledby": id }, head, inside);
+}
+
+/** What to do first. */
+function beginning() {
+  if (!caller.mayWrite) {
+    return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is here for this key yet"),
+      make("p", {}, "What this key may see shows up here the moment it is remembered."));
+  }
+  const step = (command, text) => make("li", {}, make("code", {}, command), make("span", {}, text));
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Nothing is remembered yet"),
+    make("p", {}, "Give cofio to your agents, and it learns from what you talk about. Or tell it something yourself."),
+    make("ol", { class: "steps" },
+      step("cofio install", "hooks it into the agents of this machine"),
+      step('cofio add "We deploy on Fridays, after lunch"', "remembers a sentence")),
+    make("p", { class: "dim" }, "It shows up here the moment it is there."));
+}
+
+// ── figures ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const DONE = { add: "added", update: "updated", edit: "edited", delete: "archived", restore: "restored",
+  purge: "erased", revert: "taken back" };
+const shownFigures = new Map(); // what each of them says
+
+function drawFigures() {
+  const given = today();
+  figure("Memories", told.live, told.archived ? `${compact(told.archived)} archived` : "all of them live");
+  if (told.done_today === null) return figuresOfArrivals();
+  const done = told.done_today;
+  const others = Object.entries(DONE).filter(([name]) => done[name]).map(([name, word]) => `${compact(done[name])} ${word}`);
+  figure("Learned today", (done.add ?? 0) + (done.update ?? 0), others.join(" · ") || "nothing yet");
+  figure("Recalled today", given.memories, given.prompts
+    ? `for ${compact(given.answered)} of ${counted(given.prompts, "prompt")}` : occasions(given) || "no prompt yet");
+  figure("Tokens per prompt", perPrompt(given), given.tokens
+    ? `${counted(given.tokens, "token")} in all today` : "none today");
+}
+
+/** What one who may not know of all changes sees: how many came. */
+function figuresOfArrivals() {
+  const came = (since) => told.arrived.filter((each) => each.day >= since);
+  const count = (list) => list.reduce((all, each) => all + each.count, 0);
+  const words = (list) => byCategory(list).map(([name, many]) => `${compact(many)} ${CATEGORIES[name].toLowerCase()}`);
+  const [of, lately] = [came(told.days.at(-1)), came(told.days[0])];
+  figure("New today", count(of), words(of).join(" · ") || "nothing yet");
+  figure(`New in ${told.days.length} days`, count(lately), words(lately).join(" · ") || "nothing yet");
+}
+
+const byCategory = (list) => Object.keys(CATEGORIES)
+  .map((name) => [name, list.filter((each) => each.category === name).reduce((all, each) => all + each.count, 0)])
+  .filter(([, count]) => count);
+
+/** A figure, in its place. One that has moved shows it for a moment. */
+function figure(title, value, note) {
+  const before = shownFigures.get(title);
+  if (before?.value === value && before.note === note) return;
+  const place = before?.place ?? find("figures").appendChild(make("div", { class: "tile" }));
+  const isFresh = before && before.value !== value;
+  fill(place, make("dt", {}, title), make("dd", { class: isFresh ? "value fresh" : "value" }, number(value)),
+    make("dd", { class: "note" }, note));
+  shownFigures.set(title, { value, note, place });
+}
+
+const NONE = { prompts: 0, answered: 0, starts: 0, memories: 0, tokens: 0 };
+const today = () => told.injected?.find((each) => each.day === told.days.at(-1)) ?? NONE;
+
+/** The mean: what a session begins with counts as a prompt, for its tokens count too. */
+const perPrompt = ({ tokens, prompts, starts }) => (tokens ? Math.round(tokens / (prompts + starts)) : 0);
+
+/** What something was put before: "54 prompts and 9 starts". */
+const occasions = ({ prompts, starts }) =>
+  [prompts && counted(prompts, "prompt"), starts && counted(starts, "session start")].filter(Boolean).join(" and ");
+
+// ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const WHOLE = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" });
+
+/** The columns of a chart: each has the places of its days. */
+function columns(days) {
+  const long = days.length >= WEEKLY ? 7 : 1;
+  const made = [];
+  for (let last = days.length - 1; last >= 0; last -= long) {
+    const first = Math.max(0, last - long + 1);
+    made.unshift({ first, last, ...named(days[last], last === days.length - 1, long > 1) });
+  }
+  return made;
+}
+
+function named(day, isToday, isWeek) {
+  const date = new Date(`${day}T00:00:00Z`);
+  return { label: isToday ? "today" : SHORT.format(date), title: `${isWeek ? "Week to " : ""}${WHOLE.format(date)}` };
+}
+
+function drawGrowth() {
+  if (!told) return;
+  const shown = columns(told.days);
+  const series = Object.entries(CATEGORIES).map(([name, title]) => {
+    const came = arrivals(name);
+    const sums = running(came.counts, came.before);
+    const own = ({ first, last }) => came.counts.slice(first, last + 1).reduce((all, each) => all + each, 0);
+    return { name, title, values: shown.map((each) => (view.isNew ? own(each) : sums[each.last])) };
+  });
+  boxes.over.draw({ kind: view.isNew ? "bars" : "areas", columns: shown.map(bare), series });
+}
+
+/** How many of a category came on each of the days, and before them. */
+function arrivals(category) {
+  const place = new Map(told.days.map((day, number) => [day, number]));
+  const counts = told.days.map(() => 0);
+  let before = 0;
+  for (const each of told.arrived.filter((every) => every.category === category)) {
+    if (each.day < told.days[0]) before += each.count;
+    else counts[place.get(each.day) ?? counts.length - 1] += each.count; // one of tomorrow, by another clock
+  }
+  return { counts, before };
+}
+
+const running = (counts, before) => counts.map((each) => (before += each));
+const bare = ({ label, title }) => ({ label, title });
+
+function drawTokens() {
+  if (!told.injected) return;
+  const found = new Map(told.injected.map((each) => [each.day, each]));
+  const shown = columns(told.days).map((column) => {
+    const days = told.days.slice(column.first, column.last + 1).map((day) => found.get(day) ?? NONE);
+    return { ...bare(column), ...sumOf(days) };
+  });
+  const noted = (each) => ({ ...bare(each),
+    note: occasions(each) ? `${counted(each.tokens, "token")} for ${occasions(each)}` : "no prompt" });
+  boxes.given.draw({ kind: "bars", columns: shown.map(noted),
+    series: [{ name: "tokens", title: "Tokens per prompt", values: shown.map(perPrompt) }] });
+  const now = today();
+  fill(boxes.mean, occasions(now) ? `${exact(perPrompt(now))} on average today` : "no prompt today yet");
+}
+
+const sumOf = (days) => Object.fromEntries(["tokens", "prompts", "starts"].map((name) =>
+  [name, days.reduce((all, each) => all + each[name], 0)]));
+
+// ── the ledger ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const PARTS = ["stored", "merged", "rejected", "pending"];
+
+function drawLedger() {
+  const { ledger } = told;
+  if (!ledger) return;
+  if (ledger.captured === 0) {
+    return fill(boxes.sums, make("p", { class: "calm" }, "Nothing was captured yet. Whatever an agent hands over is counted here, and none of it gets lost."));
+  }
+  const together = PARTS.reduce((all, name) => all + ledger[name], 0);
+  const off = ledger.captured - together;
+  const verdict = off === 0 ? state("good", "It adds up: every capture is accounted for.")
+    : state("bad", off > 0 ? `${counted(off, "capture")} cannot be accounted for.` : `There are ${exact(-off)} more parts than captures.`);
+  fill(boxes.sums, sum({ name: "captured", title: "captured", value: ledger.captured },
+    PARTS.map((name) => ({ name, title: name, value: ledger[name] }))), verdict, waiting(ledger));
+}
+
+/** What waits, and for how long. */
+function waiting({ pending, parked, oldest }) {
+  if (!pending) return null;
+  const came = oldest ? [", the oldest from ", time(oldest)] : "";
+  const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked, and want a look.` : "";
+  return make("p", { class: "dim" }, `${exact(pending)} ${pending === 1 ? "waits" : "wait"}`, came, ".", stuck, " ",
+    make("a", { href: "inbox" }, "To the inbox"));
+}
+
+// ── health ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const MARKS = { good: ["✓", "well"], bad: ["!", "trouble"], off: ["–", "off"] };
+
+/** How something is: a mark, a word and a sentence. */
+function state(how, ...text) {
+  const [mark, word] = MARKS[how];
+  return make("p", { class: `state ${how}` }, make("span", { class: "mark", "aria-hidden": "true" }, mark),
+    make("span", {}, unseen(`${word}: `), ...text));
+}
+
+function drawHealth() {
+  const row = (title, ...inside) => make("div", {}, make("dt", {}, title), make("dd", {}, ...inside));
+  fill(boxes.state, make("dl", { class: "states" },
+    row("Model", modelState(told.extraction)),
+    told.store ? row("Store", storeState(told.store)) : null,
+    told.store ? row("Search", searchState(told.store)) : null,
+    row("Service", state("good", `cofio ${told.version}, up ${lasted(told.uptime_seconds)}`))));
+}
+
+function modelState({ enabled, provider, model, status, problem }) {
+  if (!enabled) return state("off", "None is set: patterns read what is said. That is enough to learn.");
+  const name = said([provider, model].filter(Boolean).join(" · "));
+  if (status === "healthy") return state("good", name, " answers.");
+  return state("bad", name, " does not answer", problem ? [": ", said(problem)] : "", ". Captures wait until it does.");
+}
+
+const STORES = { sqlite: "SQLite", postgresql: "PostgreSQL" };
+
+function storeState({ name, bytes }) {
+  return state("good", `${STORES[name] ?? name}, ${sized(bytes)}.`);
+}
+
+function searchState({ embedder, waiting }) {
+  if (waiting) {
+    return state("bad", `${counted(waiting, "memory", "memories")} ${waiting === 1 ? "waits" : "wait"} for a vector, and can be found by words alone.`);
+  }
+  if (!embedder) return state("off", "Nothing has a vector yet.");
+  return state("good", "By meaning and by words, with ", said(embedder, { class: "name" }), ".");
+}
+
+/** A size, as people say it. */
+function sized(bytes) {
+  const units = ["bytes", "KB", "MB", "GB", "TB"];
+  const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(bytes, 1)) / 3)));
+  return `${exact(bytes / 1000 ** step)} ${units[step]}`;
+}
+
+function lasted(seconds) {
+  for (const [one, long] of [["day", 86_400], ["hour", 3_600], ["minute", 60]]) {
+    if (seconds >= long) return `for ${counted(Math.floor(seconds / long), one)}`;
+  }
+  return "since a moment ago";
+}
+
+// ── the newest changes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+const DID = { add: "Learned", update: "Updated", edit: "Edited", delete: "Archived", restore: "Restored",
+  noop: "Heard again", purge: "Erased", revert: "Taken back" };
+const QUIET = ["delete", "noop", "purge"];
+const seen = new Set(); // the changes that were shown before
+
+function drawChanges(changesets) {
+  const isFirst = seen.size === 0;
+  const focused = document.activeElement?.closest(".changes li")?.dataset.id;
+  const rows = changesets.flatMap(changesOf).slice(0, CHANGES);
+  const lines = rows.map((each) => {
+    const isFresh = !isFirst && !seen.has(each.id);
+    seen.add(each.id);
+    return line(each, isFresh);
+  });
+  fill(boxes.changes, ...lines);
+  if (!lines.length) fill(boxes.changes, make("li", { class: "calm" }, "Nothing has changed yet."));
+  lines.find((each) => each.dataset.id === focused)?.querySelector("a")?.focus();
+}
+
+/** What a changeset did, the last of it first: as much as may be shown, and how much more there is. */
+function changesOf({ changes, knowledge, by, at }) {
+  const memories = changes.map((each) => ({ id: `m${each.id}`, did: each.action, by, at,
+    text: (each.after ?? each.before)?.text ?? "", href: each.action === "purge" ? "" : `memories#/${each.memory_id}` }));
+  const rows = knowledge.map((each) => ({ id: `k${each.id}`, did: each.action, by, at,
+    text: known(each), href: `knowledge#/${each.table}/${encodeURIComponent(each.key)}` }));
+  const all = [...rows, ...memories].reverse();
+  const [shown, more] = [all.slice(0, OF_ONE), all.length - OF_ONE];
+  if (more > 0) shown.at(-1).more = more;
+  return shown;
+}
+
+function known({ table, before, after }) {
+  const row = after ?? before;
+  return row ? says(table, row) : "";
+}
+
+function line({ id, did, by, at, text, href, more }, isFresh) {
+  const words = [make("span", { class: QUIET.includes(did) ? "did quiet" : "did" }, DID[did] ?? did), " ",
+    text ? said(text.slice(0, LETTERS), { class: "words" }) : make("span", { class: "dim" }, "what is no longer there")];
+  const about = [said(by), " · ", time(at), more ? ` · and ${compact(more)} more` : ""];
+  return make("li", { "data-id": id, class: isFresh ? "fresh" : null },
+    href ? make("a", { href }, ...words) : make("span", {}, ...words),
+    make("span", { class: "dim about" }, ...about));
+}

@@ -1,5 +1,182 @@
-/** Team. */
+/**
+ * The page about a team: what it knows, and what its agents tell it again and again.
+ *
+ * What is shown stands in the address: #/all, a category or a kind, #/policy, and then perhaps a team, #/policy/web.
+ */
 
-import { enter } from "./frame.js";
+import { get, path } from "./api.js";
+import { counted, exact } from "./charts.js";
+import { button, fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { caller, enter, trouble } from "./frame.js";
+import { listen } from "./live.js";
 
-enter({ show: () => {}, empty: () => {} });
+const CATEGORIES = { all: "All", decision: "Decisions", learning: "Learnings", detail: "Details" };
+const STEP = 50; // facts that are shown at a time
+const MOST = 1_000;
+const PATTERNS = 20;
+const LETTERS = 600; // of a text, in a list
+const PAUSE = 1_000; // milliseconds between two looks, at the least
+
+const view = { which: "all", team: "", shown: STEP };
+let latest = 0; // the lists that were asked for last: an answer to earlier ones is late
+let leave = () => {};
+
+enter({ show, empty });
+
+async function show() {
+  empty();
+  window.onhashchange = arrive;
+  read();
+  drawTabs();
+  leave = followed();
+  await refresh();
+}
+
+function empty() {
+  latest++;
+  leave();
+  leave = () => {};
+  for (const each of ["which", "team", "told"]) fill(find(each));
+}
+
+/** Look again when memories have moved; twice a second would be no use to anybody. */
+function followed() {
+  let timer = 0;
+  const moved = (what) => {
+    if (what.has("memories")) timer ||= setTimeout(() => ((timer = 0), refresh()), PAUSE);
+  };
+  const end = listen(moved);
+  return () => (clearTimeout(timer), end());
+}
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function read() {
+  const [, which = "all", team = ""] = location.hash.split("/").map(decoded);
+  const next = { which: which || "all", team };
+  if (next.which !== view.which || next.team !== view.team) view.shown = STEP;
+  Object.assign(view, next);
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
+}
+
+async function arrive() {
+  read();
+  drawTabs();
+  await refresh();
+}
+
+const address = (which, team = view.team) => `#/${path(which)}${team ? `/${path(team)}` : ""}`;
+
+function drawTabs() {
+  const tab = (href, isHere, ...inside) => make("a", { href, "aria-current": isHere ? "page" : null }, ...inside);
+  const tabs = Object.entries(CATEGORIES).map(([name, title]) => tab(address(name), view.which === name, title));
+  const isKind = !Object.hasOwn(CATEGORIES, view.which);
+  const focused = document.activeElement?.getAttribute("href");
+  fill(find("which"), ...tabs, isKind ? tab(address(view.which), true, "Kind: ", said(view.which)) : null,
+    view.team ? make("a", { href: address(view.which, ""), class: "off" }, "Team: ", said(view.team),
+      make("span", { "aria-hidden": "true" }, " ×"), unseen(": show all teams")) : null);
+  [...find("which").children].find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
+// ── what there is ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function refresh() {
+  const mine = ++latest;
+  const about = { category: view.which === "all" ? "" : view.which, team: view.team };
+  try {
+    const [{ patterns }, { memories }] = await Promise.all([
+      get("team/patterns", { ...about, limit: PATTERNS }), get("team/facts", { ...about, limit: view.shown + 1 })]);
+    if (mine === latest) draw(patterns, memories);
+  } catch (error) {
+    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // what is shown may stay
+    fill(find("team"), trouble(error));
+  }
+}
+
+function draw(patterns, memories) {
+  const focused = document.activeElement?.closest("[data-id]")?.dataset.id;
+  const more = memories.length > view.shown;
+  const facts = memories.slice(0, view.shown);
+  const several = new Set(facts.map((each) => each.team)).size > 1;
+  const isNarrowed = view.which !== "all" || view.team !== "";
+  if (!facts.length && !patterns.length && !isNarrowed) fill(find("team"), beginning());
+  else fill(find("team"), repeated(patterns, isNarrowed), known(facts, several, more, isNarrowed));
+  fill(find("told"), `${counted(facts.length, "fact")}, ${counted(patterns.length, "pattern")}`);
+  if (focused) find("team").querySelector(`[data-id="${focused}"] a`)?.focus();
+}
+
+function box(name, title, about, ...inside) {
+  const id = newId(name);
+  return make("section", { class: `box ${name}`, "aria-labelledby": id },
+    make("div", {}, make("h2", { id }, title), make("p", { class: "dim" }, about)), ...inside);
+}
+
+/** What to do where nobody has told the team anything. */
+function beginning() {
+  const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Nothing was told to the team yet"),
+    make("p", {}, "A memory with the visibility “team” is there for every agent and everybody of the team. What an agent tells again is counted, and stands out here: mostly that is a rule that nobody has written down yet."),
+    caller.mayWrite ? make("code", { class: "command" }, first) : null,
+    caller.mayAll ? make("p", { class: "dim" }, "Where several people share a service, each gets a key that names the team: ",
+      make("code", {}, 'cofio keys create "ada\'s laptop" --user ada --team web')) : null);
+}
+
+// ── what agents keep saying ────────────────────────────────────────────────────────────────────────────────────────
+
+function repeated(patterns, isNarrowed) {
+  const most = Math.max(...patterns.map((each) => each.occurrences));
+  const none = isNarrowed ? "Nothing of this kind was told twice." : "No agent has told the same twice yet. It is counted when one does.";
+  return box("patterns", "What agents keep saying", "Told twice or more by one agent, most often first.",
+    patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most))) : make("p", { class: "calm" }, none));
+}
+
+function pattern({ agent, occurrences, memory }, most) {
+  const level = make("span", { class: "level", "data-part": memory.category });
+  level.style.inlineSize = `${(occurrences / most) * 100}%`;
+  return make("li", { "data-id": `p${memory.id}-${hash(agent)}` },
+    make("p", { class: "times" }, make("b", {}, exact(occurrences)), make("span", { "aria-hidden": "true" }, "×"), unseen(" times")),
+    make("div", { class: "what" }, words(memory),
+      make("span", { class: "bar", "aria-hidden": "true" }, level),
+      make("p", { class: "about" }, said(agent || "nobody in particular"), kind(memory))));
+}
+
+/** A name for a name that may hold anything. */
+const hash = (text) => [...text].reduce((all, each) => (all * 31 + each.codePointAt(0)) >>> 0, 7);
+
+// ── what the team knows ────────────────────────────────────────────────────────────────────────────────────────────
+
+function known(facts, several, more, isNarrowed) {
+  const none = isNarrowed ? "The team knows nothing of this kind." : "Nothing was told to the team yet.";
+  const further = () => {
+    view.shown = Math.min(MOST - 1, view.shown + STEP);
+    refresh();
+  };
+  return box("facts", "Facts", "The newest first, by when they were said.",
+    facts.length ? make("ul", {}, ...facts.map((each) => fact(each, several))) : make("p", { class: "calm" }, none),
+    more && view.shown < MOST - 1 ? button("Show more", further, "further") : null);
+}
+
+function fact(memory, several) {
+  const { agent, user, team, occurrences } = memory;
+  const who = [user, agent].filter(Boolean).map((each) => said(each));
+  return make("li", { "data-id": `f${memory.id}` }, words(memory),
+    make("p", { class: "about" }, ...who, several && team ? make("a", { class: "chip", href: address(view.which, team) }, said(team)) : null,
+      kind(memory), time(memory.created_at), occurrences > 1 ? make("span", {}, `told ${exact(occurrences)} times`) : null));
+}
+
+const words = (memory) => make("a", { class: "words", href: `memories#/${memory.id}` }, said(memory.text.slice(0, LETTERS)));
+
+/** What it is: its category by colour and word, and its kind as the way to more of that. */
+function kind({ category, kind: name }) {
+  const swatch = make("span", { class: "swatch", "data-part": category, "aria-hidden": "true" });
+  const isSaid = name === "other" || name === category;
+  return make("a", { class: "chip", href: address(isSaid ? category : name) }, swatch, isSaid ? category : name);
+}

@@ -187,6 +187,11 @@ class FakeInbox:
             newest = [item for item in reversed(held.items.values()) if state in (None, item.state)]
             return [item for item in newest if after is None or item.id < after][:limit]
 
+    def settled_by(self, changeset_id: int) -> Item | None:
+        with self._changing() as held:
+            done = [item for item in held.items.values() if item.exchange and item.state in SETTLED]
+            return next((item for item in done if item.changeset == changeset_id), None)
+
     def ledger(self) -> Ledger:
         with self._changing() as held:
             items = held.items.values()

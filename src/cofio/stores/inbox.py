@@ -23,9 +23,9 @@ from cofio.stores.rows import as_json, fits
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-_DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN = (
+_DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN, _SETTLED_BY = (
     _SQL[name].format(items=captures.ITEMS)
-    for name in ("due_items", "get_item", "part_of_turn", "newest_items", "newest_items_in")
+    for name in ("due_items", "get_item", "part_of_turn", "newest_items", "newest_items_in", "item_settled_by")
 )
 
 
@@ -122,6 +122,11 @@ class SqliteInbox:
         with self._file.reading() as connection:
             rows = connection.execute(_NEWEST_IN if state else _NEWEST, values).fetchall()
         return [captures.to_item(row) for row in rows]
+
+    def settled_by(self, changeset_id: int) -> Item | None:
+        with self._file.reading() as connection:
+            row = connection.execute(_SETTLED_BY, {"changeset": changeset_id}).fetchone()
+        return captures.to_item(row) if row else None
 
     def ledger(self) -> Ledger:
         with self._file.reading() as connection:

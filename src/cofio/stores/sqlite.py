@@ -43,6 +43,7 @@ from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
 from cofio.stores.notes import SqliteNotes
+from cofio.stores.pictures import SqlitePictures
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
 from cofio.stores.rows import (
     COLUMNS,
@@ -85,6 +86,7 @@ class SqliteStore:
         self.notes = SqliteNotes(self._file, clock)
         self.domain = SqliteDomain(self._file)
         self._index = _Index(self._file)
+        self.pictures = SqlitePictures(self._file, lambda: self._held().vectors)
         self._postings = Postings()
         self._scopes = _Scopes()
         self._signature = ""  # "" until somebody embeds
@@ -171,12 +173,14 @@ class SqliteStore:
         with self._file.reading() as connection:
             return bool(connection.execute(_SQL["any_speaker"]).fetchone()[0])
 
-    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+    def page(
+        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
+    ) -> tuple[list[Memory], int]:
         where, values = condition(scope)
         last = after if after is not None else 1 << 62
         with self._file.reading() as connection:
             query = _SQL["page"].format(columns=LISTED, where=where)
-            rows = connection.execute(query, {**values, "after": last, "limit": limit}).fetchall()
+            rows = connection.execute(query, {**values, "after": last, "limit": limit, "skip": skip}).fetchall()
             total = connection.execute(_SQL["count"].format(where=where), values).fetchone()[0]
         return [to_memory(row) for row in rows], int(total)
 
@@ -184,7 +188,7 @@ class SqliteStore:
         where, values = condition(scope)
         with self._file.reading() as connection:
             query = _SQL["page"].format(columns=LISTED, where=where)
-            rows = connection.execute(query, {**values, "after": 1 << 62, "limit": limit}).fetchall()
+            rows = connection.execute(query, {**values, "after": 1 << 62, "limit": limit, "skip": 0}).fetchall()
         return [to_memory(row) for row in rows]
 
     def latest(self, scope: Scope, limit: int) -> list[Memory]:
@@ -298,6 +302,12 @@ class SqliteStore:
         with self._file.reading() as connection:
             return [Occurrence(*row) for row in connection.execute(_SQL["sightings"], (memory_id,))]
 
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        where, values = condition(scope)
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["projects"].format(where=where), {**values, "after": after, "limit": limit})
+            return [(name, count) for name, count in rows]
+
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         where, values = condition(scope)
         with self._file.reading() as connection:
@@ -407,9 +417,10 @@ class SqliteStore:
             signature = _read_signature(connection)
             groups = {
                 f"by_{column}": dict(connection.execute(_SQL["stats_by"].format(column=column)).fetchall())
-                for column in ("category", "kind", "source", "visibility")
+                for column in ("category", "kind", "source", "project", "visibility")
             }
         return {
+            "store": "sqlite",
             "memories": live,
             "archived": total - live,
             "vectors": vectors,

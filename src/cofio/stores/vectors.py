@@ -101,6 +101,22 @@ class Vectors:
         rows = snapshot.find(np.array([memory_id], np.int64))
         return snapshot.matrix[rows[0]].copy() if rows.size else None
 
+    def many(self, ids: Sequence[int] | Ids) -> tuple[Ids, Matrix]:
+        """Those of these ids that have a vector, in the order asked, and their vectors as they were put, a row each."""
+        snapshot, wanted = self._snapshot, np.asarray(ids, np.int64)
+        rows = snapshot.find(wanted)
+        rows = rows[np.argsort(snapshot.ids[rows])]
+        held = snapshot.ids[rows]
+        places = np.searchsorted(held, wanted)
+        there = places < len(held)
+        there[there] = held[places[there]] == wanted[there]
+        return wanted[there], snapshot.matrix[rows[places[there]]]
+
+    def live(self, within: Ids | None = None) -> Ids:
+        """The ids of the live vectors, the highest first; of a set, if one is given."""
+        snapshot = self._snapshot
+        return np.sort(snapshot.ids[snapshot.allowed(LIVE, within)])[::-1]
+
     def nearest(
         self, query: Vector, k: int, *, archived: bool = False, within: Ids | None = None
     ) -> tuple[Ids, Vector]:

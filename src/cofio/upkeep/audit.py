@@ -1,7 +1,7 @@
 """The profile of a store: what in it repeats, echoes, gives secrets away, is out of date or is never asked for.
 
     every memory, a page at a time ─▶ what it alone tells, and light notes of it ─▶ duplicates, echoes
-    the notes of one place ─ store.neighbours ─▶ the nearest pairs ─ relation ─▶ near duplicates, contradictions
+    the notes of one place ─ pairs ─▶ near duplicates, contradictions
 
 Nothing is changed. What is shown of a memory is shown without secrets.
 """
@@ -9,43 +9,27 @@ Nothing is changed. What is shown of a memory is shown without secrets.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from heapq import nlargest
 from typing import Any, NamedTuple, TypeAlias
 
 from cofio.chores import Audit, Finding
 from cofio.model import CATEGORIES, Memory, Scope, days_before, moment
 from cofio.ports import Store
-from cofio.relation import between
-from cofio.upkeep import echoes
-from cofio.wording import fingerprint
+from cofio.upkeep import echoes, pairs
+from cofio.upkeep.pairs import Copies, Pair, Redact
 
-Redact: TypeAlias = Callable[[str], str]
 Stale: TypeAlias = Callable[[Sequence[Memory]], dict[int, list[str]]]
 Boot: TypeAlias = Callable[[str], Iterable[tuple[str, str]]]
 Progress: TypeAlias = Callable[[int, int], None]
 
-NEAR = 0.75  # the cosine from which two memories are compared
-NEIGHBOURS = 10  # of each memory
-MOST_PAIRS = 30_000  # the nearest; half a millisecond each
 OLD = 30  # days
 LONG = 2_000  # characters
 _PAGE = 1_000
-_AT_ONCE = 500  # pairs
 _MOST_UNEMBEDDED = 5_000
 _SHOWN = 240  # characters of a text
 _AROUND = 60  # characters before and after a secret
-
-
-#: Beside something else, or for a time only: either says nothing against the other, whichever was said first.
-_LEAVES_ROOM = re.compile(
-    r"\b(?:also|as well|additionally|besides|alongside|too(?=\s*(?:[.,;!?]|for\b|now\b|$))|for now|for the time being"
-    r"|temporar(?:y|ily)|until|(?:this|next|last) (?:week|month|quarter|year|sprint))\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class _Found(NamedTuple):
@@ -63,23 +47,12 @@ class _Cases:
         self.count = len(found) if count is None else count
 
 
-class _Compared(NamedTuple):
-    """Two memories of one place that say the same or exclude each other."""
-
-    newer: int
-    older: int
-    cosine: float
-    at: str  # when the newer was said
-    reason: str
-
-
 @dataclass(slots=True)
 class _Noted:
     """What is kept of all memories, so that they need not be held: ids by what they are compared by."""
 
     live: int = 0
-    places: dict[tuple[str, ...], int] = field(default_factory=dict)
-    copies: dict[tuple[int, int], list[int]] = field(default_factory=dict)  # by place and fingerprint, newest first
+    copies: Copies = field(default_factory=Copies)
     heard: dict[int, list[echoes.Heard]] = field(default_factory=dict)
     marked: list[_Found] = field(default_factory=list)
     secrets: list[_Found] = field(default_factory=list)
@@ -106,7 +79,7 @@ def profile(
     at = now or moment(datetime.now(UTC))
     third = _Thirds(progress)
     noted = _read(store, redact, stale, third)
-    same, against, cut = _compared(store, noted, redact, third)
+    same, against, cut = pairs.compared(store, noted.copies, redact, third.moved)
     missing, more = _unembedded(store)
     found = {
         "secrets": _Cases(noted.secrets),
@@ -161,22 +134,14 @@ def _read(store: Store, redact: Redact, stale: Stale, third: _Thirds) -> _Noted:
 
 
 def _note(noted: _Noted, memory: Memory) -> None:
-    place = noted.places.setdefault(_place(memory), len(noted.places))
+    place = noted.copies.note(memory)
     noted.live += 1
-    noted.copies.setdefault((place, fingerprint(memory.text)), []).append(memory.id)
     if len(memory.text) > LONG:
         noted.oversized.append(_Found((memory.id,), f"{len(memory.text):,} characters"))
     if mark := echoes.marked(memory.text):
         noted.marked.append(_Found((memory.id,), mark))
     elif words := echoes.words_of(memory.text):
         noted.heard.setdefault(words, []).append(echoes.heard(memory, place))
-
-
-def _place(memory: Memory) -> tuple[str, ...]:
-    """Equal for two memories when `same_place` says so."""
-    source = "" if memory.project else memory.source
-    agent = memory.agent if memory.visibility == "private" else ""
-    return memory.project, source, memory.visibility, memory.speaker, agent
 
 
 def _secret(memory: Memory, redact: Redact) -> str:
@@ -207,7 +172,7 @@ def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
 
 def _exact(noted: _Noted) -> _Cases:
     """The groups of copies, the largest first; and how many memories could be spared."""
-    groups = sorted((ids for ids in noted.copies.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
+    groups = sorted((ids for ids in noted.copies.ids.values() if len(ids) > 1), key=lambda ids: (-len(ids), -ids[0]))
     found = [_Found(tuple(sorted(ids)[:2]), f"{len(ids)} memories say exactly this") for ids in groups]
     return _Cases(found, sum(len(ids) - 1 for ids in groups))
 
@@ -263,68 +228,9 @@ def _unembedded(store: Store) -> tuple[list[_Found], str]:
     return found, "" if whole else f"Of the memories without a vector only {_MOST_UNEMBEDDED:,} were counted."
 
 
-# ── pairs ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _compared(
-    store: Store, noted: _Noted, redact: Redact, third: _Thirds
-) -> tuple[list[_Compared], list[_Compared], str]:
-    """The pairs that say the same, those that exclude each other, and a word on what was left out."""
-    pairs = nlargest(MOST_PAIRS + 1, _near_pairs(store, noted, third), key=lambda pair: (pair[2], -pair[0], -pair[1]))
-    cut = len(pairs) > MOST_PAIRS
-    chosen = sorted(pairs[:MOST_PAIRS])
-    found: dict[str, list[_Compared]] = {"same": [], "update": []}
-    for start in range(0, len(chosen), _AT_ONCE):
-        third.moved(2, start, len(chosen))
-        for kind, compared in _judged(store, chosen[start : start + _AT_ONCE], redact):
-            found[kind].append(compared)
-    third.moved(2, 1, 1)
-    note = f"Only the {MOST_PAIRS:,} nearest pairs were compared; there are more." if cut else ""
-    return found["same"], found["update"], note
-
-
-def _near_pairs(store: Store, noted: _Noted, third: _Thirds) -> Iterator[tuple[int, int, float]]:
-    """Pairs of one place that are near; of exact copies the newest stands for all."""
-    places: dict[int, list[int]] = {}
-    for (place, _), ids in noted.copies.items():
-        places.setdefault(place, []).append(ids[0])
-    total, done = sum(len(ids) for ids in places.values()), 0
-    for ids in places.values():
-        pairs: set[tuple[int, int]] = set()
-        for one, near in store.neighbours(sorted(ids), NEAR, NEIGHBOURS) if len(ids) > 1 else ():
-            for other, cosine in near:
-                pair = (min(one, other), max(one, other))
-                if pair not in pairs:
-                    pairs.add(pair)
-                    yield *pair, cosine
-        done += len(ids)
-        third.moved(1, done, total)
-
-
-def _judged(store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact) -> Iterator[tuple[str, _Compared]]:
-    """What the newer of each pair is to the older, where it is something."""
-    wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
-    memories = {each.id: each for each in store.get(wanted) if not each.archived}
-    said = {each.id: _last_said(store, each) for each in memories.values()}
-    for low, high, cosine in pairs:
-        if low not in memories or high not in memories:
-            continue  # gone meanwhile
-        older, newer = sorted((low, high), key=lambda each: (said[each], each))
-        one, other = memories[newer].text, memories[older].text
-        relation = between(one, other, cosine)
-        if relation.kind == "same" or (relation.kind == "update" and not _LEAVES_ROOM.search(f"{one}\n{other}")):
-            # The reason quotes from the texts, and out of them no secret is known for one.
-            quotable = redact(one) == one and redact(other) == other
-            yield relation.kind, _Compared(newer, older, cosine, said[newer], relation.reason if quotable else "")
-
-
-def _last_said(store: Store, memory: Memory) -> str:
-    return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
-
-
-def _near(same: Iterable[_Compared]) -> _Cases:
+def _near(same: Iterable[Pair]) -> _Cases:
     """Each memory that repeats another of its place, with the nearest of those, the nearest first."""
-    best: dict[int, _Compared] = {}
+    best: dict[int, Pair] = {}
     for each in same:
         if each.newer not in best or each.cosine > best[each.newer].cosine:
             best[each.newer] = each
@@ -332,12 +238,11 @@ def _near(same: Iterable[_Compared]) -> _Cases:
     return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
 
 
-def _contradictions(against: Iterable[_Compared]) -> _Cases:
-    ordered = sorted(against, key=lambda each: (each.at, each.newer, each.older), reverse=True)
-    return _Cases([_Found((each.newer, each.older), _why(each)) for each in ordered])
+def _contradictions(against: Iterable[Pair]) -> _Cases:
+    return _Cases([_Found((each.newer, each.older), _why(each)) for each in against])
 
 
-def _why(pair: _Compared) -> str:
+def _why(pair: Pair) -> str:
     return f"{pair.reason} (cosine {pair.cosine:.2f})".strip()
 
 

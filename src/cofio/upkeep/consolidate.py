@@ -330,16 +330,16 @@ def _merge(merged: Merged, members: Sequence[Memory]) -> Merge:
     if not merged.text.strip() or len(merged.text) > LONGEST:
         raise _Unfit(f"a text of {len(merged.text):,} characters: 1 to {LONGEST:,} are taken")
     reason = f"one fact in the place of {len(members)} memories, by the model's wording"
-    return Merge(tuple(memory.id for memory in members), _fact(merged, members), reason)
+    return Merge(tuple(memory.id for memory in members), fact(merged.text, members, merged.category), reason)
 
 
-def _fact(merged: Merged, members: Sequence[Memory]) -> Fact:
+def fact(text: str, members: Sequence[Memory], category: str = "") -> Fact:
     """The merged text as a fact of the place that its members share."""
     newest = max(members, key=lambda memory: (memory.created_at, memory.id))
-    category = min((each for each in (merged.category, *(m.category for m in members)) if each), key=CATEGORIES.index)
+    category = min((each for each in (category, *(m.category for m in members)) if each), key=CATEGORIES.index)
     kinds = [memory.kind for memory in members if memory.category == category] or [newest.kind]
     return Fact(
-        text=merged.text,
+        text=text,
         source=_common([memory.source for memory in members]) or newest.source,
         project=newest.project,
         kind=max(kinds, key=kinds.count),

@@ -143,6 +143,11 @@ class PostgresInbox:
             found = rows.all("newest_items_in" if state else "newest_items", values, items=captures.ITEMS)
         return [captures.to_item(row) for row in found]
 
+    def settled_by(self, changeset_id: int) -> Item | None:
+        with self._server.reading() as rows:
+            row = rows.one("item_settled_by", {"changeset": changeset_id}, items=captures.ITEMS)
+        return captures.to_item(row) if row else None
+
     def ledger(self) -> Ledger:
         with self._server.reading() as rows:
             found = rows.all("ledger")

@@ -36,6 +36,7 @@ from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
 from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
 from cofio.stores.postgres.notes import PostgresNotes
+from cofio.stores.postgres.pictures import PostgresPictures
 from cofio.stores.postgres.runs import PostgresRuns
 from cofio.stores.postgres.server import BRIEFLY, Rows, Server
 from cofio.stores.postgres.tables import Tables, listed
@@ -46,7 +47,7 @@ from cofio.stores.scopes import POSTGRES, condition
 from cofio.wording import fingerprint
 
 _LAST = (1 << 63) - 1  # above every id
-_GROUPS = ("category", "kind", "source", "visibility")
+_GROUPS = ("category", "kind", "source", "project", "visibility")
 _log = logging.getLogger(__name__)
 
 
@@ -63,6 +64,7 @@ class PostgresStore:
         self.keys = PostgresKeys(self._server, clock)
         self.notes = PostgresNotes(self._server, clock)
         self.domain = PostgresDomain(self._server)
+        self.pictures = PostgresPictures(self._server)
         self._words = Words()
         self._nearest = Nearest()
         self._extent: Extent | None = None
@@ -152,10 +154,12 @@ class PostgresStore:
         with self._server.reading() as rows:
             return bool(rows.value("any_speaker"))
 
-    def page(self, scope: Scope, *, limit: int, after: int | None = None) -> tuple[list[Memory], int]:
+    def page(
+        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
+    ) -> tuple[list[Memory], int]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
-            found = _page(rows, scope, limit, _LAST if after is None else after)
+            found = _page(rows, scope, limit, _LAST if after is None else after, skip)
             return found, int(rows.value("count", values, where=where))
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
@@ -217,6 +221,12 @@ class PostgresStore:
     def sightings(self, memory_id: int) -> list[Occurrence]:
         with self._server.reading() as rows:
             return [Occurrence(*row) for row in rows.all("sightings", {"id": memory_id})]
+
+    def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
+        where, values = condition(scope, POSTGRES)
+        with self._server.reading() as rows:
+            found = rows.all("projects", {**values, "after": after, "limit": limit}, where=where)
+        return [(name, count) for name, count in found]
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         where, values = condition(scope, POSTGRES)
@@ -320,6 +330,7 @@ class PostgresStore:
             size = int(rows.value("bytes"))
             groups = {f"by_{column}": dict(rows.all("stats_by", column=column)) for column in _GROUPS}
         return {
+            "store": "postgresql",
             "memories": live,
             "archived": total - live,
             "vectors": vectors,
@@ -342,9 +353,9 @@ def _open_changeset(rows: Rows, about: Mapping[str, Any]) -> int:
         raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to bring it back.") from error
 
 
-def _page(rows: Rows, scope: Scope, limit: int, after: int) -> list[Memory]:
+def _page(rows: Rows, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
     where, values = condition(scope, POSTGRES)
-    read = rows.all("page", {**values, "after": after, "limit": limit}, columns=LISTED, where=where)
+    read = rows.all("page", {**values, "after": after, "limit": limit, "skip": skip}, columns=LISTED, where=where)
     return [to_memory(row) for row in read]
 
 

@@ -39,7 +39,8 @@ SELECT id, speaker, created_at FROM memories WHERE tenant = %(tenant)s AND id = 
 SELECT EXISTS (SELECT 1 FROM memories WHERE tenant = %(tenant)s AND speaker <> '');
 
 -- name: page
-SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND {where} AND id < %(after)s ORDER BY id DESC LIMIT %(limit)s;
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND {where} AND id < %(after)s
+ORDER BY id DESC LIMIT %(limit)s OFFSET %(skip)s;
 
 -- name: latest
 SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND {where} ORDER BY created_at DESC, id DESC LIMIT %(limit)s;
@@ -331,6 +332,10 @@ UNION ALL
 SELECT agent, session, created_at FROM memories WHERE tenant = %(tenant)s AND id IN (SELECT id FROM merged)
 ORDER BY 3;
 
+-- name: projects
+SELECT project, count(*) FROM memories WHERE tenant = %(tenant)s AND {where} AND project COLLATE "C" > %(after)s
+GROUP BY project ORDER BY project COLLATE "C" LIMIT %(limit)s;
+
 -- name: repeated
 WITH inside AS (SELECT id, agent, fingerprint FROM memories WHERE tenant = %(tenant)s AND {where})
 SELECT agent, min(id), count(*)
@@ -508,6 +513,12 @@ SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND id < %(after)s ORDER BY 
 -- name: newest_items_in
 SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND state = %(state)s AND id < %(after)s
 ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: item_settled_by
+SELECT {items} FROM inbox -- it was settled with the changeset, or later: what is older is not looked at
+WHERE tenant = %(tenant)s AND changeset_id = %(changeset)s AND payload <> ''
+    AND finished_at >= (SELECT at FROM changesets WHERE tenant = %(tenant)s AND id = %(changeset)s)
+ORDER BY finished_at LIMIT 1;
 
 -- name: settle_item
 UPDATE inbox SET
@@ -874,3 +885,60 @@ ON CONFLICT (tenant, folder, path) DO UPDATE SET
 
 -- name: drop_file
 DELETE FROM notes WHERE tenant = %(tenant)s AND folder = %(folder)s AND path = %(path)s;
+
+-- ── the store as people look at it ────────────────────────────────────────────────────────────────────────────────────
+
+-- name: arrived
+SELECT CASE WHEN left(created_at, 10) < %(first)s THEN '' ELSE left(created_at, 10) END, category, count(*)
+FROM memories WHERE tenant = %(tenant)s AND {where} GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: done
+SELECT c.action, count(*) FROM changesets s JOIN changes c ON c.tenant = s.tenant AND c.changeset_id = s.id
+WHERE s.tenant = %(tenant)s AND s.at >= %(since)s AND c.action <> 'noop' GROUP BY c.action ORDER BY c.action;
+
+-- name: inject
+INSERT INTO injections (tenant, at, caller, occasion, memories, tokens)
+VALUES (%(tenant)s, %(at)s, %(caller)s, %(occasion)s, %(memories)s, %(tokens)s);
+
+-- name: injected
+SELECT
+    left(at, 10), count(*) FILTER (WHERE occasion = 'prompt'),
+    count(*) FILTER (WHERE occasion = 'prompt' AND tokens > 0), count(*) FILTER (WHERE occasion = 'start'),
+    sum(memories), sum(tokens)
+FROM injections WHERE tenant = %(tenant)s AND at >= %(since)s GROUP BY 1 ORDER BY 1;
+
+-- name: forget_injections
+DELETE FROM injections WHERE tenant = %(tenant)s AND id IN (
+    SELECT id FROM injections WHERE tenant = %(tenant)s AND at < %(before)s LIMIT %(limit)s
+);
+
+-- name: keepers
+SELECT split_part(source, '/', 1), count(*), max(created_at) FROM memories
+WHERE tenant = %(tenant)s AND archived_at IS NULL AND source <> '' GROUP BY 1;
+
+-- name: askers
+SELECT caller, sum(given)::bigint, max(at) FROM (
+    SELECT caller, count(*) AS given, max(at) AS at FROM retrievals WHERE tenant = %(tenant)s GROUP BY caller
+    UNION ALL -- also who found nothing
+    SELECT caller, 0, max(at) FROM injections WHERE tenant = %(tenant)s GROUP BY caller
+) asked
+WHERE caller <> '' GROUP BY caller;
+
+-- name: pulse
+SELECT
+    coalesce((SELECT max(id) FROM changesets WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT max(id) FROM retrievals WHERE tenant = %(tenant)s), 0)
+        + coalesce((SELECT max(id) FROM injections WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT max(id) FROM inbox WHERE tenant = %(tenant)s), 0),
+    (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'pending' LIMIT 10000) pending),
+    (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'parked' LIMIT 10000) parked),
+    (SELECT max(finished_at) FROM inbox WHERE tenant = %(tenant)s AND finished_at IS NOT NULL AND payload <> '');
+
+-- name: dots
+SELECT m.id, left(m.text, %(characters)s), m.category, m.project, m.created_at, vector_send(v.vector)
+FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
+WHERE m.tenant = %(tenant)s AND {where} ORDER BY m.id DESC LIMIT %(most)s;
+
+-- name: count_dots
+SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
+WHERE m.tenant = %(tenant)s AND {where};

@@ -26,7 +26,7 @@ SELECT EXISTS (SELECT 1 FROM memories WHERE speaker <> '');
 SELECT max(id) FROM memories;
 
 -- name: page
-SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit;
+SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit OFFSET :skip;
 
 -- name: latest
 SELECT {columns} FROM memories WHERE {where} ORDER BY created_at DESC, id DESC LIMIT :limit;
@@ -198,6 +198,9 @@ SELECT agent, session, at FROM occurrences WHERE memory_id IN (SELECT id FROM me
 UNION ALL SELECT agent, session, created_at FROM memories WHERE id IN (SELECT id FROM merged)
 ORDER BY 3;
 
+-- name: projects
+SELECT project, count(*) FROM memories WHERE {where} AND project > :after GROUP BY project ORDER BY project LIMIT :limit;
+
 -- name: repeated
 WITH inside AS (SELECT id, agent, fingerprint FROM memories WHERE {where})
 SELECT agent, min(id), count(*)
@@ -359,6 +362,12 @@ SELECT {items} FROM inbox WHERE id < :after ORDER BY id DESC LIMIT :limit;
 
 -- name: newest_items_in
 SELECT {items} FROM inbox WHERE state = :state AND id < :after ORDER BY id DESC LIMIT :limit;
+
+-- name: item_settled_by
+SELECT {items} FROM inbox -- it was settled with the changeset, or later: what is older is not looked at
+WHERE changeset_id = :changeset AND payload <> ''
+    AND finished_at >= (SELECT at FROM changesets WHERE id = :changeset)
+ORDER BY finished_at LIMIT 1;
 
 -- name: settle_item
 UPDATE inbox SET
@@ -644,3 +653,50 @@ ON CONFLICT (folder, path) DO UPDATE SET
 
 -- name: drop_file
 DELETE FROM notes WHERE folder = :folder AND path = :path;
+
+-- name: arrived
+SELECT '', category, count(*) FROM memories INDEXED BY memories_by_day -- which has all that this asks for
+WHERE {where} AND created_at < :first GROUP BY category
+UNION ALL SELECT substr(created_at, 1, 10), category, count(*) FROM memories INDEXED BY memories_by_day
+WHERE {where} AND created_at >= :first GROUP BY 1, 2
+ORDER BY 1, 2;
+
+-- name: done
+SELECT c.action, count(*) FROM changesets s CROSS JOIN changes c -- in this order: by time, then their changes
+WHERE s.at >= :since AND c.changeset_id = s.id AND c.action <> 'noop' GROUP BY c.action ORDER BY c.action;
+
+-- name: inject
+INSERT INTO injections (at, caller, occasion, memories, tokens) VALUES (:at, :caller, :occasion, :memories, :tokens);
+
+-- name: injected
+SELECT
+    substr(at, 1, 10), sum(occasion = 'prompt'), sum(occasion = 'prompt' AND tokens > 0), sum(occasion = 'start'),
+    sum(memories), sum(tokens)
+FROM injections WHERE at >= :since GROUP BY 1 ORDER BY 1;
+
+-- name: forget_injections
+DELETE FROM injections WHERE at < :before;
+
+-- name: keepers
+SELECT substr(source, 1, instr(source || '/', '/') - 1), count(*), max(created_at) FROM memories
+WHERE archived_at IS NULL AND source <> '' GROUP BY 1;
+
+-- name: askers
+SELECT caller, sum(given), max(at) FROM (
+    SELECT caller, count(*) AS given, max(at) AS at FROM retrievals GROUP BY caller
+    UNION ALL SELECT caller, 0, max(at) FROM injections GROUP BY caller -- also who found nothing
+)
+WHERE caller <> '' GROUP BY caller;
+
+-- name: pulse
+SELECT
+    coalesce((SELECT max(id) FROM changesets), 0),
+    coalesce((SELECT max(id) FROM retrievals), 0) + coalesce((SELECT max(id) FROM injections), 0),
+    coalesce((SELECT max(id) FROM inbox), 0),
+    (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'pending' LIMIT 10000)),
+    (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'parked' LIMIT 10000)),
+    (SELECT max(finished_at) FROM inbox WHERE finished_at IS NOT NULL AND payload <> '');
+
+-- name: dots
+SELECT id, substr(text, 1, :characters), category, project, created_at FROM memories NOT INDEXED
+WHERE id IN (SELECT value FROM json_each(:ids)) AND {where} ORDER BY id DESC;

@@ -57,6 +57,8 @@ CREATE INDEX memories_unused ON memories (category, created_at) WHERE archived_a
 CREATE INDEX memories_by_use ON memories (retrieval_count, last_retrieved_at) WHERE archived_at IS NULL AND retrieval_count > 0;
 CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
 CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
+-- Counts by day, of what a viewer sees too, without reading rows.
+CREATE INDEX memories_by_day ON memories (created_at, category, archived_at, visibility, team, user, agent, source);
 
 -- Apart from the rows, so that reading rows does not read vectors. float32, little-endian, unit length.
 CREATE TABLE vectors (
@@ -110,6 +112,7 @@ CREATE TABLE changesets (
 ) STRICT;
 
 CREATE INDEX changesets_by_series ON changesets (part_of) WHERE part_of IS NOT NULL;
+CREATE INDEX changesets_by_time ON changesets (at);
 
 CREATE TABLE changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -150,6 +153,21 @@ CREATE TABLE retrievals (
 
 CREATE INDEX retrievals_by_memory ON retrievals (memory_id, at);
 CREATE INDEX retrievals_by_time ON retrievals (at);
+CREATE INDEX retrievals_by_caller ON retrievals (caller, at);
+
+-- What was put before agents: how much, not what. A line for each prompt and each start of a session, also those for
+-- which nothing was found. Derived.
+CREATE TABLE injections (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at TEXT NOT NULL,
+    caller TEXT NOT NULL,
+    occasion TEXT NOT NULL, -- start, prompt
+    memories INTEGER NOT NULL,
+    tokens INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX injections_by_time ON injections (at, occasion, memories, tokens); -- sums without reading rows
+CREATE INDEX injections_by_caller ON injections (caller, at);
 
 -- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
 CREATE TABLE given (

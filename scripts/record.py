@@ -1,0 +1,166 @@
+"""Records a short session at a terminal: the real commands in a real terminal, as a picture that plays itself.
+
+python scripts/record.py [FILE]      # docs/pictures/session.svg unless given
+
+The picture is SVG with a little CSS, so it plays wherever a picture is shown; who wants no motion sees it whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.color import ColorTriplet
+from rich.console import Console
+from rich.style import Style
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parents[1]
+WIDTH = 86  # columns
+SESSION = (
+    "cofio extract examples/conversation.txt --source shop",
+    'cofio search "may we ship on a friday?" -k 2',
+    "cofio history 6",
+    "cofio undo 3 --yes",
+)
+_CELL, _LINE, _EDGE = 8.43, 20, 18  # pixels: of a character, of a line, around all
+_TYPED, _PAUSE, _READ = 0.035, 0.6, 2.2  # seconds: for a character, before the answer, to read it
+_GROUND, _TEXT, _PROMPT = "#131615", "#e7ebe8", "#5ccaa6"
+_FONT = "ui-monospace, 'SF Mono', 'Cascadia Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace"
+_PLAIN = Style()
+
+
+class Shown(NamedTuple):
+    """A line of the picture, and when it comes; a typed one comes bit by bit."""
+
+    line: Text
+    at: float
+    typed: bool = False
+
+
+def main() -> int:
+    target = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "pictures" / "session.svg"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        target.write_text(drawn(list(played(home))), "utf-8")
+    return 0
+
+
+def played(home: str) -> Iterator[Shown]:
+    """Run the commands one after the other, in a home of their own, and show what they print."""
+    now = 0.5
+    for command in SESSION:
+        prompt = Text("$ ", style=Style(color=_PROMPT, bold=True)) + Text(command, style=Style(bold=True))
+        yield Shown(prompt, now, typed=True)
+        now += _TYPED * len(command) + _PAUSE
+        for line in Text.from_ansi(_settled(_printed(command, home))).split():
+            yield Shown(line, now)
+        yield Shown(Text(""), now)
+        now += _READ
+
+
+def _printed(command: str, home: str) -> str:
+    """What the command prints at a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, WIDTH, 0, 0))
+    around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": f"{home}/cofio", "TERM": "xterm-256color"}
+    words = [sys.executable, "-m", *shlex.split(command)]
+    running = subprocess.Popen(words, cwd=ROOT, env=around, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    text = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    if running.wait():
+        raise SystemExit(f"{command} failed:\n{text}")
+    return text
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:  # what wrote there is gone
+        return b""
+
+
+def _settled(text: str) -> str:
+    """The text as it stands in the end: what a carriage return wrote over is gone, and so are moves of the cursor."""
+    lines = re.sub(r"\x1b\[(?:\?\d+[hl]|\d*[A-HJK])", "", text.replace("\r\n", "\n")).split("\n")
+    return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith("Learning")).rstrip()
+
+
+# ── the picture ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def drawn(shown: list[Shown]) -> str:
+    """All of it as SVG."""
+    while shown and not shown[-1].line:
+        shown.pop()
+    width, height = round(WIDTH * _CELL + 2 * _EDGE), len(shown) * _LINE + 2 * _EDGE + 22
+    lines = "\n".join(_line(place, each) for place, each in enumerate(shown))
+    lights = "".join(f'<circle cx="{_EDGE + 6 + 18 * n}" cy="20" r="5" fill="#3a423e"/>' for n in range(3))
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
+<title>A terminal: cofio learns from a conversation, finds it again, shows its history and takes it back</title>
+<style>
+text {{ font: 14px {_FONT}; fill: {_TEXT}; white-space: pre; }}
+.line {{ animation: come .01s linear both; }}
+.typed {{ animation: type linear both; }}
+@keyframes come {{ from {{ opacity: 0; }} }}
+@keyframes type {{ from {{ clip-path: inset(0 100% 0 0); }} to {{ clip-path: inset(0 0 0 0); }} }}
+@media (prefers-reduced-motion: reduce) {{ .line, .typed {{ animation: none; }} }}
+</style>
+<rect width="{width}" height="{height}" rx="10" fill="{_GROUND}"/>
+{lights}
+{lines}
+</svg>
+"""
+
+
+def _line(place: int, shown: Shown) -> str:
+    top = _EDGE + 22 + place * _LINE + 14
+    lasts = f"animation-duration:{_TYPED * len(shown.line):.2f}s;" if shown.typed else ""
+    kind = "typed" if shown.typed else "line"
+    if not shown.line.plain.strip():
+        return ""
+    return f'<g class="{kind}" style="{lasts}animation-delay:{shown.at:.2f}s">{"".join(_spans(shown.line, top))}</g>'
+
+
+def _spans(line: Text, top: int) -> Iterator[str]:
+    """The words of one style each, at their column: fonts differ in width, columns may not."""
+    column = 0
+    for segment in line.render(Console(width=10_000, color_system="truecolor")):
+        text = segment.text.rstrip("\n")
+        if text.strip():
+            lead = len(text) - len(text.lstrip())
+            words = text.strip()
+            left, length = _EDGE + (column + lead) * _CELL, len(words) * _CELL
+            about = f'x="{left:.1f}" y="{top}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs"'
+            yield f"<text {about}{_look(segment.style or _PLAIN)}>{escape(words)}</text>"
+        column += len(text)
+
+
+def _look(style: Style) -> str:
+    colour = style.color.get_truecolor(MONOKAI) if style.color else None
+    fill = f' fill="{_hex(colour)}"' if colour else ""
+    bold = ' font-weight="700"' if style.bold else ""
+    return fill + bold + (' opacity=".6"' if style.dim else "")
+
+
+def _hex(colour: ColorTriplet) -> str:
+    return colour.hex
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The answers to those who look after many memories: one change of all of them, and where one was learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+
+Plain = dict[str, Any]
+
+
+def change_all(desk: Desk, given: schemas.Bulk, call: Call) -> Plain:
+    done = desk.keeper.bulk(
+        given.ids, given.action, changes=given.fields(), tags=given.tags, by=call.by, why=given.reason()
+    )
+    return done.as_dict()
+
+
+def exchange(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    item = desk.keeper.learned_from(call.id)
+    return {"id": call.id, "item": item.as_dict() if item else None}

@@ -1,0 +1,58 @@
+"""Many memories at once: what was asked for, as decisions about each of them.
+
+memories ─ decide ─▶ [Decision], one for each that is not so already
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from cofio.errors import Conflict, InvalidInput
+from cofio.model import Decision, Delete, Edit, Memory, Restore, edited
+
+Action = Literal["archive", "restore", "pin", "unpin", "edit", "tag", "untag"]
+
+ACTIONS: tuple[Action, ...] = Action.__args__  # type: ignore[attr-defined]
+MOST = 1_000  # memories in one changeset
+
+
+def decide(
+    memories: Sequence[Memory], action: str, changes: Mapping[str, Any], tags: Sequence[str], why: str
+) -> list[Decision]:
+    """What is to be done to each; those that are so already are passed over. Conflict when all of them are."""
+    _check(action, changes, tags)
+    if action == "archive":
+        found: list[Decision] = [Delete(each.id, why) for each in memories if not each.archived]
+    elif action == "restore":
+        found = [Restore(each.id, why) for each in memories if each.archived]
+    else:
+        wanted = ((each, _fields(each, action, changes, tags)) for each in memories)
+        found = [Edit(each.id, fields, why) for each, fields in wanted if edited(each, fields) != each]
+    if not found:
+        raise Conflict("There is nothing to change.", "Every one of these memories is so already.")
+    return found
+
+
+def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None:
+    if action not in ACTIONS:
+        raise InvalidInput(f"action is {action!r}.", f"It is one of: {', '.join(ACTIONS)}.")
+    if bool(changes) != (action == "edit"):
+        raise InvalidInput("changes go with the action edit.", "Give the fields to change, with that action alone.")
+    if isinstance(tags, str):
+        raise InvalidInput("tags is a text.", "Give a list of texts.")
+    if bool(tags) != (action in ("tag", "untag")):
+        raise InvalidInput("tags go with the actions tag and untag.", "Give at least one, with those actions alone.")
+    if "text" in changes:
+        raise InvalidInput("Many memories cannot say the same.", "Change the text of one at a time.")
+
+
+def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> Mapping[str, Any]:
+    match action:
+        case "pin" | "unpin":
+            return {"pinned": action == "pin"}
+        case "tag":
+            return {"tags": [*memory.tags, *tags]}
+        case "untag":
+            return {"tags": [each for each in memory.tags if each not in tags]}
+    return changes

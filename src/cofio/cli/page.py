@@ -1,0 +1,69 @@
+"""The command for people who would rather look: ui."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.session import Session, command
+from cofio.errors import Unavailable
+
+#: The pages, as addresses name them.
+PAGES = ("overview", "memories", "map", "inbox", "upkeep", "knowledge", "team", "agents", "settings")
+#: Browsers that take over the terminal and run no script: our pages would be blank there.
+_OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+
+
+@command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
+@click.argument("page", type=click.Choice(PAGES), required=False)
+@click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
+def ui(session: Session, page: str | None, only_print: bool) -> None:
+    """Open the service's pages in your browser: memories, the map, upkeep, keys, settings.
+
+    It starts no service: `cofio up` does.
+    """
+    from cofio import daemon
+
+    state = daemon.status(session.settings)
+    url = _address(state, page, named=bool(session.settings.url))
+    opened = not only_print and _opened(url)
+    if session.as_json:
+        output.document({"url": url, "opened": opened})
+        return
+    click.echo(url)
+    if not only_print:
+        _tell(opened, wants_key=state["key"] in ("missing", "wrong", "ok"))
+
+
+def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
+    """Where the page is, once a service answers there."""
+    if state["answering"]:
+        return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
+    if named:
+        raise Unavailable(f"No service answers at {state['url']}.", "Start it there, or leave COFIO_URL out.")
+    if not state["running"]:
+        raise Unavailable("No service runs for this store, and its pages are part of it.", "`cofio up` starts it.")
+    if state.get("problem"):
+        hint = "`cofio down --force`, then `cofio up`."
+        raise Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
+    raise Unavailable(f"The service (pid {state['pid']}) is still starting.", "Try again in a moment.")
+
+
+def _opened(url: str) -> bool:
+    """Whether a browser with a window took it."""
+    import webbrowser
+
+    try:
+        browser = webbrowser.get()
+        return getattr(browser, "name", "") not in _OF_TERMINALS and browser.open(url)
+    except webbrowser.Error:
+        return False
+
+
+def _tell(opened: bool, *, wants_key: bool) -> None:
+    if not opened:
+        output.say("No browser could be opened from here. Open this address in one.")
+    if wants_key:
+        output.say("The page asks for a key: one of `cofio keys`, or the service's own.")

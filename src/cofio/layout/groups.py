@@ -1,0 +1,83 @@
+"""Which points of the square lie together: the hills of how densely they lie.
+
+places ─ counted by cell, blurred ─▶ a landscape ─ uphill ─▶ hills ─ those without a valley between them are one ─▶ groups
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from cofio.picture import SIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.layout.square import Places
+
+    Landscape: TypeAlias = NDArray[np.float64]  # how high each cell of the grid is
+    Labels: TypeAlias = NDArray[np.int64]
+
+#: Cells along a side.
+CELLS = 100
+#: How wide the landscape is blurred, in cells: so much with ten thousand points, and more with fewer.
+BLUR, AT = 1.5, 10_000
+#: Two hills are one where the pass between them is at least so high, as a part of the lower one.
+PASS = 0.7
+#: A point stands outside where it is less high than this part of its hill.
+FOOT = 0.05
+#: A group has so many members at least, and so large a part of all. There are at most so many.
+LEAST, LEAST_PART, MOST = 4, 0.004, 40
+
+
+def grouped(places: Places) -> Labels:
+    """The group of each point, the largest group first; -1 for none."""
+    cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
+    cell = cells[:, 0] * CELLS + cells[:, 1]
+    landscape = _landscape(cell)
+    hill = _merged(landscape, _uphill(landscape))
+    height = landscape.ravel()
+    group = np.where(height[cell] >= FOOT * height[hill[cell]], hill[cell], -1)
+    return _numbered(group)
+
+
+def _landscape(cell: Labels) -> Landscape:
+    counts = np.bincount(cell, minlength=CELLS * CELLS).reshape(CELLS, CELLS).astype(np.float64)
+    width = BLUR * (AT / max(len(cell), 1)) ** (1 / 6)
+    steps = np.subtract.outer(np.arange(CELLS), np.arange(CELLS))
+    blur = np.exp(-0.5 * (steps / width) ** 2)
+    found: Landscape = blur @ counts @ blur
+    return found
+
+
+def _uphill(landscape: Landscape) -> Labels:
+    """Of each cell the top of the hill that it is on, as one comes to it by always going to the highest cell around."""
+    around = np.pad(landscape, 1, constant_values=-1)
+    steps = [(down, right) for down in (0, -1, 1) for right in (0, -1, 1)]  # where one stands is the first: ties stay
+    heights = [around[1 + down : 1 + down + CELLS, 1 + right : 1 + right + CELLS] for down, right in steps]
+    offsets = np.array([down * CELLS + right for down, right in steps])
+    top = np.arange(CELLS * CELLS) + offsets[np.argmax(heights, axis=0)].ravel()
+    while (higher := top[top]).tolist() != top.tolist():
+        top = higher
+    return top
+
+
+def _merged(landscape: Landscape, top: Labels) -> Labels:
+    """The same, where hills without a valley between them have one top; the highest passes go first."""
+    height = landscape.ravel()
+    passes = _passes(height, top)
+    into = {int(each): int(each) for each in np.unique(top)}
+    hills = len(into)
+    for level, one, other in sorted(passes, reverse=True):
+        low, high = sorted((_found(into, one), _found(into, other)), key=lambda each: (height[each], -each))
+        if low != high and level >= PASS * height[low]:
+            into[low] = high
+            hills -= 1
+    return np.array([_found(into, each) for each in range(len(top))]) if False else _looked_up(top, into)
+
+
+def _found(into: dict[int, int], hill: int) -> int:
+    while into[hill] != hill:
+        hill = into[hill]
+    return hill

@@ -1,0 +1,65 @@
+"""Places in whole numbers on the square of SIDE by SIDE, no two on the same spot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from cofio.picture import SIDE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.layout.plane import Spots
+
+    Places: TypeAlias = NDArray[np.int64]  # x and y, a point a row
+
+#: The share of points, at either end, that may lie in the margin; and the margin, as a part of half a side.
+OUTSIDE, MARGIN = 0.5, 0.06
+#: How far two that would lie on each other are put apart: at a thousand pixels a side, three of them.
+GAP = 30
+#: Points that go round in steps of the golden angle fill a disc evenly.
+GOLDEN = np.pi * (3 - 5**0.5)
+#: Rounds after which points that still lie on each other stay so. Two are usual.
+PATIENCE = 100
+
+
+def fitted(spots: Spots) -> Places:
+    """The places, moved and scaled so that they fill the square. A few that lie far out come no farther than its edge."""
+    places = np.stack([spots.real, spots.imag], axis=1).astype(np.float64)
+    low, high = np.percentile(places, (OUTSIDE, 100 - OUTSIDE), axis=0)
+    half = float(np.max(high - low)) / 2
+    scaled = (places - (low + high) / 2) / (half if half > 1e-9 else 1.0)
+    beyond = np.maximum(np.abs(scaled) - 1, 0)
+    inside = np.clip(scaled, -1, 1) + np.sign(scaled) * MARGIN * np.tanh(beyond / MARGIN)
+    return np.rint(SIDE / 2 * (1 + inside / (1 + MARGIN))).astype(np.int64)
+
+
+def apart(places: Places) -> Places:
+    """The same, where the first on a spot stays and the others go round it, each to the next spot that is free."""
+    steps = np.zeros(len(places), np.int64)
+    found = places
+    for _ in range(PATIENCE):
+        rank = _ranks(found)
+        if not rank.any():
+            break
+        steps += rank
+        found = _stepped(places, steps)
+    return found
+
+
+def _ranks(places: Places) -> NDArray[np.int64]:
+    """How many before it lie on the same spot, of each."""
+    spot = places[:, 0] * (SIDE + 1) + places[:, 1]
+    order = np.argsort(spot, kind="stable")
+    begins = np.searchsorted(spot[order], spot[order])
+    ranks = np.empty(len(places), np.int64)
+    ranks[order] = np.arange(len(places)) - begins
+    return ranks
+
+
+def _stepped(places: Places, steps: NDArray[np.int64]) -> Places:
+    radius, angle = GAP * np.sqrt(steps), GOLDEN * steps
+    moved = places + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    return np.clip(np.rint(moved), 0, SIDE).astype(np.int64)

@@ -1,0 +1,84 @@
+"""The prompts: questions that a person picks in a client, which come with the memories that answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.mcp.acts import Caller, Memories
+from cofio.mcp.answers import about_memories, as_hit, count, short
+from cofio.model import MAX_LABEL, checked_text
+
+NAME = "what_do_we_know"
+FOUND = 10  # memories
+MOST_NAMES = 100  # that a client takes at once
+_LOOKED_THROUGH = 1_000  # projects
+_LABEL = 100
+
+PROMPTS: tuple[Mapping[str, Any], ...] = (
+    {
+        "name": NAME,
+        "title": "What do we know about …",
+        "description": "What is remembered from earlier work about a topic, best first, and what it comes to.",
+        "arguments": [
+            {"name": "topic", "description": "What it is about, in words.", "required": True},
+            {
+                "name": "project",
+                "description": "A project, by its name; left out, the one at work in.",
+                "required": False,
+            },
+        ],
+    },
+)
+#: Where a project is asked for: in a prompt, or in an address.
+COMPLETED = {(NAME, "project"), ("cofio://project/{name}/briefing", "name")}
+
+
+class Question(NamedTuple):
+    """What is asked, for a list; and all of it, for the model."""
+
+    title: str
+    text: str
+
+
+class Names(NamedTuple):
+    """Names that may be meant, and of how many they are the first."""
+
+    values: Sequence[str]
+    total: int
+
+
+def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Memories) -> Question:
+    """The question, with the memories that answer it marked as data."""
+    if name != NAME:
+        raise NotFound(f"There is no prompt {short(name, _LABEL)!r}.", f"There is {NAME}.")
+    if unknown := sorted(arguments.keys() - {"topic", "project"}):
+        hint = f"{NAME} takes: topic, project."
+        raise InvalidInput(f"{NAME} takes no {short(', '.join(unknown), _LABEL)}.", hint)
+    topic = checked_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
+    if not topic:
+        raise InvalidInput("The topic is empty.", "Say in words what it is about.")
+    hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
+    found = f"{count(len(hits), 'note')} from earlier work, best first." if hits else "No memory answers that."
+    title = f"What do we know about {short(topic, MAX_LABEL)}?"
+    task = (
+        "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
+        "else, and say so where they do not answer. memory_search finds more."
+    )
+    return Question(title, f"{title}\n\n{task}\n\n{about_memories(found, [as_hit(hit) for hit in hits]).text}")
+
+
+def completed(name: str, argument: str, begun: str, memories: Memories) -> Names:
+    """The projects that may be meant by what was typed so far: those that begin with it, then those that hold it."""
+    if (name, argument) not in COMPLETED:
+        return Names((), 0)
+    wanted = begun.strip().casefold()
+    known = [each.name for each in memories.projects(limit=_LOOKED_THROUGH)]
+    found = sorted((each for each in known if wanted in each.casefold()), key=lambda each: _place(each, wanted))
+    return Names(found[:MOST_NAMES], len(found))
+
+
+def _place(name: str, wanted: str) -> tuple[bool, str]:
+    parts = (name, name.rpartition("/")[2])
+    return not any(each.casefold().startswith(wanted) for each in parts), name

@@ -1,0 +1,125 @@
+"""What can be read by its address: one memory, and what a session of a project is given. Nothing is changed by that.
+
+    cofio://memory/ID                   a memory, as text and as data
+    cofio://project/NAME/briefing       what a session there is given at its start
+
+A name stands in an address as one part of it: what is reserved there is percent-encoded, and so is every slash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.hooks.project import name as name_of
+from cofio.mcp.acts import Caller, Memories
+from cofio.mcp.answers import Answer, about_briefing, about_one, count, short
+from cofio.model import MAX_LABEL, Memory, Project, checked_text
+
+PAGE = 50  # resources
+NEWEST = 200  # memories that are listed; whoever knows the id of another can read it all the same
+_TITLE = 80  # characters
+_LABEL = 200
+_MEMORY = re.compile(r"cofio://memory/([0-9]{1,18})")
+_BRIEFING = re.compile(r"cofio://project/([^/?#]*)/briefing")
+_CURSOR = re.compile(r"project:(?P<name>[^:]+)|memory:(?P<after>[0-9]{0,18}):(?P<listed>[0-9]{1,4})")
+
+TEMPLATES: tuple[Mapping[str, str], ...] = (
+    {
+        "uriTemplate": "cofio://memory/{id}",
+        "name": "memory",
+        "title": "A memory",
+        "description": "One memory by its id, archived or not: what it says, where and when it comes from.",
+        "mimeType": "text/plain",
+    },
+    {
+        "uriTemplate": "cofio://project/{name}/briefing",
+        "name": "briefing",
+        "title": "The briefing of a project",
+        "description": "What a session in this project is given at its start. A slash in the name is written %2F.",
+        "mimeType": "text/plain",
+    },
+)
+
+
+class Part(NamedTuple):
+    """Where a listing goes on: after a project, or after a memory with so many listed."""
+
+    project: str | None
+    after: int | None = None
+    listed: int = 0
+
+
+def read(uri: str, caller: Caller, memories: Memories) -> Answer:
+    """What is at this address. NotFound when nothing is."""
+    if found := _MEMORY.fullmatch(uri):
+        number = int(found[1])
+        return about_one(memories.get(number), memories.freshness(number))
+    if found := _BRIEFING.fullmatch(uri):
+        project = caller.named(checked_text(unquote(found[1]), "project", MAX_LABEL).strip())
+        return about_briefing(project, memories.recall(project=project, by=caller.by))
+    hint = "There are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
+    raise NotFound(f"There is nothing at {short(uri, _LABEL)!r}.", hint)
+
+
+def listed(cursor: str, memories: Memories) -> dict[str, Any]:
+    """A page of what there is: the briefings of projects, by name, then the newest memories."""
+    part = _part(cursor)
+    found: list[dict[str, str]] = []
+    if part.project is not None:
+        names = memories.projects(limit=PAGE + 1, after=part.project)
+        found = [_briefing(each) for each in names[:PAGE]]
+        if len(names) > PAGE:
+            return {"resources": found, "nextCursor": f"project:{quote(names[PAGE - 1].name, safe='')}"}
+    return _with_memories(found, part, memories)
+
+
+def _with_memories(found: list[dict[str, str]], part: Part, memories: Memories) -> dict[str, Any]:
+    room = min(PAGE - len(found), NEWEST - part.listed)
+    if room <= 0:
+        return {"resources": found, **({"nextCursor": "memory::0"} if found else {})}
+    page = memories.list(limit=room, after=part.after)
+    told = {"resources": [*found, *(_memory(each) for each in page.memories)]}
+    total = part.listed + len(page.memories)
+    if page.next is None or total >= NEWEST:
+        return told
+    return {**told, "nextCursor": f"memory:{page.next}:{total}"}
+
+
+def _part(cursor: str) -> Part:
+    if not cursor:
+        return Part("")
+    found = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
+    if found is None:
+        raise InvalidInput("That is no cursor.", "Give the `nextCursor` of the page before, or none.")
+    if found["name"]:
+        return Part(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
+    return Part(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
+
+
+def _briefing(project: Project) -> dict[str, str]:
+    named = short(name_of(project.name) or project.name, _TITLE)
+    return {
+        "uri": f"cofio://project/{quote(project.name, safe='')}/briefing",
+        "name": f"briefing of {named}",
+        "title": f"Briefing of {named}",
+        "description": (
+            f"What a session in {short(project.name, _LABEL)} is given at its start. "
+            f"{count(project.memories, 'memory', 'memories')} of it."
+        ),
+        "mimeType": "text/plain",
+    }
+
+
+def _memory(memory: Memory) -> dict[str, str]:
+    about = (memory.kind, short(memory.source, _LABEL), memory.created_at[:10])
+    return {
+        "uri": f"cofio://memory/{memory.id}",
+        "name": f"memory {memory.id}",
+        "title": short(memory.text, _TITLE),
+        "description": f"A note from earlier work: {', '.join(each for each in about if each)}.",
+        "mimeType": "text/plain",
+    }

@@ -1,0 +1,283 @@
+/**
+ * Charts, drawn as SVG: what lies over time, and a whole with its parts.
+ *
+ * A chart is looked at, pointed at, or walked through with the arrow keys. Beside it stands the same as a table, for
+ * whoever cannot see it. A part has its colour from the style, by its name: `[data-part="decision"]`.
+ */
+
+import { fill, make, unseen } from "./dom.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const EXACT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
+const SHORT_FROM = 100_000;
+const ROOMY = 560; // pixels from which on a part is named right beside it
+const APART = 18; // pixels between such names
+
+// ── numbers ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A number to the last digit. */
+export const exact = (value) => EXACT.format(value);
+
+/** A number that fits anywhere: 98,765, and from there on 123.5K. */
+export const compact = (value) => (Math.abs(value) < SHORT_FROM ? exact(value) : SHORT.format(value));
+
+/** A number that fits; the exact one is said, and shown to whoever points at it. */
+export function number(value) {
+  if (compact(value) === exact(value)) return make("span", { class: "figure" }, exact(value));
+  const seen = make("span", { "aria-hidden": "true" }, compact(value));
+  return make("span", { class: "figure", title: exact(value) }, seen, unseen(exact(value)));
+}
+
+/** A count with its word: "1 prompt", "1,200 prompts". */
+export const counted = (count, one, many = `${one}s`) => `${exact(count)} ${count === 1 ? one : many}`;
+
+// ── shapes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Whole and round numbers from 0 up to this one or beyond it. */
+export function ticks(most, steps = 4) {
+  const rough = Math.max(most, 1) / steps;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = Math.max(1, [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough));
+  return Array.from({ length: Math.ceil(Math.max(most, 1) / step) + 1 }, (_, place) => place * step);
+}
+
+/** Where each part begins and ends in every column, when they lie upon each other. */
+export function piled(series) {
+  const sums = [];
+  return series.map((values) => values.map((value, place) => {
+    const low = sums[place] ?? 0;
+    sums[place] = low + value;
+    return [low, sums[place]];
+  }));
+}
+
+/** The outline of a part over time: there along its top, and back along its bottom. */
+export function ribbon(xs, spans, up) {
+  const there = spans.map(([, high], place) => at(xs[place], up(high)));
+  const back = spans.map(([low], place) => at(xs[place], up(low))).reverse();
+  return `M${[...there, ...back].join("L")}Z`;
+}
+
+/** The top of a part over time. */
+export const ridge = (xs, spans, up) => `M${spans.map(([, high], place) => at(xs[place], up(high))).join("L")}`;
+
+/** Heights for names that would touch each other, as near as can be to where they belong. */
+export function apart(wanted, gap, most) {
+  const order = wanted.map((_, place) => place).sort((one, other) => wanted[one] - wanted[other]);
+  const given = [];
+  let free = -Infinity;
+  for (const place of order) free = (given[place] = Math.max(wanted[place], free)) + gap;
+  let last = most;
+  for (const place of order.reverse()) last = (given[place] = Math.min(given[place], last)) - gap;
+  return given;
+}
+
+const at = (x, y) => `${x.toFixed(1)} ${y.toFixed(1)}`;
+const total = (series, place) => series.reduce((sum, each) => sum + each.values[place], 0);
+
+/** An element of a drawing. */
+function shape(tag, about = {}, ...inside) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(about)) element.setAttribute(name, value);
+  element.append(...inside);
+  return element;
+}
+
+// ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * A chart of what lies over time, with `.draw({ kind, columns, series })`. Kinds: "areas", "bars". A column has a label,
+ * a title, and perhaps a note; a series a name, a title, and a value for each column.
+ */
+export function overTime(label) {
+  const svg = shape("svg", { "aria-hidden": "true" });
+  const tip = make("div", { class: "tip", hidden: true, "aria-hidden": "true" });
+  const plot = make("div", { class: "plot", role: "slider", tabindex: "0", "aria-label": label }, svg, tip);
+  const legend = make("ul", { class: "legend" });
+  const table = make("div", { class: "sr" });
+  const chart = { label, plot, svg, tip, legend, table, data: null, drawn: "", place: 0, scale: null };
+  const shown = make("div", { class: "chart" }, legend, plot, table);
+  shown.draw = (data) => draw(chart, data);
+  listenTo(chart);
+  new ResizeObserver(() => chart.data && sketch(chart)).observe(plot);
+  return shown;
+}
+
+function draw(chart, data) {
+  const told = JSON.stringify(data);
+  if (told === chart.drawn) return;
+  const wasLast = !chart.data || chart.place === chart.data.columns.length - 1;
+  Object.assign(chart, { data, drawn: told });
+  const last = data.columns.length - 1;
+  chart.place = wasLast ? last : Math.min(chart.place, last);
+  fill(chart.legend, ...data.series.map((each) => make("li", {}, swatch(each.name), each.title)));
+  fill(chart.table, asTable(chart.label, data));
+  sketch(chart);
+}
+
+/** Draw all of it, as large as there is room. */
+function sketch(chart) {
+  const { data, svg, plot } = chart;
+  const [width, height] = [plot.clientWidth, plot.clientHeight];
+  if (!width) return; // it is not shown yet
+  const named = data.kind === "areas" && data.series.length > 1 && width >= ROOMY;
+  chart.legend.hidden = named || data.series.length < 2;
+  chart.scale = scaled(data, width, height, named);
+  const layers = data.kind === "areas" ? areas(data, chart.scale) : bars(data, chart.scale);
+  chart.mark = shape("g", { class: "mark" });
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.replaceChildren(grid(chart.scale), ...layers, times(data, chart.scale), chart.mark,
+    ...(named ? names(data, chart.scale) : []));
+  look(chart, chart.place, !chart.tip.hidden);
+}
+
+/** Where things are: columns across, numbers up. */
+function scaled({ kind, columns, series }, width, height, named) {
+  const most = Math.max(0, ...columns.map((_, place) => total(series, place)));
+  const lines = ticks(most);
+  const top = 8;
+  const bottom = height - 24;
+  const left = 12 + 7 * Math.max(...lines.map((each) => compact(each).length));
+  const right = width - (named ? 132 : 6);
+  const across = (right - left) / (kind === "bars" ? columns.length : Math.max(columns.length - 1, 1));
+  const xs = columns.map((_, place) => left + (kind === "bars" ? place + 0.5 : place) * across);
+  const up = (value) => bottom - (value / lines.at(-1)) * (bottom - top);
+  return { lines, left, right, bottom, top, width, across, xs, up };
+}
+
+function grid({ lines, left, right, up }) {
+  return shape("g", { class: "grid" }, ...lines.flatMap((each) => [
+    shape("line", { x1: left, x2: right, y1: up(each), y2: up(each) }),
+    shape("text", { x: left - 8, y: up(each) + 4, "text-anchor": "end" }, compact(each)),
+  ]));
+}
+
+function areas({ series }, { xs, up }) {
+  const piles = piled(series.map((each) => each.values));
+  return series.map((each, place) => shape("g", { "data-part": each.name },
+    shape("path", { class: "area", d: ribbon(xs, piles[place], up) }),
+    shape("path", { class: "ridge", d: ridge(xs, piles[place], up) }))).reverse(); // a lower ridge is never hidden
+}
+
+function bars({ series }, { xs, up, across }) {
+  const piles = piled(series.map((each) => each.values));
+  const wide = Math.max(1, Math.min(across * 0.72, 36));
+  return series.map((each, place) => shape("g", { "data-part": each.name },
+    ...piles[place].flatMap(([low, high], column) => (high === low ? [] : [shape("rect", {
+      class: "column", x: xs[column] - wide / 2, y: up(high), width: wide, height: Math.max(1, up(low) - up(high)),
+      rx: Math.min(1.5, wide / 4),
+    })]))));
+}
+
+/** The times below: as many as there is room for, the last one always. */
+function times({ columns }, { xs, bottom, width, left, right }) {
+  const every = Math.ceil(columns.length / Math.max(1, Math.floor((right - left) / 84)));
+  const shown = columns.map((each, place) => [each, xs[place], place])
+    .filter(([, , place]) => (columns.length - 1 - place) % every === 0);
+  return shape("g", { class: "times" }, ...shown.map(([each, x]) => {
+    const anchor = x > width - 24 ? "end" : x < 24 ? "start" : "middle";
+    return shape("text", { x, y: bottom + 18, "text-anchor": anchor }, each.label);
+  }));
+}
+
+/** The names of the parts, each beside where it ends. */
+function names({ series }, { up, right, bottom }) {
+  const piles = piled(series.map((each) => each.values));
+  const heights = apart(piles.map((each) => up((each.at(-1)[0] + each.at(-1)[1]) / 2)), APART, bottom);
+  return series.map((each, place) => shape("g", { class: "name", "data-part": each.name },
+    shape("rect", { x: right + 12, y: heights[place] - 5, width: 10, height: 10, rx: 2 }),
+    shape("text", { x: right + 28, y: heights[place] + 4 }, `${compact(each.values.at(-1))} ${each.title.toLowerCase()}`)));
+}
+
+export const swatch = (name) => make("span", { class: "swatch", "data-part": name, "aria-hidden": "true" });
+
+// ── looking closer ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -7, PageUp: 7, Home: -Infinity,
+  End: Infinity };
+
+function listenTo(chart) {
+  const { plot } = chart;
+  plot.addEventListener("focus", () => look(chart, chart.place, plot.matches(":focus-visible")));
+  plot.addEventListener("blur", () => look(chart, chart.place, false));
+  plot.addEventListener("pointermove", (event) => look(chart, nearest(chart, event.offsetX), true));
+  plot.addEventListener("pointerdown", (event) => look(chart, nearest(chart, event.offsetX), true));
+  plot.addEventListener("pointerleave", () => look(chart, chart.place, false));
+  plot.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") return look(chart, chart.place, false);
+    if (!Object.hasOwn(STEPS, event.key)) return;
+    event.preventDefault();
+    look(chart, chart.place + STEPS[event.key], true);
+  });
+}
+
+function nearest({ scale }, x) {
+  if (!scale) return 0;
+  return Math.round((x - scale.xs[0]) / scale.across);
+}
+
+/** Tell of the column at this place, within those that there are; show what is told, or hide it. */
+function look(chart, place, isShown) {
+  if (!chart.scale) return;
+  const { data, plot, tip, scale, mark } = chart;
+  const last = data.columns.length - 1;
+  chart.place = Math.max(0, Math.min(place, last));
+  const values = { min: 0, max: last, now: chart.place, text: spoken(data, chart.place) };
+  for (const [name, value] of Object.entries(values)) plot.setAttribute(`aria-value${name}`, value);
+  tip.hidden = !isShown;
+  mark.replaceChildren();
+  if (!isShown) return;
+  const x = scale.xs[chart.place];
+  mark.append(shape("line", { x1: x, x2: x, y1: scale.top, y2: scale.bottom }));
+  fill(tip, ...details(data, chart.place));
+  tip.style.left = `${Math.max(0, x > scale.width / 2 ? x - tip.offsetWidth - 12 : x + 12)}px`;
+}
+
+function details({ columns, series }, place) {
+  const row = (each) => make("li", {}, swatch(each.name), make("span", {}, each.title),
+    make("b", {}, exact(each.values[place])));
+  const sum = series.length > 1
+    ? make("li", { class: "sum" }, make("span", {}, "In all"), make("b", {}, exact(total(series, place)))) : null;
+  const { title, note } = columns[place];
+  return [make("p", {}, title), make("ul", {}, ...series.map(row).reverse(), sum),
+    note ? make("p", { class: "note" }, note) : null];
+}
+
+function spoken({ columns, series }, place) {
+  const parts = series.map((each) => `${each.title.toLowerCase()} ${exact(each.values[place])}`);
+  return [`${columns[place].title}: ${parts.join(", ")}`, columns[place].note].filter(Boolean).join("; ");
+}
+
+function asTable(label, { columns, series }) {
+  const cell = (tag, text, scope = null) => make(tag, { scope }, text);
+  const lines = columns.map((column, place) => make("tr", {}, cell("th", column.title, "row"),
+    ...series.map((each) => cell("td", exact(each.values[place])))));
+  const heads = ["When", ...series.map((each) => each.title)].map((each) => cell("th", each, "col"));
+  return make("table", {}, make("caption", {}, label), make("thead", {}, make("tr", {}, ...heads)),
+    make("tbody", {}, ...lines));
+}
+
+// ── a whole and its parts ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** A whole above its parts: two bars, of one length where they add up. What is missing, or too much, stands out. */
+export function sum(whole, parts) {
+  const together = parts.reduce((all, each) => all + each.value, 0);
+  const off = whole.value - together;
+  const bar = (...pieces) => make("div", { class: "pieces" }, ...pieces.map(piece));
+  const signed = (each, sign) => make("li", {}, make("span", { class: "sign" }, sign), swatch(each.name),
+    number(each.value), ` ${each.title}`);
+  return make("div", { class: "sum" },
+    make("p", { class: "whole" }, number(whole.value), ` ${whole.title}`),
+    make("div", { class: "pair", "aria-hidden": "true" },
+      bar(whole, { name: "nothing", value: Math.max(0, -off) }),
+      bar(...parts, { name: "missing", value: Math.max(0, off) })),
+    make("ul", { class: "parts" }, ...parts.map((each, place) => signed(each, place ? "+" : "="))));
+}
+
+function piece({ name, value }) {
+  if (!value) return null;
+  const made = make("span", { class: "piece", "data-part": name });
+  made.style.flexGrow = value;
+  return made;
+}

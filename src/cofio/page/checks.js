@@ -1,0 +1,20 @@
+/** What the doctor found: each thing with its state in a sign and in a word, and what to do about it. */
+
+import { advice } from "./copying.js";
+import { make, said } from "./dom.js";
+
+const STATES = { ok: ["✓", "fine"], warning: ["!", "look at this"], wrong: ["✗", "to mend"] };
+const CALLED = { "claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw", "cursor": "Cursor" };
+
+/** The checks as a list, in the order that they were made. */
+export const checkList = (checks) => make("ul", { class: "rows checks" }, ...checks.map(item));
+
+function item({ name, state, says, hint }) {
+  const [sign, word] = STATES[state];
+  return make("li", { class: `check ${state}` },
+    make("span", { class: "sign", "aria-hidden": "true" }, sign),
+    make("div", { class: "found" },
+      make("p", {}, make("strong", {}, CALLED[name] ?? name), " ", make("span", { class: "state" }, word)),
+      make("p", { class: "saying" }, said(says)),
+      hint ? advice(hint) : null));
+}

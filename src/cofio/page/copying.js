@@ -1,0 +1,44 @@
+/** Texts to take along: a button copies them. Where the browser keeps us from it, they are marked for the reader's keys. */
+
+import { button, fill, make, unseen } from "./dom.js";
+
+const PAUSE = 2_000; // milliseconds for which a button says that it has copied
+
+/** A command or another short text, with the button that copies it. */
+export function copyable(text, about = "command") {
+  const shown = make("code", { class: "text" }, text);
+  return make("span", { class: `copyable ${about}` }, shown, copying(text, shown));
+}
+
+/** The button that copies a text; `shown` is the element that it stands in. `done` is called once it is copied. */
+export function copying(text, shown, done = () => {}) {
+  const told = make("span", { class: "sr", role: "status" });
+  const copy = async () => {
+    const copied = await taken(text, shown);
+    fill(press, copied ? "Copied" : "Press Ctrl+C");
+    fill(told, copied ? "Copied" : "Marked: copy it with your keys");
+    if (copied) done();
+    setTimeout(() => (fill(press, ...name), fill(told)), PAUSE);
+  };
+  const press = button("", copy, "copy");
+  const name = ["Copy", unseen(` ${text.length > 60 ? "it" : text}`)];
+  fill(press, ...name);
+  return make("span", { class: "copying" }, press, told);
+}
+
+/** Whether it is in the clipboard: only a page that came over a safe way may write there by itself. */
+async function taken(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(shown);
+    return document.execCommand("copy");
+  }
+}
+
+/** What to do, as the service says it: what stands between backticks can be copied. */
+export function advice(text) {
+  return make("p", { class: "advice" }, ...text.split("`").map((part, number) =>
+    number % 2 ? copyable(part) : make("span", {}, part)));
+}

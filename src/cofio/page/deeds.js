@@ -1,0 +1,54 @@
+/** The audit log: what was done with keys, newest first, a page at a time; of one key, where the address names it. */
+
+import { get } from "./api.js";
+import { button, fill, make, newId, said, time } from "./dom.js";
+import { doing } from "./frame.js";
+
+const PAGE = 50;
+
+/** Fill the part with the log. `rest` is the number of the key that it is about; "" for all. */
+export async function deeds(part, { rest, tell }) {
+  const about = /^\d{1,18}$/.test(rest) ? rest : "";
+  const list = make("ol", { class: "rows deeds" });
+  const foot = make("div", { class: "foot" });
+  let count = 0;
+  const load = async (after) => {
+    const page = await get("keys/log", { key: about, limit: PAGE, after });
+    list.append(...page.deeds.map(line));
+    count += page.deeds.length;
+    fill(foot, page.next ? button("Show more", doing(() => load(page.next)), "further") : null);
+    tell(`${count} ${count === 1 ? "line" : "lines"}${page.next ? ", and more" : ""}`);
+  };
+  const { keys } = await get("keys");
+  await load();
+  fill(part, narrowing(keys, about), count ? list : nothing(about), foot);
+}
+
+function narrowing(keys, about) {
+  const id = newId("about");
+  const all = [make("option", { value: "" }, "every key, and none"),
+    ...keys.map((each) => make("option", { value: String(each.id) }, `${each.name} (key ${each.id})`))];
+  const chosen = make("select", { id }, ...all);
+  chosen.value = about;
+  chosen.addEventListener("change", () => (location.hash = chosen.value ? `#/log/${chosen.value}` : "#/log"));
+  return make("div", { class: "field narrowing" }, make("label", { for: id }, "Done with"), chosen);
+}
+
+function nothing(about) {
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Nothing yet"),
+    make("p", {}, about ? "Nothing was changed with this key, and nothing was refused."
+      : "It has a line for every key made or revoked, for what is changed with a key, and for what is refused. On an "
+        + "open service nobody can be told from anybody else, and nothing is written."));
+}
+
+function line({ at, act, outcome, key, name, what, address }) {
+  const who = [name ? said(name) : null, key ? ` (key ${key})` : null].filter(Boolean);
+  return make("li", { class: "deed" },
+    make("p", { class: "when" }, time(at)),
+    make("div", { class: "act" },
+      make("p", {}, make("code", {}, act), outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
+      what ? make("p", { class: "dim" }, said(what)) : null),
+    make("p", { class: "by" }, ...(who.length ? who : ["nobody known"])),
+    make("p", { class: "from dim" }, address || "on this machine"));
+}

@@ -1,0 +1,111 @@
+/**
+ * The difference between texts, word by word, as elements: what went is deleted, what came is inserted.
+ *
+ * The longest common words stay as they are. Of texts that are too long to compare, everything is different but for how
+ * they begin and end.
+ */
+
+import { make } from "./dom.js";
+
+const WORD = /(?:[\p{L}\p{M}\p{N}_]+(?:[^\s\p{L}\p{M}\p{N}_]+[\p{L}\p{M}\p{N}_]+)*|[^\s\p{L}\p{M}\p{N}_]+|^)\s*/gu;
+const MOST = 1_000_000; // pairs of words that are compared
+
+/** Both texts in one: `difference("port 8080", "port 9090")` is port, 8080 deleted, 9090 inserted. */
+export function difference(before, after) {
+  return drawn(aligned(words(before), words(after)));
+}
+
+/** Either text by itself, with what the other does not say: the nodes of the one, and those of the other. */
+export function sides(before, after) {
+  const steps = aligned(words(before), words(after));
+  return [drawn(steps.filter(([kind]) => kind !== "ins")), drawn(steps.filter(([kind]) => kind !== "del"))];
+}
+
+/** A text with what none of the others says. */
+export function beyond(text, others) {
+  const mine = words(text);
+  const known = new Array(mine.length).fill(false);
+  for (const other of others) {
+    const steps = aligned(words(other), mine).filter(([kind]) => kind !== "del");
+    steps.forEach(([kind], place) => (known[place] ||= kind === ""));
+  }
+  return drawn(mine.map((word, place) => [known[place] ? "" : "ins", word]));
+}
+
+const words = (text) => text.match(WORD) ?? [];
+const same = (one, other) => one.trimEnd() === other.trimEnd();
+
+/** The words of both in order, each with what became of it: "", "del" or "ins". */
+function aligned(before, after) {
+  const shorter = Math.min(before.length, after.length);
+  let start = 0;
+  while (start < shorter && same(before[start], after[start])) start++;
+  let end = 0;
+  while (end < shorter - start && same(before.at(-1 - end), after.at(-1 - end))) end++;
+  const kept = (word) => ["", word];
+  return [
+    ...after.slice(0, start).map(kept),
+    ...between(before.slice(start, before.length - end), after.slice(start, after.length - end)),
+    ...after.slice(after.length - end).map(kept),
+  ];
+}
+
+function between(before, after) {
+  const steps = [];
+  const lengths = before.length * after.length <= MOST ? commonLengths(before, after) : null;
+  const width = after.length + 1;
+  let [one, other] = [0, 0];
+  while (lengths && one < before.length && other < after.length) {
+    if (same(before[one], after[other])) {
+      steps.push(["", after[other]]);
+      [one, other] = [one + 1, other + 1];
+    } else if (lengths[(one + 1) * width + other] >= lengths[one * width + other + 1]) steps.push(["del", before[one++]]);
+    else steps.push(["ins", after[other++]]);
+  }
+  return [...steps, ...before.slice(one).map((word) => ["del", word]), ...after.slice(other).map((word) => ["ins", word])];
+}
+
+/** How many words are common from each place on, as one long table. */
+function commonLengths(before, after) {
+  const width = after.length + 1;
+  const lengths = new Uint16Array((before.length + 1) * width);
+  for (let one = before.length - 1; one >= 0; one--) {
+    for (let other = after.length - 1; other >= 0; other--) {
+      lengths[one * width + other] = same(before[one], after[other])
+        ? lengths[(one + 1) * width + other + 1] + 1
+        : Math.max(lengths[(one + 1) * width + other], lengths[one * width + other + 1]);
+    }
+  }
+  return lengths;
+}
+
+/** As few elements as can be: those that went before those that came, where they meet. */
+function drawn(steps) {
+  const nodes = [];
+  for (const [kind, text] of gathered(steps)) nodes.push(kind ? make(kind, {}, text) : text);
+  return nodes;
+}
+
+function gathered(steps) {
+  const runs = [];
+  for (const [kind, word] of inTurn(steps)) {
+    if (runs.at(-1)?.[0] === kind) runs.at(-1)[1] += word;
+    else runs.push([kind, word]);
+  }
+  return runs;
+}
+
+/** Within a stretch of differences, first all that went, then all that came. */
+function inTurn(steps) {
+  const ordered = [];
+  let came = [];
+  for (const step of steps) {
+    if (step[0] === "ins") came.push(step);
+    else if (step[0] === "del") ordered.push(step);
+    else {
+      ordered.push(...came, step);
+      came = [];
+    }
+  }
+  return [...ordered, ...came];
+}

@@ -1,0 +1,232 @@
+/** Keys: the list of them, making one, whose secret is shown this once, and revoking one. */
+
+import { key as own, path, post, remove } from "./api.js";
+import { copyable, copying } from "./copying.js";
+import { button, fill, make, newId, said, time, unseen } from "./dom.js";
+import { dialog, field } from "./forms.js";
+import { doing, tell, trouble } from "./frame.js";
+
+const ROLES = {
+  read: "looks things up: search, recall, lists, history",
+  write: "remembers and corrects too: for people and agents at work",
+  admin: "everything, of everybody: keys, upkeep, settings",
+};
+const DAY = 86_400_000; // milliseconds
+const LASTS = { "": "never", "30": "in 30 days", "90": "in 90 days", "365": "in a year", "date": "on a date …" };
+
+// ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The keys in force, and below them those that open nothing any more. */
+export function keyList(keys, at) {
+  const standing = keys.filter(isInForce);
+  const past = keys.filter((each) => !isInForce(each));
+  return make("div", { class: "block" },
+    standing.length ? rows(standing, keys, at) : nothing(at.isOpen),
+    past.length ? make("details", { class: "past" },
+      make("summary", {}, past.length === 1 ? "1 that opens nothing any more" : `${past.length} that open nothing any more`),
+      rows(past, keys, at)) : null);
+}
+
+const rows = (some, all, at) => make("ul", { class: "rows keys" }, ...some.map((each) => item(each, all, at)));
+
+function nothing(isOpen) {
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "No key is in force"),
+    make("p", {}, isOpen ? "The service is open to this machine." : "The service's own key (COFIO_API_KEY) opens it."));
+}
+
+const isInForce = (key) => !key.revoked_at && !(key.expires_at && new Date(key.expires_at) <= new Date());
+
+/** Whether this tab asks with it. */
+const isOwn = (key) => own.get().startsWith(key.hint);
+
+function item(key, all, at) {
+  const revoke = () => revoking(key, all.filter(isInForce).length === 1, at);
+  return make("li", { class: "key", "data-id": String(key.id) },
+    make("div", { class: "whose" },
+      make("p", { class: "name" }, said(key.name), make("span", { class: `tag ${key.role}` }, key.role),
+        isOwn(key) ? make("span", { class: "tag" }, "this tab’s") : null),
+      make("p", { class: "dim" }, ...bounds(key))),
+    make("p", { class: "state" }, ...state(key)),
+    make("p", { class: "used dim" }, key.last_used_at ? ["used ", time(key.last_used_at)] : "never used"),
+    make("div", { class: "actions" },
+      make("a", { href: `#/log/${key.id}` }, "Log", unseen(` of ${key.name}`)),
+      key.revoked_at ? null : make("button", { type: "button", class: "danger", onclick: revoke },
+        "Revoke", unseen(` ${key.name}`))));
+}
+
+/** For whom, within what, and how the key begins. */
+function bounds(key) {
+  const whose = ["user", "agent", "team"].filter((each) => key[each]).flatMap((each) => [`${each} `, said(key[each]), ", "]);
+  const within = key.prefixes.length ? ["only ", ...key.prefixes.flatMap((each) => [make("code", {}, each), " "]), "· "] : [];
+  return [...(whose.length ? whose.slice(0, -1) : ["sees everything"]), " · ", ...within,
+    make("code", {}, `${key.hint}…`), ` · key ${key.id}, made by `, said(key.created_by || "nobody"), " ", time(key.created_at)];
+}
+
+function state(key) {
+  if (key.revoked_at) return ["revoked ", time(key.revoked_at)];
+  if (!isInForce(key)) return ["expired ", time(key.expires_at)];
+  return key.expires_at ? ["ends ", time(key.expires_at)] : ["in force"];
+}
+
+// ── making one ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The button that makes a key; the first is an admin's, for whoever makes another role first locks the page. */
+export function making(isOpen, refresh) {
+  return button(isOpen ? "Make the first key" : "Make a key", () => make_(isOpen, refresh), "primary");
+}
+
+function make_(first, refresh) {
+  let made = null;
+  const name = field({ name: "name", label: "Name", needed: true, hint: "Whose it is, or what for: ada’s laptop, ci." });
+  const [roles, role] = choice(first ? "admin" : "write");
+  const user = field({ name: "user", label: "User", hint: "Sees and keeps this user’s own memories." });
+  const agent = field({ name: "agent", label: "Agent", hint: "Without a user: those of this agent." });
+  const team = field({ name: "team", label: "Team", hint: "Sees what this team knows too." });
+  const prefixes = field({ name: "prefixes", label: "Only these sources", hint: "Such as ci/web; commas between. Else all." });
+  const bound = make("div", { class: "fields" }, user, agent, team, prefixes);
+  const [expiry, expires] = ending();
+  const warning = make("div", {});
+  const hear = () => {
+    bound.hidden = role() === "admin";
+    fill(warning, first ? closing(role()) : null);
+  };
+  roles.addEventListener("change", hear);
+  hear();
+  const save = async () => {
+    const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: listed(prefixes.read()) };
+    made = await post("keys",
+      { name: name.read(), role: role(), ...(role() === "admin" ? {} : bounds), expires_at: expires() });
+  };
+  const shown = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
+    name, roles, bound, expiry, warning);
+  shown.addEventListener("close", () => made && handOver(made, first, refresh));
+}
+
+const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+
+/** The roles to choose from, and what reads the choice. */
+function choice(begin) {
+  const group = newId("role");
+  const inputs = Object.entries(ROLES).map(([name, text]) => {
+    const input = make("input", { type: "radio", name: group, value: name, checked: name === begin });
+    return [input, make("label", { class: "choice role" }, input,
+      make("span", {}, make("strong", {}, name), make("small", { class: "hint" }, text)))];
+  });
+  const shown = make("fieldset", {}, make("legend", {}, "What it may do"), ...inputs.map(([, label]) => label));
+  return [shown, () => inputs.find(([input]) => input.checked)[0].value];
+}
+
+/** When it ends: after a while, on a date, or never. */
+function ending() {
+  const id = newId("ends");
+  const date = make("input", { type: "date", "aria-label": "The date on which it ends", hidden: true });
+  const span = make("select", { id },
+    ...Object.entries(LASTS).map(([value, text]) => make("option", { value }, text)));
+  span.addEventListener("change", () => {
+    date.hidden = span.value !== "date";
+    if (!date.hidden) date.focus();
+  });
+  const read = () => {
+    if (span.value === "date") return date.value || null;
+    return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
+  };
+  const shown = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
+    make("div", { class: "ending" }, span, date));
+  return [shown, read];
+}
+
+function closing(role) {
+  const text = role === "admin"
+    ? "From the moment that it is made, the service wants a key of everybody. This page can go on with it."
+    : "From the moment that it is made, the service wants a key of everybody, and this one opens neither this page nor "
+      + "the making of further keys. Make an admin’s first; else that is left to “cofio keys create” on this machine.";
+  return make("p", { class: role === "admin" ? "note" : "note bad" }, text);
+}
+
+// ── its secret, this once ──────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Show the key that was made. Nothing keeps it: it is gone with the dialog, unless this tab is to go on with it.
+ * Until then nothing is asked of the service, which may want it by now.
+ */
+function handOver(made, first, refresh) {
+  const title = newId("made");
+  let isCopied = false;
+  let warned = false;
+  const secret = make("code", { class: "secret", tabindex: "0", "aria-label": "The key" }, made.secret);
+  const wrong = make("div", { role: "alert" });
+  const done = () => shown.close();
+  const goOn = () => {
+    own.keep(made.secret);
+    shown.close();
+  };
+  const hold = (event) => { // one press of Escape does not lose it
+    if (isCopied || warned) return;
+    event.preventDefault();
+    warned = true;
+    fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to let it go."));
+  };
+  const gone = async () => {
+    shown.remove();
+    if (first || own.get() === made.secret) return location.reload();
+    await refresh();
+    tell(`Made: ${made.name}.`);
+  };
+  const mayGoOn = first && made.role === "admin";
+  const shown = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: gone },
+    make("div", { class: "sheet" },
+      make("h2", { id: title }, "The key of ", said(made.name)),
+      make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: nobody can show it again."),
+      make("div", { class: "copyable whole" }, secret, copying(made.secret, secret, () => (isCopied = true))),
+      ...(first ? atOnce(mayGoOn) : use()), wrong,
+      make("div", { class: "actions" },
+        mayGoOn ? button("Go on here with this key", goOn, "primary") : null,
+        button(mayGoOn ? "Done, without it" : "Done", done, mayGoOn ? null : "primary"))));
+  document.body.append(shown);
+  shown.showModal();
+  shown.querySelector(".copy").focus();
+}
+
+/** What the first key has to be used for: from now on nothing works without one. */
+function atOnce(mayGoOn) {
+  return [
+    make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",
+      "this writes one into config.toml (it asks, and shows nothing), and starts the service anew."),
+    make("div", { class: "commands" }, ...["cofio config set api_key", "cofio down", "cofio up"].map((each) => copyable(each))),
+    mayGoOn ? make("p", { class: "hint" }, "“Go on here” keeps it for this tab alone, until you close that.") : null,
+  ];
+}
+
+function use() {
+  return [
+    make("p", {}, "Where it is to be used, this gives it to the commands and hooks of cofio. It asks for the key, and shows nothing."),
+    make("div", { class: "commands" }, copyable("cofio config set api_key")),
+    make("p", { class: "hint" }, "Other clients send it as X-API-Key, or as Authorization: Bearer. It is not for chats or tickets."),
+  ];
+}
+
+// ── revoking one ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function revoking(key, isLast, at) {
+  const mine = isOwn(key);
+  const save = async () => {
+    await remove(path("keys", String(key.id)));
+    if (mine) own.forget();
+  };
+  let done = false;
+  const notes = [
+    mine ? "It is the key of this tab: the page will ask for another." : "",
+    isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open then." : "",
+  ].filter(Boolean);
+  const shown = dialog(`Revoke “${key.name}”?`, async () => (await save(), done = true), "Revoke",
+    make("p", {}, "Whoever asks with it is refused from now on. This cannot be taken back: make another instead. It stays in the list and in the log."),
+    ...notes.map((each) => make("p", { class: "note bad" }, each)));
+  shown.querySelector(".primary").className = "danger";
+  shown.addEventListener("close", doing(async () => {
+    if (!done) return;
+    if (mine) return location.reload();
+    await at.refresh();
+    tell(`Revoked: ${key.name}.`);
+  }));
+}

@@ -1,0 +1,111 @@
+/** What a list lists: the newest memories, page by page as they come into sight; or hits, which are all there. */
+
+import { get } from "./api.js";
+
+const PAGE = 100; // memories that are asked for at a time
+const HELD = 60; // pages that are held; those far from sight are let go
+const AT_ONCE = 2; // requests at a time, so that whoever scrolls fast waits for what is in sight alone
+
+/** Hits, best first. */
+export const hits = (found) => ({
+  total: found.length,
+  at: (place) => found[place] ?? null,
+  want: () => {},
+  range: async (first, last) => found.slice(first, last + 1),
+});
+
+/**
+ * The memories of a scope, newest first. What comes later is not among them until it is loaded anew: nothing moves
+ * under whoever reads.
+ * @param {object} within the scope, as GET /memories takes it
+ * @param {object} told `arrived(memories)` hears of what has come, `failed(error)` of trouble
+ */
+export async function newest(within, told) {
+  const pages = new Map();
+  const asked = new Set(); // pages that are on their way
+  const failed = new Set();
+  let sight = [0, 0]; // the pages in sight
+  let top = 0; // the newest of them
+  let turn = 0; // counts loads: what was asked for before one is late
+
+  const source = { total: 0, at, want, range, reload };
+  const ask = (about) => get("memories", { limit: PAGE, ...within, ...about });
+  const page = async (number) => (await ask({ after: top + 1, skip: number * PAGE || "" })).memories;
+  await reload(false);
+  return source;
+
+  function at(place) {
+    return pages.get(Math.floor(place / PAGE))?.[place % PAGE] ?? null;
+  }
+
+  function want(first, last) {
+    const now = [Math.floor(first / PAGE), Math.max(0, Math.floor(last / PAGE))];
+    if (String(now) !== String(sight)) failed.clear();
+    sight = now;
+    fetchMissing();
+  }
+
+  function fetchMissing() {
+    const [first, last] = sight;
+    for (const number of [...numbers(first, last), last + 1, first - 1]) {
+      const isThere = number >= 0 && number * PAGE < source.total;
+      if (!isThere || pages.has(number) || asked.has(number) || failed.has(number)) continue;
+      if (asked.size >= AT_ONCE) return;
+      fetchOne(number);
+    }
+  }
+
+  async function fetchOne(number) {
+    const mine = turn;
+    asked.add(number);
+    try {
+      const memories = await page(number);
+      if (mine !== turn) return;
+      hold(number, memories);
+      told.arrived(memories);
+    } catch (error) {
+      if (mine !== turn) return;
+      failed.add(number);
+      told.failed(error);
+    } finally {
+      if (mine === turn) {
+        asked.delete(number);
+        fetchMissing();
+      }
+    }
+  }
+
+  function hold(number, memories) {
+    pages.set(number, memories);
+    if (memories.length < PAGE) source.total = Math.min(source.total, number * PAGE + memories.length);
+    const far = (each) => Math.abs(each - (sight[0] + sight[1]) / 2);
+    if (pages.size > HELD) pages.delete([...pages.keys()].sort((one, other) => far(other) - far(one))[0]);
+  }
+
+  async function range(first, last) {
+    const wanted = numbers(Math.floor(first / PAGE), Math.floor(last / PAGE));
+    const all = await Promise.all(wanted.map((number) => pages.get(number) ?? page(number)));
+    return all.flat().slice(first % PAGE, (first % PAGE) + last - first + 1);
+  }
+
+  /** Everything anew; with `isKept`, as of the same newest one. How many have come since. */
+  async function reload(isKept) {
+    const mine = ++turn;
+    asked.clear();
+    const first = await ask({});
+    const fresh = isKept ? first.memories.filter((each) => each.id > top).length : 0;
+    if (!isKept) top = first.memories[0]?.id ?? 0;
+    const visible = numbers(...sight).filter((number) => number * PAGE < first.total - fresh);
+    const loaded = await Promise.all(visible.map((number) => (number || fresh ? page(number) : first.memories)));
+    if (mine !== turn) return fresh;
+    pages.clear();
+    failed.clear();
+    source.total = first.total - fresh;
+    if (!fresh) pages.set(0, first.memories);
+    visible.forEach((number, index) => hold(number, loaded[index]));
+    told.arrived([...first.memories, ...loaded.flat()]);
+    return fresh;
+  }
+}
+
+const numbers = (first, last) => Array.from({ length: Math.max(0, last - first + 1) }, (_, each) => first + each);

@@ -1,0 +1,109 @@
+/** What the colours of a map mean: the category, the project or the age of a memory. At most eight at a time. */
+
+const MOST = 7; // colours that are told apart by everybody; the rest is grey
+const KNOWN = ["decision", "learning", "detail"]; // categories, that have their colours on every page
+const DAY = 86_400_000;
+
+/** The ways to colour, as people call them. */
+export const WAYS = { category: "Category", project: "Project", age: "Age" };
+
+/**
+ * The classes that a way makes of the points, and the class of each.
+ * @returns {{ of: Uint8Array, classes: { key: string, name: string, hue: string, count: number }[] }}
+ */
+export function coloured(dots, way) {
+  const { of, classes } = { category: byCategory, project: byProject, age: byAge }[way](dots);
+  for (const each of classes) each.count = 0;
+  for (let place = 0; place < dots.count; place++) if (!dots.gone[place]) classes[of[place]].count++;
+  return { of, classes };
+}
+
+function byCategory(dots) {
+  const own = (name, place) => (KNOWN.includes(name) ? `--${name}` : `--hue-${(place % MOST) + 1}`);
+  const classes = dots.categories.map((name, place) => ({ key: name, name: titled(name), hue: own(name, place) }));
+  return { of: Uint8Array.from(dots.category), classes };
+}
+
+/** The most frequent ones have a colour each; the others share one. */
+function byProject(dots) {
+  const counts = new Uint32Array(dots.projects.length);
+  for (const each of dots.project) counts[each]++;
+  const order = [...counts.keys()].sort((one, other) => counts[other] - counts[one] || one - other);
+  const first = order.length <= MOST + 1 ? order : order.slice(0, MOST);
+  const classes = first.map((each, place) => ({
+    key: dots.projects[each],
+    name: projectName(dots.projects[each]),
+    hue: dots.projects[each] === "" || place >= MOST ? "--hue-other" : `--hue-${place + 1}`,
+  }));
+  const rest = order.length - first.length;
+  if (rest) classes.push({ key: "\u2026", name: `${rest} others`, hue: "--hue-other" });
+  const classOf = new Uint8Array(dots.projects.length).fill(classes.length - 1);
+  first.forEach((each, place) => (classOf[each] = place));
+  return { of: Uint8Array.from(dots.project, (each) => classOf[each]), classes };
+}
+
+/** Periods of the calendar, the oldest first: as short as they can be for all to have a colour. */
+function byAge(dots) {
+  let [oldest, newest] = [Infinity, -Infinity];
+  for (const at of dots.at) [oldest, newest] = [Math.min(oldest, at), Math.max(newest, at)];
+  const period = Object.values(PERIODS).find((each) => starts(each, oldest, newest).length <= MOST) ?? PERIODS.year;
+  const from = starts(period, oldest, newest).slice(-MOST);
+  const isCut = period.start(new Date(oldest)) < from[0];
+  const classes = from.map((start, place) => ({
+    key: new Date(start).toISOString().slice(0, 10),
+    name: isCut && place === 0 ? `${period.name(new Date(start))} and before` : period.name(new Date(start)),
+    hue: `--age-${hueOf(place, from.length)}`,
+  }));
+  const classAt = (at) => Math.max(0, from.findLastIndex((start) => start <= at));
+  return { of: Uint8Array.from(dots.at, classAt), classes };
+}
+
+/** Spread over the ramp; the newest has its end. */
+const hueOf = (place, count) => MOST - Math.round(((count - 1 - place) * (MOST - 1)) / Math.max(count - 1, 1));
+
+const date = (about) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...about });
+const [DATED, MONTH] = [date({ day: "numeric", month: "short" }), date({ month: "short", year: "numeric" })];
+const utc = (year, month = 0, day = 1) => Date.UTC(year, month, day);
+const PERIODS = {
+  day: {
+    start: (at) => utc(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()),
+    name: (at) => DATED.format(at),
+  },
+  week: {
+    start: (at) => utc(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate() - ((at.getUTCDay() + 6) % 7)),
+    name: (at) => `Week of ${DATED.format(at)}`,
+  },
+  month: { start: (at) => utc(at.getUTCFullYear(), at.getUTCMonth()), name: (at) => MONTH.format(at) },
+  quarter: {
+    start: (at) => utc(at.getUTCFullYear(), at.getUTCMonth() - (at.getUTCMonth() % 3)),
+    name: (at) => `Q${at.getUTCMonth() / 3 + 1} ${at.getUTCFullYear()}`,
+  },
+  year: { start: (at) => utc(at.getUTCFullYear()), name: (at) => String(at.getUTCFullYear()) },
+};
+
+/** When the periods began that lie between two times; no more than one too many. */
+function starts(period, oldest, newest) {
+  const found = [];
+  for (let start = period.start(new Date(newest)); found.length <= MOST; start = period.start(new Date(start - DAY))) {
+    found.unshift(start);
+    if (start <= oldest) break;
+  }
+  return found;
+}
+
+const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1);
+
+/** A project as people call it: a path by its last part. */
+export const projectName = (project) => (project === "" ? "No project" : project.replace(/\/+$/, "").split("/").pop() || project);
+
+// ── colours as numbers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The colour of a custom property, as [red, green, blue]. */
+export function hue(name) {
+  const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const digits = text.length === 4 ? [...text.slice(1)].map((each) => each + each).join("") : text.slice(1);
+  const value = parseInt(digits, 16);
+  return [value >> 16, (value >> 8) & 255, value & 255];
+}
+
+export const mixed = (one, other, part) => one.map((each, place) => each + (other[place] - each) * part);

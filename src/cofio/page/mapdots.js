@@ -1,0 +1,139 @@
+/** Memories as points of a plane: column by column, and in a grid, so that one is found where one points. */
+
+const IN_A_CELL = 3; // points, were they spread evenly
+const MOST_CELLS = 256; // along a side
+
+/** The points of GET /map. `shown` says of each whether it is to be seen now. */
+export class Dots {
+  constructor({ total, side, categories, projects, clusters, points }) {
+    const count = points.id.length;
+    Object.assign(this, { count, total, side, categories, projects });
+    this.clusters = clusters.map(({ words, x, y, count: members }) => ({ name: named(words), x, y, members }));
+    this.id = Float64Array.from(points.id);
+    this.x = Float32Array.from(points.x);
+    this.y = Float32Array.from(points.y);
+    this.cluster = Int32Array.from(points.cluster);
+    this.category = Uint16Array.from(points.category);
+    this.project = Uint16Array.from(points.project);
+    this.at = Float64Array.from(points.created_at, (each) => Date.parse(each));
+    this.created = points.created_at;
+    this.text = points.text;
+    this.gone = new Uint8Array(count); // archived since
+    this.shown = new Uint8Array(count).fill(1);
+    this.place = new Map(points.id.map((id, place) => [id, place]));
+    this.newest = points.id.reduce((most, id) => Math.max(most, id), 0);
+    this.#file();
+  }
+
+  /** Put every point into its cell: those of cell c stand in `#filed` from `#begins[c]` up to `#begins[c + 1]`. */
+  #file() {
+    this.cells = Math.max(1, Math.min(MOST_CELLS, Math.round(Math.sqrt(this.count / IN_A_CELL))));
+    const cellOf = Uint32Array.from(this.x, (x, place) => this.#along(this.y[place]) * this.cells + this.#along(x));
+    this.begins = new Uint32Array(this.cells * this.cells + 1);
+    for (const cell of cellOf) this.begins[cell + 1]++;
+    for (let cell = 0; cell < this.cells * this.cells; cell++) this.begins[cell + 1] += this.begins[cell];
+    const next = this.begins.slice();
+    this.filed = new Uint32Array(this.count);
+    cellOf.forEach((cell, place) => (this.filed[next[cell]++] = place));
+  }
+
+  #along(value) {
+    return Math.max(0, Math.min(this.cells - 1, Math.floor((value / (this.side + 1)) * this.cells)));
+  }
+
+  /** The shown point that is nearest to a spot, within reach; -1 where none is. */
+  nearest(x, y, reach) {
+    let found = -1;
+    let least = reach * reach;
+    for (const place of this.#around(x, y, reach)) {
+      const apart = (this.x[place] - x) ** 2 + (this.y[place] - y) ** 2;
+      if (this.shown[place] && apart <= least) [found, least] = [place, apart];
+    }
+    return found;
+  }
+
+  /** Those that lie nearest to a point, itself left out, the nearest first. */
+  beside(place, count) {
+    const apart = (other) => (this.x[other] - this.x[place]) ** 2 + (this.y[other] - this.y[place]) ** 2;
+    for (let reach = this.side / this.cells; ; reach *= 2) {
+      const near = [...this.#around(this.x[place], this.y[place], reach)]
+        .filter((other) => other !== place && this.shown[other] && apart(other) <= reach * reach);
+      if (near.length < count && reach < 2 * this.side) continue;
+      return near.sort((one, other) => apart(one) - apart(other)).slice(0, count);
+    }
+  }
+
+  *#around(x, y, reach) {
+    const [left, right] = [this.#along(x - reach), this.#along(x + reach)];
+    const [top, bottom] = [this.#along(y - reach), this.#along(y + reach)];
+    for (let row = top; row <= bottom; row++) {
+      const [from, to] = [row * this.cells + left, row * this.cells + right + 1];
+      for (let at = this.begins[from]; at < this.begins[to]; at++) yield this.filed[at];
+    }
+  }
+
+  /** The shown point that one comes to from another by going in a direction; -1 where there is none. */
+  towards(place, right, down) {
+    let found = -1;
+    let least = Infinity;
+    for (let other = 0; other < this.count; other++) {
+      if (!this.shown[other] || other === place) continue;
+      const [dx, dy] = [this.x[other] - this.x[place], this.y[other] - this.y[place]];
+      const ahead = dx * right + dy * down;
+      const aside = Math.abs(dx * down) + Math.abs(dy * right);
+      if (ahead <= 0 || aside > ahead) continue;
+      if (ahead + 2 * aside < least) [found, least] = [other, ahead + 2 * aside];
+    }
+    return found;
+  }
+
+  /** The shown points within an outline: [[x, y], …]. */
+  within(outline) {
+    const [left, right] = extent(outline.map(([x]) => x));
+    const [top, bottom] = extent(outline.map(([, y]) => y));
+    return this.those((place) => {
+      const [x, y] = [this.x[place], this.y[place]];
+      return x >= left && x <= right && y >= top && y <= bottom && encloses(outline, x, y);
+    });
+  }
+
+  /** The shown points of which this holds. */
+  those(holds) {
+    const found = [];
+    for (let place = 0; place < this.count; place++) if (this.shown[place] && holds(place)) found.push(place);
+    return found;
+  }
+
+  /** The box around some points: [left, top, right, bottom]. */
+  box(places = null) {
+    const of = (column) => extent(places ? places.map((each) => column[each]) : column);
+    const [[left, right], [top, bottom]] = [of(this.x), of(this.y)];
+    return [left, top, right, bottom];
+  }
+}
+
+/** What a group is called: its words, with nothing in them that would turn the direction of what stands beside. */
+function named(words) {
+  return words.map((each) => each.replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "")).join(" · ") || "no words";
+}
+
+function extent(values) {
+  let [least, most] = [Infinity, -Infinity];
+  for (const each of values) {
+    if (each < least) least = each;
+    if (each > most) most = each;
+  }
+  return [least, most];
+}
+
+/** Whether a spot is inside an outline: a line from it to the far right crosses that an odd number of times. */
+function encloses(outline, x, y) {
+  let inside = false;
+  let [lastX, lastY] = outline[outline.length - 1];
+  for (const [nextX, nextY] of outline) {
+    const crosses = (nextY > y) !== (lastY > y) && x < ((lastX - nextX) * (y - nextY)) / (lastY - nextY) + nextX;
+    if (crosses) inside = !inside;
+    [lastX, lastY] = [nextX, nextY];
+  }
+  return inside;
+}

@@ -1,0 +1,109 @@
+/** Which part of the map is seen: its centre, and how many pixels a unit of it takes. */
+
+const CLOSEST = 60; // times nearer than the whole
+const FARTHEST = 0.7;
+const MARGIN = 44; // pixels around what is to be seen whole
+const LASTS = 260; // milliseconds that a flight takes
+const CALM = matchMedia("(prefers-reduced-motion: reduce)");
+
+export class View {
+  /** `changed()` is called whenever another part is seen. */
+  constructor(changed) {
+    Object.assign(this, { x: 0, y: 0, scale: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1], changed, flight: 0 });
+  }
+
+  /** How much nearer than the whole one is: 1 for all of it. */
+  get zoom() {
+    return this.scale / this.whole;
+  }
+
+  /** Take over how large the window is, and the box of all that there is to see. */
+  frame(width, height, box) {
+    const zoom = this.zoom;
+    Object.assign(this, { width, height, box });
+    this.whole = this.#fitting(box).scale;
+    this.scale = this.whole * zoom;
+  }
+
+  #fitting([left, top, right, bottom]) {
+    const across = (this.width - 2 * MARGIN) / Math.max(right - left, 1);
+    const along = (this.height - 2 * MARGIN) / Math.max(bottom - top, 1);
+    return { x: (left + right) / 2, y: (top + bottom) / 2, scale: Math.max(Math.min(across, along, this.width / 400), 1e-4) };
+  }
+
+  /** From the map to the window, and back. */
+  across = (x) => (x - this.x) * this.scale + this.width / 2;
+  down = (y) => (y - this.y) * this.scale + this.height / 2;
+  spot = (across, down) => [this.x + (across - this.width / 2) / this.scale, this.y + (down - this.height / 2) / this.scale];
+
+  /** See this part, at once. */
+  set({ x, y, scale }) {
+    const [left, top, right, bottom] = this.box;
+    this.x = Math.max(left, Math.min(right, x));
+    this.y = Math.max(top, Math.min(bottom, y));
+    this.scale = Math.max(this.whole * FARTHEST, Math.min(this.whole * CLOSEST, scale));
+    this.changed();
+  }
+
+  /** Move what is seen by so many pixels. */
+  pan(right, down) {
+    this.#land();
+    this.set({ x: this.x - right / this.scale, y: this.y - down / this.scale, scale: this.scale });
+  }
+
+  /** So many times nearer; what is at that place of the window stays there. */
+  nearer(times, across = this.width / 2, down = this.height / 2) {
+    this.#land();
+    this.set(this.#nearer(times, across, down));
+  }
+
+  #nearer(times, across, down) {
+    const [x, y] = this.spot(across, down);
+    const scale = Math.max(this.whole * FARTHEST, Math.min(this.whole * CLOSEST, this.scale * times));
+    return { x: x - (across - this.width / 2) / scale, y: y - (down - this.height / 2) / scale, scale };
+  }
+
+  /** The same, in a short flight. */
+  flyNearer(times, across = this.width / 2, down = this.height / 2) {
+    this.fly(this.#nearer(times, across, down));
+  }
+
+  /** See all, or all within a box. */
+  fit(box = this.box) {
+    this.fly(this.#fitting(box));
+  }
+
+  /** Have a spot in sight: nothing moves where it is. */
+  reach(x, y) {
+    const [across, down] = [this.across(x), this.down(y)];
+    const isIn = across > MARGIN && across < this.width - MARGIN && down > MARGIN && down < this.height - MARGIN;
+    if (!isIn) this.fly({ x, y, scale: this.scale });
+  }
+
+  /** Go there in a moment; at once for whoever wants no motion. */
+  fly(target) {
+    this.#land();
+    const from = { x: this.x, y: this.y, scale: this.scale };
+    if (CALM.matches) return this.set(target);
+    const began = performance.now();
+    const step = (now) => {
+      const part = Math.min(1, Math.max(0, (now - began) / LASTS));
+      this.set(between(from, target, 1 - (1 - part) ** 3));
+      this.flight = part < 1 ? requestAnimationFrame(step) : 0;
+    };
+    this.flight = requestAnimationFrame(step);
+  }
+
+  #land() {
+    cancelAnimationFrame(this.flight);
+    this.flight = 0;
+  }
+}
+
+/** Part of the way: the scale grows by equal factors, and the centre goes along, so that the target never runs away. */
+function between(from, to, part) {
+  const scale = from.scale * (to.scale / from.scale) ** part;
+  const same = Math.abs(to.scale / from.scale - 1) < 1e-3;
+  const along = same ? part : (1 / from.scale - 1 / scale) / (1 / from.scale - 1 / to.scale);
+  return { x: from.x + (to.x - from.x) * along, y: from.y + (to.y - from.y) * along, scale };
+}

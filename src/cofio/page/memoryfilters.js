@@ -1,0 +1,178 @@
+/** What narrows the list: a box to search in, and fields. What is set stands below as chips, and in the address. */
+
+import { get } from "./api.js";
+import { button, fill, make, newId, said, settled, unseen } from "./dom.js";
+import { CATEGORIES, KINDS, called, capital } from "./memorywords.js";
+
+const PAUSE = 150; // milliseconds after the last letter
+const KNOWN = 200; // names that are offered, of each sort
+
+/** The fields, by their names in the address. */
+const FIELDS = {
+  project: { label: "Project", any: "All projects" },
+  category: { label: "Category", any: "All categories" },
+  kind: { label: "Kind", any: "All kinds" },
+  source: { label: "Source", hint: "And what lies below it" },
+  agent: { label: "Agent" },
+  tags: { label: "Tags", hint: "All of them, with commas between" },
+  since: { label: "From", type: "date" },
+  until: { label: "To", type: "date" },
+  pinned: { label: "Pinned alone", type: "checkbox" },
+  archived: { label: "Archived too", type: "checkbox" },
+};
+const NONE = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, ""]));
+const CHIPS = { since: (day) => `since ${day}`, until: (day) => `until ${day}`, pinned: () => "pinned",
+  archived: () => "archived too", tags: (text) => listed(text).map((each) => `#${each}`).join(" "),
+  project: called, source: (text) => `${text}/…`, agent: (text) => `by ${text}` };
+
+const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+
+/** The filters that parameters of an address set. */
+export function fromAddress(given) {
+  return { ...NONE, ...Object.fromEntries(Object.keys(FIELDS).map((name) => [name, given.get(name) ?? ""])) };
+}
+
+/** The scope that filters mean, as the service takes it; `isQuery` for a query string. */
+export function scope(filters, isQuery) {
+  const { project, category, kind, source, agent, tags, since, until, pinned, archived } = filters;
+  const found = {
+    project, category, kind, agent, source_prefix: source,
+    tags: isQuery ? listed(tags).join(",") : listed(tags),
+    since: since && day(since, "00:00:00.000"), until: until && day(until, "23:59:59.999"),
+    pinned: pinned ? true : "", include_archived: archived ? true : "",
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && value.length !== 0));
+}
+
+/** A time of a day, as the reader's clock has it; "" for what is no day. */
+function day(text, at) {
+  const when = new Date(`${text}T${at}`);
+  return Number.isNaN(when.getTime()) ? "" : when.toISOString();
+}
+
+/**
+ * The search box and the filters, in a place. `view` has `text` and `filters`; `changed()` hears of either.
+ * @returns {{ draw: () => void, seen: (memories: object[]) => void, focus: () => void }}
+ */
+export function narrowing(place, view, changed) {
+  const names = { project: new Set(), source: new Set(), agent: new Set(), tags: new Set() };
+  const fields = newId("fields");
+  const lists = Object.fromEntries(["source", "agent", "tags"].map((name) => [name, make("datalist", { id: newId(name) })]));
+  const search = make("input", { type: "search", id: newId("search"), autocomplete: "off", spellcheck: "false",
+    placeholder: "What do we know about …", "aria-label": "Search memories" });
+  const panel = make("div", { id: fields, class: "fields filters", role: "group", "aria-label": "Filters", hidden: true });
+  const opener = make("button", { type: "button", "aria-expanded": "false", "aria-controls": fields, onclick: toggle });
+  const chips = make("div", { class: "chips" });
+  const inputs = {};
+  const again = settled(changed, PAUSE);
+  search.addEventListener("input", () => {
+    view.text = search.value;
+    again();
+  });
+
+  for (const name of Object.keys(FIELDS)) panel.append(field(name));
+  fill(place, make("form", { role: "search", onsubmit: submit },
+    make("div", { class: "asking-for" }, search, opener), panel, ...Object.values(lists)), chips);
+  choices();
+  draw();
+  return { draw, seen, focus: () => search.focus() };
+
+  function submit(event) {
+    event.preventDefault();
+    changed();
+  }
+
+  function toggle() {
+    panel.hidden = !panel.hidden;
+    opener.setAttribute("aria-expanded", String(!panel.hidden));
+  }
+
+  function field(name) {
+    const { label, any, type = "text", hint = "" } = FIELDS[name];
+    const id = newId(name);
+    const input = any ? make("select", { id }) : make("input", { id, type, list: lists[name]?.id, autocomplete: "off",
+      placeholder: hint || null });
+    inputs[name] = input;
+    input.addEventListener("change", () => {
+      view.filters[name] = type === "checkbox" ? (input.checked ? "1" : "") : input.value.trim();
+      drawChips();
+      changed();
+    });
+    const text = make("label", { for: id }, label);
+    const inside = type === "checkbox" ? [input, text] : [text, input];
+    return make("div", { class: type === "checkbox" ? "field tick" : "field" }, ...inside);
+  }
+
+  /** Show what is set. */
+  function draw() {
+    if (search.value !== view.text) search.value = view.text;
+    drawChoices();
+    for (const [name, input] of Object.entries(inputs)) {
+      if (input.type === "checkbox") input.checked = view.filters[name] !== "";
+      else if (input !== document.activeElement || !input.value) input.value = view.filters[name];
+    }
+    drawChips();
+  }
+
+  function drawChips() {
+    const set = Object.entries(view.filters).filter(([, value]) => value);
+    fill(opener, "Filters", set.length ? make("span", { class: "badge" }, String(set.length), unseen(" set")) : null);
+    fill(chips, ...set.map(chip), set.length > 1 ? button("Clear all", () => drop(Object.keys(FIELDS)), "link") : null);
+  }
+
+  function chip([name, value]) {
+    const text = (CHIPS[name] ?? ((each) => each))(value);
+    const about = { type: "button", class: "chip", onclick: () => drop([name]) };
+    return make("button", about, unseen(`Remove the filter ${FIELDS[name].label}: `), said(text),
+      make("span", { "aria-hidden": "true" }, "×"));
+  }
+
+  function drop(which) {
+    for (const name of which) view.filters[name] = "";
+    draw();
+    opener.focus();
+    changed();
+  }
+
+  // ── what can be chosen ───────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Names that the store counts. Those that it does not tell are taken from what is listed. */
+  async function choices() {
+    const told = await get("stats").catch(() => ({}));
+    for (const name of ["project", "source"]) add(name, Object.keys(told[`by_${name}`] ?? {}));
+    draw();
+  }
+
+  function seen(memories) {
+    for (const { project, source, agent, tags } of memories) {
+      add("project", [project]), add("source", [source]), add("agent", [agent]), add("tags", tags);
+    }
+    drawChoices();
+  }
+
+  function add(name, found) {
+    for (const each of found) if (each && names[name].size < KNOWN) names[name].add(each);
+  }
+
+  function drawChoices() {
+    offer("project", [...names.project].sort());
+    offer("category", CATEGORIES);
+    offer("kind", KINDS);
+    for (const [name, list] of Object.entries(lists)) {
+      if (list.children.length !== names[name].size) {
+        fill(list, ...[...names[name]].sort().map((each) => make("option", { value: each })));
+      }
+    }
+  }
+
+  function offer(name, known) {
+    const value = view.filters[name];
+    const all = value && !known.includes(value) ? [...known, value] : known;
+    const select = inputs[name];
+    if (select.options.length !== all.length + 1) {
+      fill(select, make("option", { value: "" }, FIELDS[name].any),
+        ...all.map((each) => make("option", { value: each }, name === "project" ? each : capital(each))));
+    }
+    select.value = value;
+  }
+}

@@ -1,0 +1,76 @@
+/** A memory as a row of the list; a hit with bars that say why it is one. */
+
+import { make, said, time, unseen } from "./dom.js";
+import { beginning, called, counted, matched, ordinal } from "./memorywords.js";
+
+const LETTERS = 420; // of a text, in a row: more never shows
+
+/** What a row holds. One that is not there yet is blank. */
+export function cells(memory, mayTick) {
+  if (!memory) return [make("span", { class: "wait" }, unseen("Looking it up …"))];
+  const text = beginning(memory.text, LETTERS);
+  return [
+    mayTick ? make("span", { class: "tick", "aria-hidden": "true" }) : null,
+    make("span", { class: "gist" }, words(text, memory.why?.words ?? []), memory.why ? bars(memory) : null, about(memory)),
+  ].filter(Boolean);
+}
+
+/** A text, with what matched marked in it. */
+export function words(text, found) {
+  const parts = matched(text, found).map(([part, isMatch]) => (isMatch ? make("mark", {}, part) : part));
+  const shown = make("bdi", { class: "text" });
+  shown.append(...parts);
+  return shown;
+}
+
+function about(memory) {
+  const parts = [
+    make("span", { class: `category ${memory.category}` }, memory.kind === "other" ? memory.category : memory.kind),
+    memory.project ? said(called(memory.project)) : null,
+    memory.agent ? said(memory.agent) : null,
+    make("span", {}, time(memory.created_at)),
+    memory.occurrences > 1 ? make("span", {}, `${memory.occurrences}×`, unseen(" said")) : null,
+    memory.pinned ? make("span", { class: "flag pinned" }, "pinned") : null,
+    memory.archived_at ? make("span", { class: "flag" }, "archived") : null,
+    ["changed", "vanished"].includes(memory.freshness) ? make("span", { class: "flag stale" }, "may be stale") : null,
+  ];
+  return make("span", { class: "about" }, ...parts.filter(Boolean));
+}
+
+// ── why this hit ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** One bar of two parts, on a scale to 1: how near it is in meaning, and how many of the words it has. */
+function bars({ score, why }) {
+  const reasons = [
+    why.vector_share > 0 ? `meaning ${why.vector_share.toFixed(2)}` : "",
+    why.keyword_share > 0 ? `words ${why.keyword_share.toFixed(2)}` : "",
+  ].filter(Boolean);
+  return make("span", { class: "score" },
+    make("span", { class: "number" }, unseen("score "), score.toFixed(2)), bar(why),
+    make("span", { class: "reasons" }, reasons.join(" + ") || "named in the question"));
+}
+
+function bar({ vector_share: near, keyword_share: worded }) {
+  const part = (kind, share) => {
+    const level = make("span", { class: `part ${kind}` });
+    level.style.inlineSize = `${(share * 100).toFixed(1)}%`;
+    return level;
+  };
+  return make("span", { class: "shares", "aria-hidden": "true" }, part("near", near), part("worded", worded));
+}
+
+/** The same at length, for the detail. */
+export function reasons({ score, why }) {
+  const row = (kind, title, share, rank, more) => make("div", { class: "reason" },
+    make("dt", {}, make("span", { class: `key ${kind}`, "aria-hidden": "true" }), title),
+    make("dd", {}, bar(kind === "near" ? { vector_share: share, keyword_share: 0 } : { vector_share: 0, keyword_share: share }),
+      make("span", { class: "number" }, share.toFixed(2)),
+      make("span", { class: "dim" }, rank ? `${ordinal(rank)} of all by it` : "not among the nearest by it"), more));
+  const held = why.words.length ? make("span", { class: "held" }, ...why.words.map((each) => make("mark", {}, said(each)))) : null;
+  return make("div", { class: "why-hit" },
+    make("dl", { class: "whys" },
+      row("near", "Meaning", why.vector_share, why.vector_rank, null),
+      row("worded", "Words", why.keyword_share, why.keyword_rank, held)),
+    make("p", { class: "formula" }, make("code", {}, why.formula)),
+    unseen(`The score is ${score.toFixed(2)}; ${counted(why.words.length, "word", "words")} matched.`));
+}

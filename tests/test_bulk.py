@@ -1,0 +1,175 @@
+"""Many memories at once: one changeset, one undo, and what was read from them goes and comes along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cofio.errors import CofioError, Conflict, Forbidden, InvalidInput, NotFound
+from cofio.keeper import Keeper
+from cofio.model import Viewer
+from cofio.testing import MemoryStore, FixedClock, HashEmbedder
+
+TEXTS = ("We deploy on Fridays.", "Reviews need two approvals.", "The API speaks JSON.", "Ann is on call in May.")
+
+
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
+        keeper.add_all(list(TEXTS))
+        yield keeper
+
+
+def state(keeper: Keeper) -> list[dict[str, Any]]:
+    """Every memory as it is, but for when it was changed last."""
+    plain = [each.as_dict() for each in keeper.list(include_archived=True).memories]
+    return [{name: value for name, value in each.items() if name != "updated_at"} for each in plain]
+
+
+def test_many_are_archived_in_one_changeset_and_one_undo_brings_them_back(keeper: Keeper) -> None:
+    before = state(keeper)
+    done = keeper.bulk([1, 2, 2, 3], "archive", by="ada", why="out of date")
+    assert (done.by, done.why, [each.action for each in done.changes]) == ("ada", "out of date", ["delete"] * 3)
+    assert [memory.id for memory in keeper.list().memories] == [4]
+    keeper.undo(done.id)
+    assert state(keeper) == before
+
+
+def test_what_is_so_already_is_passed_over_and_nothing_at_all_is_a_conflict(keeper: Keeper) -> None:
+    keeper.update(1, pinned=True)
+    assert [each.memory_id for each in keeper.bulk([1, 2], "pin").changes] == [2]
+    newest = keeper.changes(limit=1)[0].id
+    with pytest.raises(Conflict, match="nothing to change"):
+        keeper.bulk([1, 2], "pin")
+    with pytest.raises(Conflict):
+        keeper.bulk([3, 4], "restore")
+    assert keeper.changes(limit=1)[0].id == newest
+    assert [each.memory_id for each in keeper.bulk([1, 2, 3], "unpin").changes] == [1, 2]
+
+
+def test_tags_are_added_to_those_that_are_there_and_taken_from_them(keeper: Keeper) -> None:
+    keeper.update(1, tags=["release", "ops"])
+    keeper.bulk([1, 2], "tag", tags=["ops", " web "])
+    assert [keeper.get(each).tags for each in (1, 2)] == [("release", "ops", "web"), ("ops", "web")]
+    keeper.bulk([1, 2, 3], "untag", tags=["ops"])
+    assert [keeper.get(each).tags for each in (1, 2, 3)] == [("release", "web"), ("web",), ()]
+
+
+def test_fields_are_edited_and_a_kind_brings_its_category(keeper: Keeper) -> None:
+    done = keeper.bulk([1, 2], "edit", changes={"kind": "policy", "project": "/srv/web"})
+    assert [(each.memory.category, each.memory.project) for each in done.changes] == [("decision", "/srv/web")] * 2
+    assert done.why == "edit"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"ids": [1, 99, 2], "action": "archive"}, NotFound),
+        ({"ids": [], "action": "archive"}, InvalidInput),
+        ({"ids": list(range(1, 1_002)), "action": "archive"}, InvalidInput),
+        ({"ids": ["1"], "action": "archive"}, InvalidInput),
+        ({"ids": [1], "action": "purge"}, InvalidInput),
+        ({"ids": [1, 2], "action": "edit"}, InvalidInput),
+        ({"ids": [1, 2], "action": "edit", "changes": {"text": "The same."}}, InvalidInput),
+        ({"ids": [1, 2], "action": "edit", "changes": {"kind": "gossip"}}, InvalidInput),
+        ({"ids": [1, 2], "action": "edit", "changes": {"id": 7}}, InvalidInput),
+        ({"ids": [1, 2], "action": "pin", "changes": {"kind": "policy"}}, InvalidInput),
+        ({"ids": [1, 2], "action": "tag"}, InvalidInput),
+        ({"ids": [1, 2], "action": "tag", "tags": "ops"}, InvalidInput),
+        ({"ids": [1, 2], "action": "pin", "tags": ["ops"]}, InvalidInput),
+    ],
+)
+def test_what_cannot_be_done_to_all_of_them_is_done_to_none(
+    keeper: Keeper, given: dict[str, Any], error: type[CofioError]
+) -> None:
+    before = state(keeper)
+    with pytest.raises(error) as caught:
+        keeper.bulk(**given)
+    assert caught.value.hint
+    assert state(keeper) == before
+    assert keeper.changes(limit=1)[0].id == 1
+
+
+def test_domain_knowledge_goes_and_comes_with_the_memories_that_say_it(keeper: Keeper) -> None:
+    keeper.knowledge.put("patterns", pattern="JSON grows", memory=3)
+    keeper.knowledge.put("patterns", pattern="May is quiet", memory=4)
+    keeper.knowledge.put("patterns", pattern="Fridays are long", memory=1)
+    done = keeper.bulk([3, 4], "archive")
+    assert [each.action for each in done.knowledge] == ["delete", "delete"]
+    assert [each.pattern for each in keeper.knowledge.list("patterns")] == ["Fridays are long"]
+    back = keeper.bulk([1, 3, 4], "restore")
+    assert ([each.memory_id for each in back.changes], len(back.knowledge)) == ([3, 4], 2)
+    assert len(keeper.knowledge.list("patterns")) == 3
+    keeper.undo(back.id)
+    keeper.undo(done.id)
+    assert len(keeper.knowledge.list("patterns")) == 3
+
+
+def test_a_viewer_changes_what_they_see_and_all_or_nothing(keeper: Keeper) -> None:
+    ada = keeper.seen_by(Viewer(user="ada", team="web"))
+    own = ada.add("Ada likes tea.").memory_id
+    shared = keeper.add("Bob deploys.", user="bob", team="web", visibility="team").memory_id
+    private = keeper.add("Bob looks for another job.", user="bob").memory_id
+    before = state(keeper)
+    with pytest.raises(NotFound):
+        ada.bulk([own, private], "archive")
+    with pytest.raises(Forbidden):
+        ada.bulk([own, shared], "edit", changes={"visibility": "global"})  # another's to say
+    assert state(keeper) == before
+    done = ada.bulk([own, shared], "tag", tags=["mine"])
+    assert [each.memory_id for each in done.changes] == [own, shared]
+    ada.undo(done.id)
+    assert state(keeper) == before
+
+
+# ── where a memory was learned ────────────────────────────────────────────────────────────────────────────────────────
+
+SAID = [{"role": "user", "content": "We switched from Prisma to Drizzle."}]
+
+
+def learned(keeper: Keeper) -> int:
+    """The newest memory, once this was said."""
+    keeper.capture(SAID, wait=True, client="cc", session="s1", turn="1")
+    return keeper.list(limit=1).memories[0].id
+
+
+def test_the_exchange_is_told_that_a_memory_was_learned_from(keeper: Keeper) -> None:
+    memory = learned(keeper)
+    item = keeper.learned_from(memory)
+    assert item is not None
+    assert item.exchange is not None
+    assert [each.text for each in item.exchange.messages] == ["We switched from Prisma to Drizzle."]
+    keeper.update(memory, pinned=True)
+    assert keeper.learned_from(memory) == item  # what came later does not matter
+    assert keeper.learned_from(1) is None
+    keeper.add("Ann is on call in May.")
+    assert keeper.learned_from(4) is None
+    keeper.forget_captures("2100-01-01T00:00:00Z")
+    assert keeper.learned_from(memory) is None
+    with pytest.raises(NotFound):
+        keeper.learned_from(999)
+
+
+def test_what_another_told_stays_theirs(keeper: Keeper) -> None:
+    ada = keeper.seen_by(Viewer(user="ada", team="web"))
+    bob = keeper.seen_by(Viewer(user="bob", team="web"))
+    ada.capture(SAID, wait=True, client="cc", session="s1", turn="1", visibility="team")
+    memory = bob.list(limit=1).memories[0].id
+    assert bob.learned_from(memory) is None
+    item = ada.learned_from(memory)
+    assert item is not None
+    assert item.exchange is not None
+    assert item.exchange.client == "cc"
+    assert keeper.learned_from(memory) is not None
+
+
+def test_a_look_is_no_recall(keeper: Keeper) -> None:
+    assert keeper.search("when do we deploy?", noted=False)
+    assert keeper.get(1).retrieval_count == 0
+    keeper.search("when do we deploy?")
+    assert keeper.get(1).retrieval_count == 1
+    with pytest.raises(InvalidInput):
+        keeper.search("deploy", noted="no")
