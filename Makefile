@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 DATA ?= data
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
-.PHONY: help setup clients run test demo bench bench-server bench-1m evals check format docs lock clean
+.PHONY: help setup clients run test demo showcase bench bench-server bench-1m evals check format docs site pictures lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,10 @@ check: setup ## lint and types alone
 demo: setup ## the point, in ten seconds
 	@$(BIN)/python examples/demo.py
 
+showcase: setup ## a made-up team's ninety days to look at in a browser, on port 8901 and in build/showcase
+	@test -e build/showcase/cofio.db || $(BIN)/python examples/showcase.py build/showcase
+	@COFIO_HOME=build/showcase COFIO_PORT=8901 $(BIN)/cofio serve
+
 bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate, of captures, of hooks, of upkeep and of the exact lane; writes bench/results/
 	@$(BIN)/python -m bench.run
 	@$(BIN)/python -m bench.patterns
@@ -46,6 +50,7 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate,
 	@$(BIN)/python -m bench.notes
 	@$(BIN)/python -m bench.knowledge
 	@$(BIN)/python -m bench.lane
+	@$(BIN)/python -m bench.map
 
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
 	@$(BIN)/python -m bench.server
@@ -62,6 +67,13 @@ evals: setup ## the tables that chose the defaults, on data of your own: make ev
 
 docs: setup ## the generated pages of docs/reference
 	@$(BIN)/python scripts/reference.py
+
+site: setup ## the docs as a site of plain files, in build/site
+	@$(BIN)/python scripts/site.py
+
+pictures: setup clients ## the pictures of the docs, taken anew: the pages in a browser, a session at a terminal
+	@$(BIN)/python scripts/pictures.py
+	@$(BIN)/python scripts/record.py
 
 format: setup ## what ruff can mend by itself
 	@$(BIN)/ruff check --fix .

@@ -29,7 +29,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH = 86  # columns
+WIDTH = 100  # columns
 SESSION = (
     "cofio extract examples/conversation.txt --source shop",
     'cofio search "may we ship on a friday?" -k 2',
@@ -97,7 +97,7 @@ def _read(terminal: int) -> bytes:
 def _settled(text: str) -> str:
     """The text as it stands in the end: what a carriage return wrote over is gone, and so are moves of the cursor."""
     lines = re.sub(r"\x1b\[(?:\?\d+[hl]|\d*[A-HJK])", "", text.replace("\r\n", "\n")).split("\n")
-    return "\n".join(line.rpartition("\r")[2] for line in lines if not line.startswith("Learning")).rstrip()
+    return "\n".join(line.rpartition("\r")[2] for line in lines if "Learning  [" not in line).rstrip()
 
 
 # ── the picture ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +114,7 @@ def drawn(shown: list[Shown]) -> str:
     return f"""<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">
 <title>A terminal: cofio learns from a conversation, finds it again, shows its history and takes it back</title>
 <style>
-text {{ font: 14px {_FONT}; fill: {_TEXT}; white-space: pre; }}
+text {{ font-family: {_FONT}; font-size: 14px; white-space: pre; }}
 .line {{ animation: come .01s linear both; }}
 .typed {{ animation: type linear both; }}
 @keyframes come {{ from {{ opacity: 0; }} }}
@@ -123,7 +123,9 @@ text {{ font: 14px {_FONT}; fill: {_TEXT}; white-space: pre; }}
 </style>
 <rect width="{width}" height="{height}" rx="10" fill="{_GROUND}"/>
 {lights}
+<g fill="{_TEXT}">
 {lines}
+</g>
 </svg>
 """
 

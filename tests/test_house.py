@@ -58,6 +58,7 @@ MAY_IMPORT = {
         "chat",
         "upstream",
         "keeper",
+        "mcp",
         "assemble",
         "settings",
         "client",

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from cofio import layout
 from cofio.model import Scope, Viewer, as_scope, whole
-from cofio.picture import Agent, Kept, Map, Overview, Pulse
+from cofio.picture import MOST_DAYS, Agent, Kept, Map, Overview, Pulse
 from cofio.ports import Clock, Store
 
-MOST_DAYS = 366
 MOST_DOTS = 20_000
 _CHARACTERS = 120  # of a text, on the map
 

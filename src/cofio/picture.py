@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 Occasion = Literal["start", "prompt"]
 #: What may have moved, as those who watch are told.
 MOVES = ("memories", "recalls", "inbox")
+#: That an overview tells of.
+MOST_DAYS = 366
 
 
 class Injection(NamedTuple):

@@ -70,7 +70,8 @@ class Caller:
         chunked = body is not None and not isinstance(body, bytes)
         try:
             using.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=chunked)
-            return checked(method, path, read(using.getresponse()))
+            response = using.getresponse()
+            return checked(method, path, begun(response) if path == "/events" else read(response))
         finally:
             if connection is None:
                 using.close()
@@ -90,6 +91,13 @@ class Caller:
 def read(response: HTTPResponse) -> Answer:
     headers = {name.lower(): value for name, value in response.getheaders()}
     return Answer(response.status, headers, response.read())
+
+
+def begun(response: HTTPResponse) -> Answer:
+    """The reply, as far as its first event where it goes on for as long as it is read."""
+    headers = {name.lower(): value for name, value in response.getheaders()}
+    endless = headers["content-type"].startswith("text/event-stream")
+    return Answer(response.status, headers, response.readline() if endless else response.read())
 
 
 def checked(method: str, path: str, answer: Answer) -> Answer:

@@ -234,7 +234,7 @@ READ = {
     "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel",
     "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
     "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
-    "GET /projects", "POST /mcp",
+    "GET /projects", "POST /mcp", "GET /overview", "GET /events",
     "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",
     "GET /knowledge/{table}/{row}/history", "GET /knowledge/feedback", "POST /knowledge/evaluate",
     "GET /knowledge/active", "GET /knowledge/related", "POST /knowledge/read",
@@ -249,8 +249,8 @@ WRITE = {
     "POST /knowledge/feedback/process", "POST /memories/bulk", "GET /memory/{id}/exchange",
 }  # fmt: skip
 ADMIN = {
-    "GET /metrics", "GET /ledger", "POST /memory/deduplicate", "DELETE /memories", "POST /maintenance/consolidate",
-    "POST /maintenance/prune", "POST /maintenance/approve", "POST /maintenance/agree",
+    "GET /metrics", "GET /agents", "GET /ledger", "POST /memory/deduplicate", "DELETE /memories",
+    "POST /maintenance/consolidate", "POST /maintenance/prune", "POST /maintenance/approve", "POST /maintenance/agree",
     "GET /maintenance/contradictions", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit",
     "GET /settings", "GET /doctor", "GET /keys", "POST /keys", "DELETE /keys/{id}", "GET /keys/log", "GET /notes", "POST /notes/index", "POST /notes/export",
 }  # fmt: skip

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import anyio
+import pytest
 from anyio.from_thread import start_blocking_portal
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.types import CallToolResult, Implementation, Tool
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    CallToolResult,
+    GetPromptResult,
+    Implementation,
+    ListResourcesResult,
+    Prompt,
+    PromptReference,
+    ResourceTemplate,
+    ResourceTemplateReference,
+    TextResourceContents,
+    Tool,
+)
 
 from cofio.settings import settable
 
@@ -83,6 +99,51 @@ class Agent:
     def found(self, query: str, **how: Any) -> list[str]:
         return [each["text"] for each in self.told("memory_search", query=query, **how)["memories"]]
 
+    # ── beside the tools ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def prompts(self) -> list[Prompt]:
+        return self._portal.call(self._client.list_prompts).prompts
+
+    def prompt(self, name: str, **arguments: str) -> GetPromptResult:
+        return self._portal.call(self._client.get_prompt, name, arguments)
+
+    def templates(self) -> list[ResourceTemplate]:
+        return self._portal.call(self._client.list_resource_templates).resource_templates
+
+    def resources(self, cursor: str | None = None) -> ListResourcesResult:
+        return self._portal.call(lambda: self._client.list_resources(cursor=cursor))
+
+    def every_resource(self) -> list[str]:
+        """The addresses of all that is listed, page after page."""
+        page = self.resources()
+        found = [each.uri for each in page.resources]
+        while page.next_cursor:
+            page = self.resources(page.next_cursor)
+            found += [each.uri for each in page.resources]
+        return found
+
+    def read(self, uri: str) -> tuple[str, dict[str, Any]]:
+        """What is there: as text, and as data."""
+        as_text, as_data = self._portal.call(self._client.read_resource, uri).contents
+        assert isinstance(as_text, TextResourceContents)
+        assert isinstance(as_data, TextResourceContents)
+        assert (as_text.mime_type, as_data.mime_type) == ("text/plain", "application/json")
+        return as_text.text, json.loads(as_data.text)
+
+    def completed(self, about: str, argument: str, begun: str) -> list[str]:
+        """What may be meant: of a prompt, or of an address."""
+        is_address = "://" in about
+        reference = ResourceTemplateReference(uri=about) if is_address else PromptReference(name=about)
+        told = self._portal.call(self._client.complete, reference, {"name": argument, "value": begun})
+        return told.completion.values
+
+    def wrong(self, ask: Callable[[], Any]) -> str:
+        """What a person is told who asked wrongly."""
+        with pytest.raises(MCPError) as told:
+            ask()
+        assert "Traceback" not in told.value.message
+        return told.value.message
+
     async def _at_once(self, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[CallToolResult]:
         results: dict[int, CallToolResult] = {}
 
@@ -95,6 +156,20 @@ class Agent:
         return [results[place] for place in range(len(asked))]
 
 
+class Calling(Agent):
+    """An agent that calls /mcp of a service, with these headers."""
+
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None, **how: Any) -> None:
+        self._http = create_mcp_http_client(headers=dict(headers or {}))
+        super().__init__(streamable_http_client(f"{url}/mcp", http_client=self._http), **how)
+
+    def __enter__(self) -> Calling:
+        self._portal = self._stack.enter_context(start_blocking_portal())
+        self._stack.enter_context(self._portal.wrap_async_context_manager(self._http))
+        self._stack.enter_context(self._portal.wrap_async_context_manager(self._client))
+        return self
+
+
 class Started(Agent):
     """An agent that starts `cofio mcp` in a folder, as clients do. What it says on standard error is kept."""
 
@@ -102,6 +177,7 @@ class Started(Agent):
         home.mkdir(parents=True, exist_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         command, *arguments = COMMAND
+        self.folder = folder
         self._log = home / "stderr.txt"
         self._errors = self._log.open("w")
         server = StdioServerParameters(

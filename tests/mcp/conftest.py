@@ -14,28 +14,33 @@ import pytest
 from cofio.keeper import Keeper
 from cofio.mcp.acts import Caller
 from cofio.mcp.answers import Answer
-from cofio.mcp.tools import answer
-from tests.mcp.agent import Started, around
+from cofio.mcp.counter import Counter
+from cofio.mcp.tools import Reach, answer
+from tests.mcp.agent import around
 
 Ask = Callable[..., Answer]
 
 
-@pytest.fixture(scope="module")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    """An agent at work in a folder, on a store of its own with the real model; tests add to what others left there."""
-    home = tmp_path_factory.mktemp("agent")
-    with Started(home, home / "web") as started:
-        yield started
-    assert "Traceback" not in started.log
+@pytest.fixture
+def reach(keeper: Keeper) -> Reach:
+    """The way to this keeper's memories."""
+
+    @contextmanager
+    def reached(*, new: bool) -> Iterator[Keeper]:
+        yield keeper
+
+    return reached
 
 
 @pytest.fixture
-def ask(keeper: Keeper) -> Ask:
-    """Calls a tool in this process: `ask("memory_search", query="…")`, in /home/ann/web unless said otherwise."""
+def counter(reach: Reach) -> Counter:
+    """A counter in this process, for clients at work in /home/ann/web."""
+    return Counter(reach, lambda client: Caller("/home/ann/web", client))
 
-    @contextmanager
-    def reach(*, new: bool) -> Iterator[Keeper]:
-        yield keeper
+
+@pytest.fixture
+def ask(reach: Reach) -> Ask:
+    """Calls a tool in this process: `ask("memory_search", query="…")`, in /home/ann/web unless said otherwise."""
 
     def asked(name: str, *, at: str = "/home/ann/web", client: str = "claude-code", **arguments: Any) -> Answer:
         return answer(name, arguments, Caller(at, client), reach)

@@ -21,8 +21,9 @@ from cofio.hooks import project
 from cofio.keeper import Keeper
 from cofio.settings import Settings
 from tests.cli.conftest import new_keeper, served
-from tests.mcp.agent import COMMAND, Started, around, text
+from tests.mcp.agent import COMMAND, Started, around
 from tests.mcp.conftest import cofio
+from tests.mcp.contract import Contract, check, through_all
 
 __all__ = ["new_keeper"]  # a fixture of the command line's tests
 
@@ -40,71 +41,19 @@ HELLO = (
 # ── on the store itself ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_tools_are_listed_with_what_they_do_to_memories(agent: Started) -> None:
-    hints = {tool.name: tool.annotations for tool in agent.tools()}
-    assert list(hints) == [f"memory_{each}" for each in ("search", "add", "update", "forget", "history", "extract")]
-    assert {name for name, each in hints.items() if each and each.read_only_hint} == {"memory_search", "memory_history"}
-    assert {name for name, each in hints.items() if each and each.destructive_hint} == {
-        "memory_update", "memory_forget", "memory_extract",
-    }  # fmt: skip
-    assert not any(each and each.open_world_hint for each in hints.values())
-    assert "memory_search" in agent.instructions
+class TestContract(Contract):
+    """What every agent is promised, of one that starts `cofio mcp` on a store with the real model."""
 
+    @pytest.fixture(scope="class")
+    def agent(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+        home = tmp_path_factory.mktemp("agent")
+        with Started(home, home / "web") as started:
+            yield started
+        assert "Traceback" not in started.log
 
-def through_all(agent: Started) -> list[dict[str, Any]]:
-    """Every tool, one after the other, as an agent would use them."""
-    added = agent.told("memory_add", text="We deploy with Fly.io in Frankfurt", kind="decision")
-    known = agent.told("memory_add", text="We deploy with Fly.io in Frankfurt", kind="decision")
-    updated = agent.told("memory_update", id=added["id"], text="We deploy with Render in Frankfurt")
-    found = agent.told("memory_search", query="where do we deploy?", limit=1)
-    history = agent.told("memory_history", id=updated["id"])
-    forgotten = agent.told("memory_forget", id=updated["id"], reason="we stopped")
-    learned = agent.told("memory_extract", text="We decided to use Postgres for the billing database.")
-    again = agent.told("memory_extract", text="We decided to use Postgres for the billing database.")
-    return [added, known, updated, found, history, forgotten, learned, again]
-
-
-def check(told: list[dict[str, Any]]) -> None:
-    added, known, updated, found, history, forgotten, learned, again = told
-    assert (added["new"], known["new"], known["id"]) == (True, False, added["id"])
-    assert updated["replaced"] == added["id"]
-    assert [each["id"] for each in found["memories"]] == [updated["id"]]
-    assert found["memories"][0]["text"] == "We deploy with Render in Frankfurt"
-    assert [each["action"] for each in history["changes"]] == ["add", "noop", "update", "delete"]
-    assert forgotten["memories"][0]["archived"]
-    assert [each["action"] for each in learned["learned"]] == ["add"]
-    assert (learned["state"], learned["new"], again["new"]) == ("stored", True, False)
-    assert learned["learned"] == again["learned"]
-
-
-def test_every_tool_works_on_the_store(agent: Started) -> None:
-    check(through_all(agent))
-
-
-def test_wrong_ids_and_unknown_tools_are_told_as_results(agent: Started) -> None:
-    refused = agent.refused("memory_forget", id=4_711)
-    assert refused.startswith("There is no memory 4711.")
-    assert refused.endswith("cofio list shows what there is.")
-    assert "Give a whole number" in agent.refused("memory_history", id="first")
-    assert "memory_search, memory_add" in agent.refused("memory_everything")
-
-
-def test_many_calls_at_once_are_all_answered_and_each_with_its_own(agent: Started) -> None:
-    adding = [("memory_add", {"text": f"Port {8_000 + number} belongs to tenant {number}"}) for number in range(12)]
-    asking = [("memory_search", {"query": "which port belongs to which tenant?"})] * 8
-    results = agent.calls([*adding, *asking])
-    assert not any(each.is_error for each in results)
-    numbers = [each.structured_content["id"] for each in results[:12] if each.structured_content]
-    assert len(set(numbers)) == 12
-    for number, (_, given) in zip(numbers, adding, strict=True):
-        told = agent.told("memory_history", id=number)
-        assert told["changes"][0]["text"] == given["text"]
-
-
-def test_the_same_search_gives_the_same_text(agent: Started) -> None:
-    agent.told("memory_add", text="The release is cut on Tuesdays")
-    asked = [("memory_search", {"query": "when is the release cut?", "limit": 10})] * 4
-    assert len({text(each) for each in agent.calls(asked)}) == 1
+    @pytest.fixture(scope="class")
+    def where(self, agent: Started) -> str:
+        return project.of(str(agent.folder))
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])

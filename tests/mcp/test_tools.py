@@ -14,9 +14,12 @@ import pytest
 from cofio.briefing import NOTICE, TAG
 from cofio.errors import CofioError, InvalidInput, NotFound
 from cofio.keeper import Keeper
-from cofio.mcp.answers import LONGEST
-from cofio.mcp.tools import TOOLS, instructions
+from cofio.mcp.acts import Caller
+from cofio.mcp.answers import LONGEST, about_one
+from cofio.mcp.counter import Counter
+from cofio.mcp.tools import TOOLS, Reach, instructions
 from cofio.mcp.wire import server
+from cofio.model import Freshly
 from tests.mcp.agent import Agent
 from tests.mcp.conftest import Ask
 
@@ -251,12 +254,12 @@ def test_what_is_forgotten_can_be_restored_as_the_answer_says(ask: Ask, keeper: 
 
 
 def test_a_busy_store_is_told_as_a_refusal_and_not_as_a_failure(
-    ask: Ask, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    counter: Counter, keeper: Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cofio.stores.file._BUSY_SECONDS", 0.2)
     keeper.add("We deploy with Fly.io", project="/home/ann/web")
     writer = sqlite3.connect(tmp_path / "cofio.db", isolation_level=None)
-    with Agent(server(lambda name, given, client: ask(name, client=client, **given))) as agent:
+    with Agent(server(counter)) as agent:
         writer.execute("BEGIN IMMEDIATE")
         refused = agent.refused("memory_add", text="We use pnpm")
         assert "Try again" in refused
@@ -266,25 +269,49 @@ def test_a_busy_store_is_told_as_a_refusal_and_not_as_a_failure(
     writer.close()
 
 
-def test_a_fault_of_ours_is_told_without_its_insides(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    def broken(name: str, given: Any, client: str) -> Any:
+def test_a_fault_of_ours_is_told_without_its_insides(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*, new: bool) -> Any:
         raise ZeroDivisionError("a secret path")
 
-    with Agent(server(broken)) as agent:
+    with Agent(server(Counter(broken, lambda client: Caller("", client)))) as agent:
         refused = agent.refused("memory_search", query="x")
-    assert "went wrong" in refused
-    assert "secret path" not in refused
-    assert "a secret path" in caplog.text  # the log says it all
+        wrong = agent.wrong(lambda: agent.read("cofio://memory/1"))
+    for said in (refused, wrong):
+        assert "went wrong" in said
+        assert "secret path" not in said
+    assert caplog.text.count("a secret path") >= 2  # the log says it all
 
 
-def test_the_client_is_known_by_the_name_that_the_hooks_use(ask: Ask) -> None:
-    seen = []
+def test_the_client_is_known_by_the_name_that_the_hooks_use(keeper: Keeper, reach: Reach) -> None:
+    seen: list[str] = []
 
-    def asked(name: str, given: Any, client: str) -> Any:
+    def caller(client: str) -> Caller:
         seen.append(client)
-        return ask(name, **given)
+        return Caller("", client)
 
     for name in ("codex-mcp-client", "claude-code", "../../<evil>\nname"):
-        with Agent(server(asked), name=name) as agent:
+        with Agent(server(Counter(reach, caller)), name=name) as agent:
             agent.told("memory_add", text="We use pnpm")
     assert seen == ["codex", "claude-code", "..-..-‹evil› name"]
+
+
+def test_where_nobody_knows_the_project_a_search_sees_all_and_a_memory_belongs_to_none(
+    keeper: Keeper, reach: Reach
+) -> None:
+    keeper.add("The web deploys with Fly.io", project="/home/ann/web")
+    nowhere = Counter(reach, lambda client: Caller(None, client))
+    found = nowhere.call("memory_search", {"query": "deploys"}, "codex").data["memories"]
+    assert [each["text"] for each in found] == ["The web deploys with Fly.io"]
+    number = nowhere.call("memory_add", {"text": "Nobody deploys on a Friday"}, "codex").data["id"]
+    memory = keeper.get(number)
+    assert (memory.project, memory.source) == ("", "codex")
+    assert "Fly.io" in nowhere.asked("what_do_we_know", {"topic": "deploys"}, "codex").text
+    assert "Fly.io" not in nowhere.asked("what_do_we_know", {"topic": "deploys", "project": "shop"}, "codex").text
+
+
+def test_a_memory_that_speaks_of_what_is_gone_says_so_when_it_is_read(keeper: Keeper) -> None:
+    memory = keeper.add("The gate is in `gate.py`").memory
+    told = about_one(memory, Freshly("vanished", ("gate.py is gone",)))
+    assert told.data["memory"]["freshness"] == "vanished"
+    assert told.data["memory"]["text"] == 'No longer certain, gate.py is gone: "The gate is in `gate.py`"'
+    assert told.data["memory"]["text"] in told.text

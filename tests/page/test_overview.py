@@ -16,7 +16,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from cofio import assemble
 from cofio.keeper import Keeper
-from cofio.model import Add, Fact
+from cofio.model import Fact
 from cofio.picture import Injection
 from cofio.ports import Health
 from cofio.stores.sqlite import SqliteStore
@@ -137,7 +137,7 @@ def test_memories_over_time_add_up_and_the_address_says_what_is_shown(service: C
     add(service, "A decision of today.", kind="decision")
     page = visit(service, "/ui/overview")
     over = box(page, "Memories over time")
-    expect(over.locator(".name text")).to_have_text(["2 decisions", "1 learnings", "1 details"])
+    expect(over.locator(".name text")).to_have_text(["2 decisions", "1 learning", "1 detail"])
     rows = told_by(over)
     assert (len(rows), rows[0], rows[-1]) == (
         30, ["Wednesday 3 December 2025", "1", "1", "0"], ["Thursday 1 January 2026", "2", "1", "1"],
@@ -265,7 +265,9 @@ def test_health_is_told_in_words_and_by_marks(serve: Callable[..., Caller], visi
     expect(model.locator(".mark")).to_have_text("!")
     expect(health.locator("dl > div", has_text="Store")).to_contain_text(re.compile(r"well: SQLite, [\d.]+ KB"))
     expect(health.locator("dl > div", has_text="Search")).to_contain_text("well: By meaning and by words, with hash")
-    expect(health.locator("dl > div", has_text="Service")).to_contain_text(re.compile(r"cofio \d+\.\d+.*up since a moment"))
+    expect(health.locator("dl > div", has_text="Service")).to_contain_text(
+        re.compile(r"cofio \d+\.\d+.*up since a moment")
+    )
     assert hindrances(page) == []
 
 
@@ -303,7 +305,7 @@ def test_many_changes_are_few_looks(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/overview")
     expect(page.locator("#live")).to_contain_text("Live")
     looks: list[float] = []
-    page.on("request", lambda each: "/overview" in each.url and looks.append(perf_counter()))
+    page.on("request", lambda each: looks.extend([perf_counter()] if "/overview?" in each.url else []))
     began = perf_counter()
     for number in range(40):
         add(service, f"Service number {number} listens on port {7000 + number}.")
@@ -525,12 +527,9 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """A service with ten thousand memories of three years, kept a thousand at a time."""
     clock = FixedClock()
     store = SqliteStore(tmp_path_factory.mktemp("full") / "cofio.db", clock)
-    embedder = HashEmbedder(64)
-    with Keeper(store, embedder, clock) as keeper:
+    with Keeper(store, HashEmbedder(64), clock) as keeper:
         for first in range(0, MANY, 1_000):
-            facts = [_fact(number) for number in range(first, first + 1_000)]
-            vectors = embedder.embed([each.text for each in facts])
-            store.apply([Add(each) for each in facts], by="import", why="", vectors=dict(enumerate(vectors)))
+            keeper.add_all([_fact(number) for number in range(first, first + 1_000)], dedup=False)
         with serving(keeper) as url:
             yield Caller(url)
 
@@ -552,10 +551,12 @@ def test_the_first_view_of_ten_thousand_memories_is_there_at_once(
         page.goto("about:blank")
         page.goto(f"{full.url}/ui/overview", wait_until="commit")
         times.append(page.wait_for_function(drawn, polling="raf").json_value())
-    asked = page.evaluate("performance.getEntriesByType('resource').filter((it) => it.name.includes('/overview?')).length")
+    asked = page.evaluate(
+        "performance.getEntriesByType('resource').filter((it) => it.name.includes('/overview?')).length"
+    )
     expect(value(page, "Memories")).to_have_text("10,000")
     expect(box(page, "Newest changes").get_by_role("listitem").first).to_be_visible()
     with capsys.disabled():
         print(f"\nfirst view with {MANY:,} memories: {min(times):.0f} ms (of {[round(each) for each in times]})")
-    assert asked == 1
+    assert len([each for each in asked if "/overview?" in each]) == 1
     assert min(times) < 10_000  # a second is the aim

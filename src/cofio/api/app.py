@@ -27,9 +27,10 @@ from cofio.api import docs, guard, openapi, reading
 from cofio.api.desk import Call, Desk, Lately
 from cofio.api.keyring import Keyring, Ticks, Tries
 from cofio.api.metrics import Metrics
+from cofio.api.news import News
 from cofio.api.noted import Noted
 from cofio.api.refusals import refusal
-from cofio.api.relaying import EXPORTS, RELAYS, Relayed
+from cofio.api.relaying import EXPORTS, RELAYS, WATCHERS, Lane, Relayed
 from cofio.api.replies import Reply, written
 from cofio.api.routes import ROUTES, Route
 from cofio.api.watch import STRANGER, Watch
@@ -49,6 +50,7 @@ WORKERS = 32
 #: What an id means, by how the path begins.
 _THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key"}
 _QUICK = 8  # kept apart, so that /health answers while every worker is busy
+_APART = 8  # calls of agents' tools, of which some wait for a model
 
 
 def make(
@@ -64,8 +66,8 @@ def make(
     caretaker = Caretaker(keeper, settings.schedules, clock)
     librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
     hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
-    passing_on = CapacityLimiter(RELAYS), CapacityLimiter(EXPORTS)
-    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, *passing_on)
+    passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "readers of events")
+    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, CapacityLimiter(_APART), *passing_on)
     # People beside the service keep their own key where the service's own would stand: that makes nobody its owner.
     lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
     at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
@@ -84,6 +86,7 @@ def make(
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
     app = Starlette(routes=places, middleware=[Middleware(Watch, desk.metrics)], lifespan=lifespan)
+    app.state.ending = desk.news.end
     app.router.redirect_slashes = False
     app.router.default = Nowhere("", {}, ways)
     return app
@@ -92,6 +95,7 @@ def make(
 def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
+    keeper.listen_to_recall(metrics.injected)
     codex = Path(settings.codex_home or "~/.codex").expanduser()
     attendant = Attendant(
         keeper,
@@ -115,6 +119,7 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
         Lately(keeper.ledger),
         Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
         metrics,
+        News(keeper.outlook.pulse),
         Reply(json.encode(document)),
         docs.page(ROUTES, document),
         upstream=upstream,
@@ -141,14 +146,18 @@ class _Lanes:
     workers: CapacityLimiter
     quick: CapacityLimiter
     hungry: CapacityLimiter
-    relays: CapacityLimiter  # how many wait for an upstream, each in a thread of its own
-    exports: CapacityLimiter  # how many hold on to a moment of the store for as long as their readers take
+    apart: CapacityLimiter
+    relays: Lane  # of those who wait for an upstream, each in a thread of its own
+    exports: Lane  # of those who hold on to a moment of the store for as long as their readers take
+    watchers: Lane  # of those who wait for something to move
 
     def of(self, route: Route) -> CapacityLimiter:
+        if route.apart:
+            return self.apart
         return self.quick if route.quick else self.hungry if route.hungry else self.workers
 
-    def passing_on(self, route: Route) -> CapacityLimiter:
-        return self.exports if route.whole else self.relays
+    def passing_on(self, route: Route) -> Lane:
+        return self.exports if route.whole else self.watchers if route.lasting else self.relays
 
 
 @dataclass(frozen=True, slots=True)

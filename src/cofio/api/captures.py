@@ -93,14 +93,20 @@ def _taken_in(
         with _reading(desk):
             learned = desk.keeper.learn(messages, dry_run=True, by=call.by, **about)
         return Reply({"id": None, "new": False, "state": learned.state, **learned.as_dict()})
-    waits = given.wait and desk.reading.acquire(blocking=False)  # else it is learned from like any other: in its turn
+    captured = kept(desk, messages, wait=given.wait, by=call.by, about=about)
+    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+
+
+def kept(desk: Desk, messages: Messages, *, wait: bool, by: str, about: Plain) -> Captured:
+    """What became of what was said: it is learned from now for one who waits, or like any other when its turn comes."""
+    waits = wait and desk.reading.acquire(blocking=False)
     try:
-        captured = desk.keeper.capture(messages, wait=waits, by=call.by, **about)
+        captured = desk.keeper.capture(messages, wait=waits, by=by, **about)
     finally:
         if waits:
             desk.reading.release()
     desk.worker.wake()
-    return Reply(_captured(captured), 200 if given.wait and captured.state not in OPEN else 202)
+    return captured
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 from cofio.access import Deed, Key, Role
 from cofio.api.guard import Auth
 from cofio.api.metrics import Metrics
+from cofio.api.news import News
 from cofio.api.replies import Reply
 from cofio.attend import Attendant
 from cofio.checkup import Doctor
@@ -68,8 +69,8 @@ class Lately(Generic[_Told]):
         self._asking: Future[_Told] | None = None
         self._known: tuple[_Told, float] | None = None  # and when it was so
 
-    def told(self) -> _Told:
-        """The answer, or the last one; StoreBusy when there is neither."""
+    def told(self, patience: float | None = None) -> _Told:
+        """The answer, or the last one; StoreBusy when there is neither. `patience` is for one who waits less long."""
         if self._known and time.monotonic() - self._known[1] < self._fresh:
             return self._known[0]
         with self._lock:  # one question at a time, however many ask
@@ -77,7 +78,7 @@ class Lately(Generic[_Told]):
                 self._asking = self._thread.submit(self._answered)
             asking = self._asking
         try:
-            return asking.result(self._patience)
+            return asking.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
                 raise StoreBusy("There is no answer yet.", "Try again in a moment.") from None
@@ -103,6 +104,7 @@ class Desk:
     ledger: Lately[Ledger]
     checkup: Lately[Health]
     metrics: Metrics
+    news: News
     document: Reply
     page: Reply
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
@@ -119,6 +121,6 @@ class Desk:
 
     def close(self) -> None:
         """Ask nobody any more."""
-        for each in (self.census, self.ledger, self.checkup):
+        for each in (self.census, self.ledger, self.checkup, self.news):
             each.close()
         self.attendant.close()

@@ -108,13 +108,8 @@ class Guard:
 
     def check_role(self, wanted: Role, shown: Pass, address: str, act: str) -> None:
         """Refuse what the role of a key does not include."""
-        if allows(shown.role, wanted):
-            return
-        error = Forbidden(
-            f"This needs a key with the role {wanted}; yours has the role {shown.role}.",
-            f"Ask whoever runs the service for one: `cofio keys create NAME --role {wanted}`.",
-        )
-        raise self._refused(error, address, act, shown.key)
+        if not allows(shown.role, wanted):
+            raise self._refused(too_little(wanted, shown.role), address, act, shown.key)
 
     def _owners(self, sent: Mapping[str, bytes]) -> list[str]:
         """The digest of the settings' own key, if it is among them. How near another comes, the time does not tell."""
@@ -156,12 +151,20 @@ def refuse_without_key(auth: Auth) -> None:
         raise MissingKey("The service wants an API key.", hint)
 
 
-def caller(headers: Headers, key: Key | None = None) -> str:
+def too_little(wanted: Role, role: Role) -> Forbidden:
+    """What is said to one whose key does not include what it wants."""
+    return Forbidden(
+        f"This needs a key with the role {wanted}; yours has the role {role}.",
+        f"Ask whoever runs the service for one: `cofio keys create NAME --role {wanted}`.",
+    )
+
+
+def caller(headers: Mapping[str, str], key: Key | None = None, unnamed: str = "http") -> str:
     """Who asks, as the journal will name it: "codex", or with a key of the store "ada's laptop (key 3) · codex".
 
     What a client calls itself is ASCII, and the dot is not: nobody passes for the holder of a key.
     """
-    name = headers.get("x-cofio-client", "").strip() or "http"
+    name = headers.get("x-cofio-client", "").strip() or unnamed
     if not _NAME.fullmatch(name):
         raise InvalidInput("X-Cofio-Client is not a name.", "Send up to 100 printable ASCII characters.")
     return f"{key.grant.name[:_NAMED]} (key {key.id}) · {name}"[:_BY] if key else name

@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
 
 from cofio.conversation import Learned, Ledger
+from cofio.picture import Injection
 from cofio.version import __version__
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PATCH", "DELETE", "PUT", "OPTIONS"})
+_TOKENS = (0, 50, 100, 200, 400, 800, 1_600)
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
@@ -47,6 +49,13 @@ class Metrics:
         )
         self._calls = Counter("cofio_model_calls", "Questions put to the model.", registry=self._registry)
         self._tokens = Counter("cofio_model_tokens", "Tokens paid for.", ("direction",), registry=self._registry)
+        self._injected = Histogram(
+            "cofio_injected_tokens",
+            "Tokens put before an agent at a prompt or at the start of a session; 0 where nothing was found.",
+            ("occasion",),
+            registry=self._registry,
+            buckets=_TOKENS,
+        )
         self._inbox = Gauge("cofio_inbox", "Captures, by where they stand.", ("state",), registry=self._registry)
         Info("cofio", "The service.", registry=self._registry).info({"version": __version__})
 
@@ -71,6 +80,10 @@ class Metrics:
         self._calls.inc(learned.usage.calls)
         self._tokens.labels("input").inc(learned.usage.input_tokens)
         self._tokens.labels("output").inc(learned.usage.output_tokens)
+
+    def injected(self, injection: Injection) -> None:
+        """Count what was put before an agent. The histogram counts prompts and starts, its sum is of tokens."""
+        self._injected.labels(injection.occasion).observe(injection.tokens)
 
     def written(self, memories: int, ledger: Ledger) -> bytes:
         """All of it, as Prometheus reads it."""

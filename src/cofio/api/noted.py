@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cofio.access import Deed
 from cofio.api.desk import Call
 from cofio.api.replies import Reply
-from cofio.api.routes import Route
 from cofio.errors import Forbidden
 from cofio.ports import Clock
+
+if TYPE_CHECKING:
+    from cofio.api.routes import Route
 
 _NAMED = ("id", "old_id", "new_id", "job", "changeset")  # of what a reply tells: numbers, and never words
 _MOST = 20  # ids of a reply that are named

@@ -20,21 +20,44 @@ from cofio.errors import CofioError, TooBusy
 
 RELAYS = 64  # at once; whoever comes then is asked to come again
 EXPORTS = 4  # at once: each holds a connection to the store until its reader has it all
+WATCHERS = 64  # at once: as many open pages
 PATIENCE = 60.0  # seconds that a reader may take nothing of what is sent
 _Told = TypeVar("_Told")
+
+
+class Lane:
+    """How many relays of a kind go on at once."""
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most, self._what = most, what
+        self._limiter = CapacityLimiter(most)
+
+    @contextmanager
+    def admitted(self, whom: object) -> Iterator[None]:
+        """A place, for as long as it takes. TooBusy when there is none."""
+        try:
+            self._limiter.acquire_on_behalf_of_nowait(whom)
+        except WouldBlock:
+            raise TooBusy(
+                f"{self._most} {self._what} are under way already.", "Try again in a few seconds."
+            ) from None
+        try:
+            yield
+        finally:
+            self._limiter.release_on_behalf_of(whom)
 
 
 class Relayed:
     """A relay as an ASGI reply."""
 
-    def __init__(self, relay: Relay, lane: CapacityLimiter) -> None:
+    def __init__(self, relay: Relay, lane: Lane) -> None:
         self._relay = relay
         self._lane = lane
         self._thread = CapacityLimiter(1)  # apart from those of every other reply
         self._begun = self._ended = self._gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._admitted():
+        with self._lane.admitted(self):
             try:
                 async with create_task_group() as tasks:
                     tasks.start_soon(self._watch, receive)
@@ -46,19 +69,6 @@ class Relayed:
                     await self._waited_for(self._relay.done)
         if self._gone and not self._begun:
             raise ClientDisconnect
-
-    @contextmanager
-    def _admitted(self) -> Iterator[None]:
-        try:
-            self._lane.acquire_on_behalf_of_nowait(self)
-        except WouldBlock:
-            what = "chats" if self._lane.total_tokens == RELAYS else "exports"
-            hint = "Try again in a few seconds."
-            raise TooBusy(f"{self._lane.total_tokens:g} {what} are under way already.", hint) from None
-        try:
-            yield
-        finally:
-            self._lane.release_on_behalf_of(self)
 
     async def _watch(self, receive: Receive) -> None:
         """Stop the relay when its reader hangs up."""
@@ -82,13 +92,13 @@ class Relayed:
             self._ended = True  # after this the reader may go
             await written(head)(scope, receive, send)
         else:
-            await self._pass_on_parts(head, send)
+            await self._pass_on_parts(head, send, only_head=scope["method"] == "HEAD")
 
-    async def _pass_on_parts(self, head: Reply, send: Send) -> None:
+    async def _pass_on_parts(self, head: Reply, send: Send, *, only_head: bool) -> None:
         raw = written(head).raw_headers
         headers = [(name, value) for name, value in raw if name != b"content-length"]
         await send({"type": "http.response.start", "status": head.status, "headers": headers})
-        while not self._gone and (part := await self._waited_for(self._relay.part)):
+        while not only_head and not self._gone and (part := await self._waited_for(self._relay.part)):
             with move_on_after(PATIENCE) as waiting:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             if waiting.cancelled_caught:  # it is there, and does not read

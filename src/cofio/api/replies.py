@@ -518,6 +518,56 @@ class Ledger(Shape):
     balanced: bool
 
 
+class Arrived(Shape):
+    day: str  # "" for all before the first day
+    category: str
+    count: int
+
+
+class Injected(Shape):
+    day: str
+    prompts: int
+    answered: int
+    starts: int
+    memories: int
+    tokens: int
+
+
+class Kept(Shape):
+    name: Literal["sqlite", "postgresql", "memory"]
+    bytes: int
+    embedder: str | None
+    vectors: int
+    waiting: int
+
+
+class Overview(Shape):
+    at: str
+    live: int
+    archived: int
+    days: list[str]
+    arrived: list[Arrived]
+    done_today: dict[str, int] | None
+    injected: list[Injected] | None
+    store: Kept | None
+    ledger: Ledger | None
+    extraction: Extraction
+    version: str
+    uptime_seconds: float
+
+
+class Agent(Shape):
+    name: str
+    memories: int
+    kept_at: str | None
+    recalls: int
+    recalled_at: str | None
+
+
+class Agents(Shape):
+    agents: list[Agent]
+
+
 class InboxItem(Shape):
     id: int
     task: Literal["learn", "extract"]

@@ -18,8 +18,11 @@ from cofio.api import (
     hooks,
     keys,
     knowledge,
+    mcp,
     metrics,
+    news,
     notes,
+    outlook,
     page,
     replies,
     schemas,
@@ -50,8 +53,10 @@ class Route:
     later: type[Struct] | None = None  # the shape of a 202, where that is another one
     keyless: bool = False  # whether it answers one who sent no key
     quick: bool = False  # whether it must answer while every worker is busy
+    apart: bool = False  # whether it has workers of its own: nobody knows what it will be asked to do
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
     whole: bool = False  # whether it reads the whole store, bit by bit: few of these go on at once
+    lasting: bool = False  # whether it goes on for as long as its reader is there
     page: bool = False  # whether people visit it with a browser
     raw: bool = False  # whether it takes the body as it comes
     bodiless: bool = False  # whether it takes a query string, though it is a POST
@@ -89,6 +94,13 @@ ROUTES: tuple[Route, ...] = (
           keyless=True, quick=True, role="read"),
     Route("GET", "/stats", answers.stats, None, replies.Stats, "Counts of memories, changes, retrievals; size.",
           role="read"),
+    Route("GET", "/overview", outlook.overview, schemas.Overview, replies.Overview,
+          "How the store stands, what arrived on the last days, and what was done and put before agents.", role="read"),
+    Route("GET", "/events", outlook.events, None, news.MEDIA,
+          "That something has moved, as it happens: memories, recalls, inbox. Goes on for as long as it is read.",
+          lasting=True, role="read"),
+    Route("GET", "/agents", outlook.agents, schemas.Agents, replies.Agents,
+          "Who is at work with the store: what each has kept and recalled, and when; the latest first.", role="admin"),
     Route("GET", "/metrics", answers.measured, None, metrics.MEDIA, "What is counted, for Prometheus.", quick=True,
           role="admin"),
     Route("GET", "/openapi.json", answers.document, None, replies.JSON, "This interface, for machines.",
@@ -167,6 +179,9 @@ ROUTES: tuple[Route, ...] = (
           "A chat as OpenAI's API has it: memories are added, an upstream answers, and what was said is learned from.",
           raw=True, hungry=True, role="write"),
     Route("GET", "/v1/models", chat.models, None, replies.JSON, "The models of the chat's upstream.", role="read"),
+    Route("POST", "/mcp", mcp.exchange, None, replies.JSON,
+          "The Model Context Protocol, for agents: one message in, one out; 501 where the extra `mcp` is missing.",
+          statuses=(200, 202), raw=True, apart=True, role="read"),
     *(Route("POST", f"/hooks/{client}", hooks.answer_to(client), None, replies.JSON,
             f"Answer a hook of {called}, in its own JSON: 200 with what to put before the agent, or 204.",
             statuses=(200, 204), raw=True, role="write")

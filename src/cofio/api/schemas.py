@@ -32,6 +32,7 @@ from cofio.model import (
     checked_text,
     moment,
 )
+from cofio.picture import MOST_DAYS
 
 MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
@@ -378,6 +379,14 @@ class Listing(Within):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     after: Annotated[Id, _text("The `next` of the page before.")] | UnsetType = UNSET
     skip: Annotated[int, Meta(ge=0, le=2**62, description="How many of them are passed over.")] = 0
+
+
+class Overview(Given):
+    days: Annotated[int, Meta(ge=1, le=MOST_DAYS, description="How many are told of, today among them.")] = 30
+
+
+class Agents(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
 
 
 class Projects(Given):

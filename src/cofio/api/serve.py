@@ -72,6 +72,7 @@ class Serving:
             backlog=_BACKLOG,
         )
         self._server = _Server(config)
+        self._server.ending = app.state.ending
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Serve until a signal comes, or `stop` is called."""
@@ -99,14 +100,19 @@ class Serving:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, telling when it answers."""
+    """uvicorn, telling when it answers, and when it is about to end."""
 
     ready: Callable[[], None] | None = None
+    ending: Callable[[], None] = staticmethod(lambda: None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.ready:
             self.ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.ending()  # it waits for every reader: those who read for ever are to go first
+        await super().shutdown(sockets)
 
 
 def log_to_stderr(settings: Settings) -> None:

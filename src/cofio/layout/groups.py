@@ -58,26 +58,50 @@ def _uphill(landscape: Landscape) -> Labels:
     heights = [around[1 + down : 1 + down + CELLS, 1 + right : 1 + right + CELLS] for down, right in steps]
     offsets = np.array([down * CELLS + right for down, right in steps])
     top = np.arange(CELLS * CELLS) + offsets[np.argmax(heights, axis=0)].ravel()
-    while (higher := top[top]).tolist() != top.tolist():
-        top = higher
-    return top
+    return _jumped(top)
 
 
 def _merged(landscape: Landscape, top: Labels) -> Labels:
-    """The same, where hills without a valley between them have one top; the highest passes go first."""
+    """The same, where hills without a valley between them have one top: that of the highest."""
     height = landscape.ravel()
-    passes = _passes(height, top)
-    into = {int(each): int(each) for each in np.unique(top)}
-    hills = len(into)
-    for level, one, other in sorted(passes, reverse=True):
-        low, high = sorted((_found(into, one), _found(into, other)), key=lambda each: (height[each], -each))
-        if low != high and level >= PASS * height[low]:
+    into = np.arange(CELLS * CELLS)
+    for one, other, level in _passes(height, top):
+        low, high = sorted((_end(into, one), _end(into, other)), key=lambda each: (height[each], each))
+        if level >= PASS * height[low]:
             into[low] = high
-            hills -= 1
-    return np.array([_found(into, each) for each in range(len(top))]) if False else _looked_up(top, into)
+    return _jumped(into)[top]
 
 
-def _found(into: dict[int, int], hill: int) -> int:
+def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[int, int, float]]:
+    """Where one comes from hill to hill: both tops, and how high the highest way is. The highest pass first."""
+    grid = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
+    ways = [(grid[1:], grid[:-1]), (grid[:, 1:], grid[:, :-1])]
+    here, there = (np.concatenate([way[side].ravel() for way in ways]) for side in (0, 1))
+    here, there = here[top[here] != top[there]], there[top[here] != top[there]]
+    level = np.minimum(height[here], height[there])
+    order = np.argsort(-level, kind="stable")
+    pairs = zip(top[here][order].tolist(), top[there][order].tolist(), level[order].tolist(), strict=True)
+    return list({(min(one, other), max(one, other)): (one, other, high) for one, other, high in reversed(list(pairs))}.values())[::-1]
+
+
+def _end(into: Labels, hill: int) -> int:
     while into[hill] != hill:
-        hill = into[hill]
+        hill = int(into[hill])
     return hill
+
+
+def _jumped(to: Labels) -> Labels:
+    """Where one ends who goes on and on."""
+    while not np.array_equal(further := to[to], to):
+        to = further
+    return to
+
+
+def _numbered(group: Labels) -> Labels:
+    """Groups by number, the largest first; what is too small, or one too many, is none."""
+    tops, member, counts = np.unique(group, return_inverse=True, return_counts=True)
+    large = (tops >= 0) & (counts >= max(LEAST, LEAST_PART * len(group)))
+    ranked = np.argsort(-np.where(large, counts, 0), kind="stable")[: min(MOST, int(large.sum()))]
+    number = np.full(len(tops), -1)
+    number[ranked] = np.arange(len(ranked))
+    return number[member]

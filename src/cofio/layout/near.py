@@ -22,8 +22,8 @@ FEW = 2_048
 PER, NEAR = 64, 5
 #: The cells are made from so many points of each, in so many rounds.
 SAMPLED, ROUNDS = 16, 5
-#: Rows of a product: 8 MiB for a thousand columns.
-BLOCK = 2_048
+#: Rows of a product: 20 MiB with ten thousand columns.
+BLOCK = 512
 
 
 class Near(NamedTuple):

@@ -51,8 +51,8 @@ def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **
 def about_one(memory: Memory, fresh: Freshly) -> Answer:
     """A memory by itself, with all that an agent may want to know of it."""
     told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
-    kept = "archived, and not recalled any more" if memory.archived else "one that is recalled"
-    return _page(f"Memory {memory.id}, {kept}.", "memory", told, _memory_line, None, {})
+    says = f"Memory {memory.id}{', archived: it is not recalled any more' if memory.archived else ''}."
+    return _page(says, "memory", told, _memory_line, None, {})
 
 
 def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:

@@ -30,7 +30,7 @@ export function number(value) {
 }
 
 /** A count with its word: "1 prompt", "1,200 prompts". */
-export const counted = (count, one, many = `${one}s`) => `${exact(count)} ${count === 1 ? one : many}`;
+export const counted = (count, one, many = `${one}s`) => `${compact(count)} ${count === 1 ? one : many}`;
 
 // ── shapes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,8 +87,8 @@ function shape(tag, about = {}, ...inside) {
 // ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * A chart of what lies over time, with `.draw({ kind, columns, series })`. Kinds: "areas", "bars". A column has a label,
- * a title, and perhaps a note; a series a name, a title, and a value for each column.
+ * A chart of what lies over time, with `.draw({ kind, columns, series })`. Kinds: "areas", "bars". A column has a
+ * label, a title, and perhaps a note; a series the name of one, the title of many, and a value for each column.
  */
 export function overTime(label) {
   const svg = shape("svg", { "aria-hidden": "true" });
@@ -187,7 +187,8 @@ function names({ series }, { up, right, bottom }) {
   const heights = apart(piles.map((each) => up((each.at(-1)[0] + each.at(-1)[1]) / 2)), APART, bottom);
   return series.map((each, place) => shape("g", { class: "name", "data-part": each.name },
     shape("rect", { x: right + 12, y: heights[place] - 5, width: 10, height: 10, rx: 2 }),
-    shape("text", { x: right + 28, y: heights[place] + 4 }, `${compact(each.values.at(-1))} ${each.title.toLowerCase()}`)));
+    shape("text", { x: right + 28, y: heights[place] + 4 },
+      counted(each.values.at(-1), each.name, each.title.toLowerCase()))));
 }
 
 export const swatch = (name) => make("span", { class: "swatch", "data-part": name, "aria-hidden": "true" });

@@ -13,7 +13,7 @@ function item({ name, state, says, hint }) {
   const [sign, word] = STATES[state];
   return make("li", { class: `check ${state}` },
     make("span", { class: "sign", "aria-hidden": "true" }, sign),
-    make("div", { class: "found" },
+    make("div", { class: "finding" },
       make("p", {}, make("strong", {}, CALLED[name] ?? name), " ", make("span", { class: "state" }, word)),
       make("p", { class: "saying" }, said(says)),
       hint ? advice(hint) : null));

@@ -1,5 +1,230 @@
-/** Inbox. */
+/**
+ * The page about the inbox: what was handed over, where it stands, and what was learned from it.
+ *
+ * Where one is stands in the address: #/parked, #/12 with that capture opened, #/try for a conversation to paste.
+ */
 
-import { enter } from "./frame.js";
+import { get, path, post } from "./api.js";
+import { STATES, capture } from "./captures.js";
+import { button, fill, find, make, settled } from "./dom.js";
+import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
+import { listen } from "./live.js";
+import { trying } from "./trying.js";
 
-enter({ show: () => {}, empty: () => {} });
+const PAGE = 50; // captures that are asked for at a time
+const MOST = 1_000; // that can be asked for at a time
+const TABS = { all: { many: "All", says: "Everything that was handed over, newest first." }, ...STATES };
+
+const view = { tab: "all", item: 0, trying: false };
+let lines = []; // of the captures that are shown
+let following = null; // where the next page begins
+let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let leave = () => {}; // stops listening
+
+const acts = {
+  toggle: (id) => (location.hash = view.item === id ? `#/${view.tab}` : `#/${id}`),
+  refresh,
+  again: async () => {
+    lines.find((each) => each.item.id === view.item)?.shut();
+    await refresh();
+  },
+};
+
+enter({ show, empty });
+
+async function show() {
+  leave();
+  if (!caller.mayWrite) return fill(find("captures"), notForYou());
+  fill(find("acts"), make("a", { class: "button primary", href: "#/try" }, "Try a conversation"));
+  fill(find("trying"), trying(refresh));
+  window.onhashchange = arrive;
+  const moved = settled(refresh, 150);
+  leave = listen((what) => what.has("inbox") && moved());
+  read();
+  await draw();
+}
+
+function empty() {
+  latest++;
+  leave();
+  window.onhashchange = null;
+  [lines, following] = [[], null];
+  for (const each of ["states", "captures", "trying", "acts", "told"]) fill(find(each));
+}
+
+function notForYou() {
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "The inbox is for keys that may write"),
+    make("p", {}, "It shows what people said, word for word. Your key may read memories, and no more."),
+    make("p", { class: "dim" }, "An admin makes another one: ", make("code", {}, "cofio keys create NAME --role write")));
+}
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Take over what the address says; what it says of nothing of ours is passed over. */
+function read() {
+  const [, name = ""] = location.hash.split("/");
+  view.trying = name === "try";
+  view.item = /^[0-9]{1,15}$/.test(name) ? Number(name) : 0;
+  if (Object.hasOwn(TABS, name)) view.tab = name;
+}
+
+async function arrive() {
+  const before = view.tab;
+  read();
+  if (view.tab === before && lines.length && !view.trying) {
+    place();
+    return unfold();
+  }
+  await draw();
+}
+
+function place() {
+  find("captures").hidden = view.trying;
+  find("trying").hidden = !view.trying;
+  for (const each of [...find("states").children, ...find("acts").children]) {
+    const here = each.getAttribute("href") === (view.trying ? "#/try" : `#/${view.tab}`);
+    if (here) each.setAttribute("aria-current", "page");
+    else each.removeAttribute("aria-current");
+  }
+}
+
+async function draw() {
+  const other = find("captures").dataset.tab !== view.tab;
+  if (other) {
+    lines = [];
+    fill(find("captures"), make("p", { class: "calm" }, "Looking …"));
+    find("captures").dataset.tab = view.tab;
+  }
+  place();
+  if (view.trying) find("trying").querySelector("textarea")?.focus();
+  await refresh();
+}
+
+// ── the tabs ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function refreshTabs() {
+  const ledger = caller.mayAll ? await get("ledger").catch(() => null) : null;
+  const counts = ledger && { ...ledger, all: ledger.captured, pending: ledger.pending - ledger.parked };
+  const tab = ([name, { many }]) => make("a", { href: `#/${name}` }, many,
+    counts ? make("span", { class: "count" }, counts[name].toLocaleString("en")) : null);
+  const focused = document.activeElement?.getAttribute("href");
+  const tabs = Object.entries(TABS).map(tab);
+  fill(find("states"), ...tabs);
+  place();
+  if (focused) [...find("states").children].find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
+// ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** As many as are shown, anew. Those that are as they were stay where they are, opened or not. */
+async function refresh() {
+  const mine = ++latest;
+  const tabs = refreshTabs();
+  try {
+    const { items, next } = await page({ limit: Math.min(Math.max(PAGE, lines.length), MOST) });
+    if (mine !== latest) return;
+    const further = lines.filter((each) => items.length && each.item.id < items.at(-1).id);
+    if (further.length && next) lines = [...kept(items), ...further]; // beyond what can be asked for at a time
+    else [lines, following] = [kept(items), next];
+    arrange();
+    await Promise.all([tabs, unfold()]);
+  } catch (error) {
+    if (mine === latest) fill(find("captures"), trouble(error));
+  }
+}
+
+const page = ({ limit, after = "" }) => get("inbox", { state: view.tab === "all" ? "" : view.tab, limit, after });
+
+function kept(items) {
+  const known = new Map(lines.map((each) => [each.item.id, each]));
+  return items.map((item) => {
+    const line = known.get(item.id);
+    return line && JSON.stringify(line.item) === JSON.stringify(item) ? line : capture(item, acts);
+  });
+}
+
+/** Put the lines into the list, and touch none that is there already: whoever reads or types goes on. */
+function arrange() {
+  const focused = document.activeElement?.closest("#captures .row")?.dataset.id;
+  const list = find("captures").querySelector(".rows") ?? make("ul", { class: "rows" });
+  for (const each of [...list.children]) if (!lines.includes(each)) each.remove();
+  lines.forEach((line, at) => {
+    if (list.children[at] !== line) list.insertBefore(line, list.children[at] ?? null);
+  });
+  if (!list.parentNode) fill(find("captures"), make("p", { class: "dim state" }), list, make("div", { class: "after" }));
+  fill(find("captures").querySelector(".state"), TABS[view.tab].says);
+  fill(find("captures").querySelector(".after"), ...after());
+  fill(find("told"), lines.length === 1 ? "1 capture" : `${lines.length}${following ? " of more" : ""} captures`);
+  if (focused && !document.activeElement.closest(".row")) {
+    lines.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
+  }
+}
+
+/** What follows the list: more of it, and what can be done about all of it. */
+function after() {
+  if (!lines.length) return [emptiness()];
+  const more = doing(async () => {
+    const mine = latest;
+    const { items, next } = await page({ limit: PAGE, after: following });
+    if (mine !== latest) return;
+    const added = kept(items);
+    [lines, following] = [[...lines.filter((each) => !added.includes(each)), ...added], next];
+    arrange();
+    added[0]?.querySelector(".head").focus();
+  });
+  const again = ["parked", "rejected"].includes(view.tab) && lines.some((each) => each.item.exchange);
+  return [
+    following ? button("Show more", more, "further") : null,
+    again ? button(lines.length === 1 ? "Retry it" : `Retry all ${lines.length} shown`, doing(retryAll), "further") : null,
+  ];
+}
+
+async function retryAll() {
+  const wanted = lines.filter((each) => each.item.exchange).map((each) => each.item.id);
+  const refused = [];
+  for (const id of wanted) {
+    await post(path("inbox", String(id), "retry"), null).catch((error) => refused.push(error));
+  }
+  await refresh();
+  if (refused.length) return complain(refused[0]);
+  tell(wanted.length === 1 ? "It is tried again, in its turn." : `${wanted.length} captures are tried again, in turn.`);
+}
+
+function emptiness() {
+  if (view.tab === "all") {
+    return make("div", { class: "empty" },
+      make("p", { class: "lead" }, "Nothing was handed over yet"),
+      make("p", {}, "Agents hand over what was said through their hooks, and what is worth keeping becomes memories."),
+      make("a", { class: "button", href: "#/try" }, "Try a conversation"),
+      make("p", { class: "dim" }, "To have your agents do it: ", make("code", {}, "cofio install")));
+  }
+  const word = TABS[view.tab].many.toLowerCase();
+  return make("div", { class: "empty" }, make("p", {}, `Nothing is ${word}.`));
+}
+
+// ── the one that is opened ─────────────────────────────────────────────────────────────────────────────────────────
+
+async function unfold() {
+  for (const each of lines) if (each.item.id !== view.item) each.shut();
+  if (!view.item) return;
+  const line = lines.find((each) => each.item.id === view.item) ?? await fetched();
+  await line?.open();
+}
+
+/** The capture that the address names, where it is none of those that are shown: above them. */
+async function fetched() {
+  const wanted = view.item;
+  try {
+    const line = capture(await get(path("inbox", String(wanted))), acts);
+    if (view.item !== wanted) return null;
+    lines = [line, ...lines];
+    arrange();
+    return line;
+  } catch (error) {
+    complain(error);
+    history.replaceState(null, "", `#/${view.tab}`);
+    view.item = 0;
+    return null;
+  }
+}

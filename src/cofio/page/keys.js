@@ -4,7 +4,7 @@ import { key as own, path, post, remove } from "./api.js";
 import { copyable, copying } from "./copying.js";
 import { button, fill, make, newId, said, time, unseen } from "./dom.js";
 import { dialog, field } from "./forms.js";
-import { doing, tell, trouble } from "./frame.js";
+import { doing, tell } from "./frame.js";
 
 const ROLES = {
   read: "looks things up: search, recall, lists, history",
@@ -73,10 +73,10 @@ function state(key) {
 
 /** The button that makes a key; the first is an admin's, for whoever makes another role first locks the page. */
 export function making(isOpen, refresh) {
-  return button(isOpen ? "Make the first key" : "Make a key", () => make_(isOpen, refresh), "primary");
+  return button(isOpen ? "Make the first key" : "Make a key", () => asking(isOpen, refresh), "primary");
 }
 
-function make_(first, refresh) {
+function asking(first, refresh) {
   let made = null;
   const name = field({ name: "name", label: "Name", needed: true, hint: "Whose it is, or what for: ada’s laptop, ci." });
   const [roles, role] = choice(first ? "admin" : "write");

@@ -116,7 +116,7 @@ function write(isStep = false) {
   if (dots.count && !isWhole) told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
   for (const name of ["project", "category", "find", "open"]) if (seen[name]) told.set(name, seen[name]);
   for (const each of seen.hidden) told.append("hide", each);
-  const rest = told.size ? `?${told}` : "";
+  const rest = told.size ? `?${String(told).replaceAll("%2C", ",")}` : "";
   history[isStep ? "pushState" : "replaceState"](null, "", `#/${seen.way}${rest}`);
 }
 
@@ -240,7 +240,8 @@ function redraw() {
 }
 
 function draw() {
-  canvas.draw({ dots, view, of: colours.of, lit: found?.lit ?? null, chosen, pointed, brush });
+  const marked = [pointed, dots.place.get(seen.open) ?? -1].filter((place) => place >= 0 && dots.shown[place]);
+  canvas.draw({ dots, view, of: colours.of, lit: found?.lit ?? null, chosen, marked, brush });
   find("dots").dataset.view = [view.x, view.y, view.scale].join();
   placeTip();
   keepPlace();
@@ -276,7 +277,7 @@ function drawTools() {
   fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
     searching(), ways(),
     narrowing("project", "Project", [["", "All projects"], ...[...projects].sort(([, one], [, other]) => one.localeCompare(other))]),
-    narrowing("category", "Category", [["", "All"], ...["decision", "learning", "detail"].map((each) => [each, each])])));
+    narrowing("category", "Category", [["", "All categories"], ...["decision", "learning", "detail"].map((each) => [each, each])])));
   if (focused) find("tools").querySelector(`[name="${focused}"]:is(:checked, :not([type="radio"]))`)?.focus();
 }
 

@@ -12,8 +12,9 @@ const LARGEST = 7;
 const FILLED = 0.16; // of the window, by all the points of the whole
 const GRAIN = 256; // pixels along the glow
 const SOFT = [0.18, 0.26]; // how dense the glow gets, in a light scheme and in a dark one
-const NAMED = "600 13px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
-const APART = 6; // pixels between names
+const NAMED = "600 12.5px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
+const APART = 8; // pixels between names
+const FEWER = 1.7; // times nearer than the whole; until there, a name has its first two words
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export class Canvas {
@@ -50,14 +51,14 @@ export class Canvas {
   }
 
   /** Draw it all. `lit` and `chosen` say of each point whether it is; null where nothing is. */
-  draw({ dots, view, of, lit, chosen, pointed, brush }) {
+  draw({ dots, view, of, lit, chosen, marked, brush }) {
     this.radius = radius(dots.count, view);
     this.words.fill(0);
     this.#stampAll(dots, view, of, lit, chosen);
     this.pen.putImageData(this.pixels, 0, 0);
     this.pen.setTransform(this.sharp, 0, 0, this.sharp, 0, 0);
     this.#name(dots, view);
-    if (pointed >= 0) this.#ring(view.across(dots.x[pointed]), view.down(dots.y[pointed]));
+    for (const place of marked) this.#ring(view.across(dots.x[place]), view.down(dots.y[place]));
     if (brush) this.#outline(brush);
     this.#place(dots, view);
   }
@@ -93,7 +94,7 @@ export class Canvas {
   }
 
   #cut(kind, size) {
-    const edge = { dim: 0, plain: 0.9, ringed: 1.6 }[kind] * this.sharp;
+    const edge = { dim: 0, plain: 0.9, ringed: 1 }[kind] * this.sharp;
     const reach = Math.ceil(size + edge);
     const [dx, dy, cover, rim] = [[], [], [], []];
     for (let down = -reach; down <= reach; down++) {
@@ -170,13 +171,14 @@ export class Canvas {
 
   /** The names that have room, the largest group's first. What one sees never moves a name, only how near one is. */
   #name(dots, view) {
-    this.labels ??= dots.clusters.map((each) => this.#write(each.name));
+    this.labels ??= dots.clusters.map((each) => [this.#write(first(each.name)), this.#write(each.name)]);
     this.names = [];
+    const length = view.zoom < FEWER ? 0 : 1;
     const order = [...dots.clusters.keys()].sort((one, other) => dots.clusters[other].members - dots.clusters[one].members);
     for (const group of order) {
       if (!dots.clusters[group].shown) continue;
       const { x, y } = dots.clusters[group];
-      const { image, wide, high } = this.labels[group];
+      const { image, wide, high } = this.labels[group][length];
       const spot = { group, left: view.across(x) - wide / 2, top: view.down(y) - high / 2, wide, high };
       const free = [0, -1, 1].map((step) => ({ ...spot, top: spot.top + step * high })).find(
         (each) => !this.names.some((other) => overlap(each, other)));
@@ -196,8 +198,8 @@ export class Canvas {
     const [wide, high] = [Math.ceil(pen.measureText(text).width) + 12, 24];
     Object.assign(image, { width: wide * this.sharp, height: high * this.sharp });
     pen.scale(this.sharp, this.sharp);
-    Object.assign(pen, { font: NAMED, textBaseline: "middle", lineJoin: "round", strokeStyle: this.inks.halo, lineWidth: 4 });
-    pen.globalAlpha = 0.85;
+    Object.assign(pen, { font: NAMED, textBaseline: "middle", lineJoin: "round", strokeStyle: this.inks.halo, lineWidth: 4.5 });
+    pen.globalAlpha = 0.9;
     pen.strokeText(text, 6, high / 2);
     pen.globalAlpha = 1;
     pen.fillStyle = this.inks.text;
@@ -287,6 +289,9 @@ function spread(from, to, start, step, reach) {
 const overlap = (one, other) =>
   one.left < other.left + other.wide + APART && other.left < one.left + one.wide + APART &&
   one.top < other.top + other.high && other.top < one.top + one.high;
+
+/** The first two words. */
+const first = (name) => name.split(" · ").slice(0, 2).join(" · ");
 
 /** As many of the words as fit. */
 function shortened(name, fits) {

@@ -2,6 +2,7 @@
 
 const MOST = 7; // colours that are told apart by everybody; the rest is grey
 const KNOWN = ["decision", "learning", "detail"]; // categories, that have their colours on every page
+const FEW = 0.06; // of the memories, the oldest ones, that may share a colour
 const DAY = 86_400_000;
 
 /** The ways to colour, as people call them. */
@@ -42,11 +43,12 @@ function byProject(dots) {
   return { of: Uint8Array.from(dots.project, (each) => classOf[each]), classes };
 }
 
-/** Periods of the calendar, the oldest first: as short as they can be for all to have a colour. */
+/** Periods of the calendar, the oldest first: as short as they can be for most to have a colour of their own. */
 function byAge(dots) {
-  let [oldest, newest] = [Infinity, -Infinity];
-  for (const at of dots.at) [oldest, newest] = [Math.min(oldest, at), Math.max(newest, at)];
-  const period = Object.values(PERIODS).find((each) => starts(each, oldest, newest).length <= MOST) ?? PERIODS.year;
+  const sorted = dots.at.slice().sort();
+  const [oldest, newest] = [sorted[0], sorted[sorted.length - 1]];
+  const most = sorted[Math.floor(sorted.length * FEW)];
+  const period = Object.values(PERIODS).find((each) => starts(each, most, newest).length <= MOST) ?? PERIODS.year;
   const from = starts(period, oldest, newest).slice(-MOST);
   const isCut = period.start(new Date(oldest)) < from[0];
   const classes = from.map((start, place) => ({

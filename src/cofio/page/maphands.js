@@ -22,6 +22,7 @@ export function hands(canvas, view, acts) {
     if (event.pointerType === "mouse" && event.button !== 0) return;
     canvas.setPointerCapture(event.pointerId);
     held.set(event.pointerId, at(event));
+    acts.leave();
     if (held.size > 1) {
       if (drag?.kind === "brush") acts.brush(null);
       drag = { kind: "pinch" };

@@ -159,7 +159,7 @@ function about(memory, place, dots, colours, acts) {
 function category(name) {
   const dot = make("span", { class: "dot", "aria-hidden": "true" });
   dot.style.background = `var(--${name}, var(--hue-other))`;
-  return make("span", { class: "category" }, dot, name);
+  return make("span", { class: "mark" }, dot, name);
 }
 
 function facts(memory) {

@@ -1,5 +1,328 @@
-/** Memories. */
+/**
+ * The page of memories: a list of all that there is, or of what answers a search, and the memory that is open.
+ *
+ * Where one is stands in the address: #/42 with that memory open; #/42?q=deploy&kind=policy in what was found.
+ */
 
-import { enter } from "./frame.js";
+import { post } from "./api.js";
+import { button, fill, find, make, settled } from "./dom.js";
+import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
+import { listing } from "./list.js";
+import { hits, newest } from "./listsource.js";
+import { listen } from "./live.js";
+import { pane } from "./memorydetail.js";
+import { fromAddress, narrowing, scope } from "./memoryfilters.js";
+import { add, addTag, setCategory } from "./memoryforms.js";
+import { cells } from "./memoryrow.js";
+import { beginning, counted } from "./memorywords.js";
+import { undoing } from "./rows.js";
 
-enter({ show: () => {}, empty: () => {} });
+const HITS = 100; // that are asked for
+const LEAST = 0.05; // the score below which nothing is shown
+const TICKED = 1_000; // memories that change at once, at most
+const ROW = 5; // rem
+const HIT = 6.6;
+const MOVED = 400; // milliseconds between two looks at what has moved
+
+const view = { id: 0, text: "", filters: fromAddress(new URLSearchParams()) };
+let list = null;
+let detail = null;
+let narrow = null;
+let source = null; // what is listed
+let ticked = [];
+let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let stop = () => {}; // ends the listening
+
+const acts = { open: (id) => go(id), close, refresh };
+
+enter({ show, empty });
+
+async function show() {
+  stop();
+  list ??= listing(find("list"), { draw: (item) => cells(item, caller.mayWrite), open: opened, leave: close,
+    ticked: drawTicked, failed: complain, most: TICKED });
+  list.several(caller.mayWrite);
+  fill(find("keys"), keys());
+  detail = pane(find("detail"), acts);
+  read();
+  narrow = narrowing(find("narrow"), view, narrowed);
+  fill(find("acts"), caller.mayWrite ? button("Add a memory", adding, "primary") : null);
+  window.onhashchange = arrive;
+  find("detail").onkeydown = (event) => event.key === "Escape" && !event.defaultPrevented && close();
+  showOpen();
+  await relist();
+  stop = listen((what) => what.has("memories") && look());
+}
+
+function empty() {
+  latest++;
+  stop();
+  source = null;
+  list?.show(hits([]), ROW);
+  detail?.empty();
+  for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told"]) fill(find(each));
+}
+
+const keys = () => `Arrows move, Enter opens${caller.mayWrite ? ", Space ticks, Shift with an arrow ticks several" : ""}.`;
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The address of a memory in what is listed now. */
+function address(id) {
+  const set = Object.entries({ q: view.text.trim(), ...view.filters }).filter(([, value]) => value);
+  const query = new URLSearchParams(set).toString();
+  return `#/${id || ""}${query ? `?${query}` : ""}`;
+}
+
+function go(id) {
+  if (location.hash === address(id)) return arrive();
+  location.hash = address(id);
+}
+
+/** Take over what the address says; whether it lists something else. */
+function read() {
+  const [where, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const given = new URLSearchParams(query);
+  const before = address(0);
+  const id = Number(where);
+  Object.assign(view, { id: Number.isSafeInteger(id) && id > 0 ? id : 0, text: given.get("q") ?? "",
+    filters: fromAddress(given) });
+  return address(0) !== before;
+}
+
+async function arrive() {
+  if (location.hash === "#main") return;
+  const before = view.id;
+  const isOther = read();
+  narrow.draw();
+  if (view.id !== before || !view.id) showOpen(before !== 0);
+  if (isOther) await relist();
+}
+
+/** What was typed or chosen: into the address, without a step back for each letter. */
+async function narrowed() {
+  history.replaceState(null, "", address(view.id));
+  await relist();
+}
+
+// ── the memory that is open ────────────────────────────────────────────────────────────────────────────────────────
+
+const isNarrow = () => matchMedia("(max-width: 61.99rem)").matches;
+
+function opened(item) {
+  go(item.id);
+}
+
+function close() {
+  if (view.id) go(0);
+}
+
+function showOpen(wasOpen = false) {
+  find("panes").classList.toggle("reading", view.id > 0);
+  document.body.classList.toggle("reading", view.id > 0);
+  list.mark(view.id);
+  if (!view.id) {
+    detail.empty(placeholder());
+    if (wasOpen) list.focus();
+    return;
+  }
+  detail.show(view.id, known(view.id));
+  fill(find("told"), `Memory ${view.id} is open.`);
+  if (isNarrow()) find("detail").querySelector("h2, button")?.focus();
+}
+
+/** What the list knows of a memory. */
+function known(id) {
+  for (let place = 0; source && place < source.total; place++) {
+    const item = source.at(place);
+    if (item?.id === id) return item;
+    if (!item && place > HITS * 100) break;
+  }
+  return null;
+}
+
+function placeholder() {
+  const key = (name) => make("kbd", {}, name);
+  return make("div", { class: "placeholder" },
+    make("p", { class: "lead" }, "Open a memory to read it whole"),
+    make("p", {}, "Where it comes from, what it was before, and every change of it stand here."),
+    make("p", { class: "dim" }, key("↑"), key("↓"), " move, ", key("Enter"), " opens",
+      caller.mayWrite ? [", ", key("Space"), " ticks, ", key("Shift"), " ticks several"] : null));
+}
+
+// ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const rem = () => Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+
+/** What is listed now, from its beginning. */
+async function relist() {
+  const mine = ++latest;
+  find("list").setAttribute("aria-busy", "true");
+  try {
+    const found = await asked();
+    if (mine !== latest) return;
+    source = found;
+    find("list").hidden = source.total === 0;
+    fill(find("news"));
+    list.show(source, (view.text.trim() ? HIT : ROW) * rem());
+    list.mark(view.id);
+    drawCount();
+  } catch (error) {
+    if (mine !== latest) return;
+    find("list").hidden = true;
+    fill(find("count"));
+    fill(find("nothing"), trouble(error));
+  } finally {
+    if (mine === latest) find("list").removeAttribute("aria-busy");
+  }
+}
+
+/** The source of what the address says. */
+async function asked() {
+  const query = view.text.trim();
+  if (!query) return newest(scope(view.filters, true), { arrived, failed: complain });
+  const body = { query, k: HITS, min_score: LEAST, explain: true, noted: false, ...scope(view.filters, false) };
+  const { results } = await post("search", body);
+  narrow.seen(results);
+  return hits(results);
+}
+
+function arrived(memories) {
+  narrow.seen(memories);
+  if (source) drawCount();
+  list.redraw();
+}
+
+function drawCount() {
+  const isSearch = view.text.trim() !== "";
+  const isNarrowed = Object.values(view.filters).some(Boolean);
+  const most = isSearch && source.total === HITS ? "The best " : "";
+  const text = isSearch ? `${most}${counted(source.total, "hit", "hits")}, best first`
+    : `${counted(source.total, "memory", "memories")}, newest first`;
+  if (find("count").textContent !== text) fill(find("count"), text);
+  find("list").hidden = source.total === 0;
+  fill(find("nothing"), source.total ? null : emptiness(isSearch, isNarrowed));
+}
+
+/** What to do where there is nothing. */
+function emptiness(isSearch, isNarrowed) {
+  if (isSearch || isNarrowed) {
+    const clear = () => {
+      Object.assign(view, { text: "", filters: fromAddress(new URLSearchParams()) });
+      narrow.draw();
+      narrowed();
+      narrow.focus();
+    };
+    return make("div", { class: "empty" }, make("p", {}, isSearch ? "Nothing answers to that." : "No memory fits."),
+      button("Show all", clear));
+  }
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Nothing is remembered yet"),
+    make("p", {}, "What your agents learn stands here as soon as they do. Or tell them something yourself."),
+    caller.mayWrite ? button("Add a memory", adding, "primary") : null,
+    make("p", { class: "dim" }, "Or on the command line: ", make("code", {}, 'cofio add "We deploy on Fridays"')));
+}
+
+// ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
+
+const look = settled(() => follow().catch(complain), MOVED);
+
+/** Look at what has moved, without moving what somebody looks at. */
+async function follow() {
+  await Promise.all([isSearching() ? compare() : reload(list.isAtTop()), detail.refresh()]);
+}
+
+const isSearching = () => view.text.trim() !== "";
+
+/** The same memories as they are by now; the new ones too if `isTop`, else a word that there are some. */
+async function reload(isTop) {
+  const mine = latest;
+  let fresh = 0;
+  await list.keep(async () => {
+    if (mine === latest && source?.reload) fresh = await source.reload(!isTop);
+  });
+  if (mine !== latest) return;
+  list.mark(view.id);
+  drawCount();
+  const show = () => {
+    list.focus();
+    relist();
+  };
+  fill(find("news"), fresh ? button(`${fresh < HITS ? "" : "More than "}${counted(fresh, "new memory", "new memories")}: show`, show, "pill") : null);
+}
+
+/** Whether the same search finds the same by now; if so it is shown as it is, else a word says that it does not. */
+async function compare() {
+  const mine = latest;
+  const found = await asked();
+  if (mine !== latest) return;
+  const ids = (each) => Array.from({ length: each.total }, (_, place) => each.at(place).id).join();
+  const isSame = ids(found) === ids(source);
+  if (isSame) await list.keep(() => (source = found));
+  fill(find("news"), isSame ? null : button("Memories have changed: search again", relist, "pill"));
+}
+
+/** Everything anew, after a change of one's own; in its place. */
+async function refresh() {
+  const mine = latest;
+  const found = isSearching() ? await asked() : null;
+  if (mine !== latest) return;
+  if (found) {
+    await list.keep(() => (source = found));
+    list.mark(view.id);
+    drawCount();
+  } else {
+    await reload(true);
+  }
+  await detail.refresh();
+}
+
+// ── several at once ────────────────────────────────────────────────────────────────────────────────────────────────
+
+function drawTicked(items) {
+  ticked = items;
+  const bulk = find("bulk");
+  bulk.hidden = items.length === 0;
+  find("count").classList.toggle("sr", items.length > 0);
+  if (!items.length) return fill(bulk);
+  const act = (text, task) => button(text, doing(task));
+  const tags = [...new Set(items.flatMap((each) => each.tags))];
+  const held = bulk.contains(document.activeElement) ? document.activeElement.textContent : "";
+  fill(bulk, make("strong", {}, `${items.length.toLocaleString("en")} ticked`),
+    items.some((each) => !each.archived_at) ? act("Archive", () => change("archive", {})) : null,
+    items.some((each) => each.archived_at) ? act("Restore", () => change("restore", {})) : null,
+    items.some((each) => !each.pinned) ? act("Pin", () => change("pin", {})) : null,
+    items.some((each) => each.pinned) ? act("Unpin", () => change("unpin", {})) : null,
+    act("Category …", () => setCategory(items, change)), act("Tag …", () => addTag(items, tags, change)),
+    button("Clear", untick, "link"));
+  [...bulk.querySelectorAll("button")].find((each) => each.textContent === held)?.focus();
+  fill(find("told"), `${items.length} ticked`);
+}
+
+function untick() {
+  list.clear();
+  list.focus();
+}
+
+const CHANGED = { archive: "Archived", restore: "Brought back", pin: "Pinned", unpin: "Unpinned", edit: "Changed", tag: "Tagged" };
+
+async function change(action, how) {
+  const done = await post("memories/bulk", { ids: ticked.map((each) => each.id), action, ...how });
+  list.clear();
+  await refresh();
+  list.focus();
+  tell(`${CHANGED[action]}: ${counted(done.changes.length, "memory", "memories")}.`, undoing(done.id, acts));
+}
+
+// ── adding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function adding() {
+  const { project, tags } = view.filters;
+  add({ project, tags }, async ({ id, action, changeset, memory }) => {
+    await refresh();
+    go(id);
+    const text = beginning(memory.text, 90);
+    if (action === "noop") tell(`That was known already: ${text}`, undoing(changeset, acts));
+    else tell(`Added: ${text}`, undoing(changeset, acts));
+  });
+}

@@ -52,7 +52,7 @@ function bars({ score, why }) {
 
 function bar({ vector_share: near, keyword_share: worded }) {
   const part = (kind, share) => {
-    const level = make("span", { class: `part ${kind}` });
+    const level = make("span", { class: `share ${kind}` });
     level.style.inlineSize = `${(share * 100).toFixed(1)}%`;
     return level;
   };

@@ -88,8 +88,8 @@ function joined(parts) {
   let gone = "";
   let came = "";
   const close = () => {
-    if (gone) runs.push(["gone", gone]);
-    if (came) runs.push(["new", came]);
+    if (gone.trim()) runs.push(["gone", gone]);
+    if (came) runs.push([came.trim() ? "new" : "same", came]);
     [gone, came] = ["", ""];
   };
   for (const [place, [how, text]] of parts.entries()) {

@@ -185,7 +185,9 @@ function board() {
   const over = overTime("Memories over time, by category");
   const given = overTime("Tokens per prompt, by day");
   const inside = () => make("div", { class: "inside" });
-  const [mean, sums, health, changes] = [make("p", { class: "dim" }), inside(), inside(), make("ul", { class: "changes" })];
+  const [sums, health] = [inside(), inside()];
+  const mean = make("p", { class: "dim" });
+  const changes = make("ul", { class: "changes" });
   const made = {
     growth: box("growth", "Memories over time", which, over),
     news: box("news", "Newest changes", null, changes),
@@ -231,8 +233,8 @@ function drawFigures() {
   figure("Memories", told.live, told.archived ? `${compact(told.archived)} archived` : "all of them live");
   if (told.done_today === null) return figuresOfArrivals();
   const done = told.done_today;
-  const others = Object.entries(DONE).filter(([name]) => done[name]).map(([name, word]) => `${compact(done[name])} ${word}`);
-  figure("Learned today", (done.add ?? 0) + (done.update ?? 0), others.join(" · ") || "nothing yet");
+  const each = Object.keys(DONE).filter((name) => done[name]).map((name) => `${compact(done[name])} ${DONE[name]}`);
+  figure("Learned today", (done.add ?? 0) + (done.update ?? 0), each.join(" · ") || "nothing yet");
   figure("Recalled today", given.memories, given.prompts
     ? `for ${compact(given.answered)} of ${counted(given.prompts, "prompt")}` : occasions(given) || "no prompt yet");
   figure("Tokens per prompt", perPrompt(given), given.tokens
@@ -243,7 +245,7 @@ function drawFigures() {
 function figuresOfArrivals() {
   const came = (since) => told.arrived.filter((each) => each.day >= since);
   const count = (list) => list.reduce((all, each) => all + each.count, 0);
-  const words = (list) => byCategory(list).map(([name, many]) => `${compact(many)} ${CATEGORIES[name].toLowerCase()}`);
+  const words = (list) => byCategory(list).map(([name, many]) => counted(many, name));
   const [of, lately] = [came(told.days.at(-1)), came(told.days[0])];
   figure("New today", count(of), words(of).join(" · ") || "nothing yet");
   figure(`New in ${told.days.length} days`, count(lately), words(lately).join(" · ") || "nothing yet");
@@ -348,12 +350,14 @@ function drawLedger() {
   const { ledger } = told;
   if (!ledger) return;
   if (ledger.captured === 0) {
-    return fill(boxes.sums, make("p", { class: "calm" }, "Nothing was captured yet. Whatever an agent hands over is counted here, and none of it gets lost."));
+    return fill(boxes.sums, make("p", { class: "calm" },
+      "Nothing was captured yet. Whatever an agent hands over is counted here, and none of it gets lost."));
   }
   const together = PARTS.reduce((all, name) => all + ledger[name], 0);
   const off = ledger.captured - together;
-  const verdict = off === 0 ? state("good", "It adds up: every capture is accounted for.")
-    : state("bad", off > 0 ? `${counted(off, "capture")} cannot be accounted for.` : `There are ${exact(-off)} more parts than captures.`);
+  const wrong = off > 0 ? `${counted(off, "capture")} cannot be accounted for.`
+    : `${counted(-off, "capture")} too many are accounted for.`;
+  const verdict = off ? state("bad", wrong) : state("good", "It adds up: every capture is accounted for.");
   fill(boxes.sums, sum({ name: "captured", title: "captured", value: ledger.captured },
     PARTS.map((name) => ({ name, title: name, value: ledger[name] }))), verdict, waiting(ledger));
 }
@@ -402,7 +406,8 @@ function storeState({ name, bytes }) {
 
 function searchState({ embedder, waiting }) {
   if (waiting) {
-    return state("bad", `${counted(waiting, "memory", "memories")} ${waiting === 1 ? "waits" : "wait"} for a vector, and can be found by words alone.`);
+    const wait = `${counted(waiting, "memory", "memories")} ${waiting === 1 ? "waits" : "wait"} for a vector`;
+    return state("bad", `${wait}, and can be found by words alone.`);
   }
   if (!embedder) return state("off", "Nothing has a vector yet.");
   return state("good", "By meaning and by words, with ", said(embedder, { class: "name" }), ".");
@@ -446,7 +451,8 @@ function drawChanges(changesets) {
 /** What a changeset did, the last of it first: as much as may be shown, and how much more there is. */
 function changesOf({ changes, knowledge, by, at }) {
   const memories = changes.map((each) => ({ id: `m${each.id}`, did: each.action, by, at,
-    text: (each.after ?? each.before)?.text ?? "", href: each.action === "purge" ? "" : `memories#/${each.memory_id}` }));
+    text: (each.after ?? each.before)?.text ?? "",
+    href: each.action === "purge" ? "" : `memories#/${each.memory_id}` }));
   const rows = knowledge.map((each) => ({ id: `k${each.id}`, did: each.action, by, at,
     text: known(each), href: `knowledge#/${each.table}/${encodeURIComponent(each.key)}` }));
   const all = [...rows, ...memories].reverse();
@@ -455,6 +461,9 @@ function changesOf({ changes, knowledge, by, at }) {
   return shown;
 }
 
+/** How a text begins, without half a letter at its end. */
+const cut = (text) => text.slice(0, LETTERS).replace(/[\uD800-\uDBFF]$/, "");
+
 function known({ table, before, after }) {
   const row = after ?? before;
   return row ? says(table, row) : "";
@@ -462,7 +471,7 @@ function known({ table, before, after }) {
 
 function line({ id, did, by, at, text, href, more }, isFresh) {
   const words = [make("span", { class: QUIET.includes(did) ? "did quiet" : "did" }, DID[did] ?? did), " ",
-    text ? said(text.slice(0, LETTERS), { class: "words" }) : make("span", { class: "dim" }, "what is no longer there")];
+    text ? said(cut(text), { class: "words" }) : make("span", { class: "dim" }, "what is no longer there")];
   const about = [said(by), " · ", time(at), more ? ` · and ${compact(more)} more` : ""];
   return make("li", { "data-id": id, class: isFresh ? "fresh" : null },
     href ? make("a", { href }, ...words) : make("span", {}, ...words),

@@ -1,5 +1,241 @@
-/** Settings and doctor. */
+/**
+ * The settings of the service, each with its value and where that comes from; and the doctor. Nothing is changed here.
+ *
+ * Where one is stands in the address: #/settings, #/settings/port with that one opened, #/doctor.
+ */
 
-import { enter } from "./frame.js";
+import { get } from "./api.js";
+import { checkList } from "./checks.js";
+import { advice, copyable } from "./copying.js";
+import { button, fill, find, make, newId, plainNumber, said, settled } from "./dom.js";
+import { caller, doing, enter, trouble } from "./frame.js";
 
-enter({ show: () => {}, empty: () => {} });
+const PARTS = {
+  settings: { called: "Settings", what: "What the service goes by. They are read when it starts." },
+  doctor: { called: "Doctor", what: "Whether everything is as it should be, on the service’s machine." },
+};
+const UNITS = { wrong: ["thing", "to mend"], warning: ["thing", "to look at"] };
+
+const view = { part: "settings", name: "", text: "", onlySet: false };
+let known = null; // what the service told of its settings
+let examined = null; // what the doctor found last
+let latest = 0; // the part that was asked for last
+
+enter({ show, empty });
+
+async function show() {
+  window.onhashchange = draw;
+  await draw();
+}
+
+function empty() {
+  latest++;
+  known = examined = null;
+  for (const each of ["acts", "parts", "part", "what", "told"]) fill(find(each));
+}
+
+function read() {
+  const [, part = "", name = ""] = location.hash.split("/");
+  Object.assign(view, { part: Object.hasOwn(PARTS, part) ? part : "settings", name });
+}
+
+async function draw() {
+  const mine = ++latest;
+  read();
+  fill(find("acts"));
+  if (!caller.mayAll) return fill(find("part"), bounded());
+  drawParts();
+  fill(find("what"), PARTS[view.part].what);
+  if (view.part === "doctor") return drawDoctor();
+  try {
+    known = await get("settings");
+  } catch (error) {
+    if (mine === latest) fill(find("part"), trouble(error));
+    return;
+  }
+  if (mine === latest) drawSettings();
+}
+
+function drawParts() {
+  const focused = document.activeElement?.getAttribute("href");
+  const links = Object.entries(PARTS).map(([name, { called }]) => make("a",
+    { href: `#/${name}`, "aria-current": name === view.part ? "page" : null }, called));
+  fill(find("parts"), ...links);
+  links.find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
+function bounded() {
+  return make("section", { class: "box", "aria-labelledby": "bounded" },
+    make("h2", { id: "bounded" }, "Settings are for admins"),
+    make("p", {}, `Your key may ${caller.mayWrite ? "read and write" : "read"}. What the service goes by, and what the `,
+      "doctor finds, is told to a key with the role admin: ask whoever runs the service."));
+}
+
+// ── settings ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function drawSettings() {
+  const groups = make("div", { class: "groups" });
+  const again = settled(() => drawGroups(groups), 80);
+  fill(find("part"), notices(), narrowing(again), groups, changing());
+  drawGroups(groups);
+  const named = view.name && document.getElementById(`setting-${view.name}`);
+  if (!named) return;
+  named.open = true;
+  named.scrollIntoView({ block: "center" });
+  named.querySelector("summary").focus({ preventScroll: true });
+}
+
+/** What stands in the way of the next start, and what only comes with it. */
+function notices() {
+  const waits = known.settings.filter((each) => each.waits);
+  return [
+    known.problem ? make("div", { class: "trouble" }, advice(known.problem)) : null,
+    waits.length ? make("div", { class: "note" },
+      make("p", {}, `${waits.length === 1 ? "1 setting was" : `${waits.length} settings were`} changed since the `,
+        "service started, and waits for the next start: ", ...waits.flatMap((each) => [make("code", {}, each.name), " "])),
+      restart()) : null,
+  ];
+}
+
+const restart = () => make("p", { class: "commands" }, copyable("cofio down"), copyable("cofio up"));
+
+function narrowing(again) {
+  const id = newId("find");
+  const text = make("input", { id, type: "search", autocomplete: "off", placeholder: "A name, a variable, or any words" });
+  text.value = view.text;
+  text.addEventListener("input", () => {
+    view.text = text.value;
+    again();
+  });
+  const only = make("input", { type: "checkbox", checked: view.onlySet });
+  only.addEventListener("change", () => {
+    view.onlySet = only.checked;
+    again();
+  });
+  return make("form", { class: "finding-settings", role: "search", onsubmit: (event) => event.preventDefault() },
+    make("div", { class: "field" }, make("label", { for: id }, "Find"), text),
+    make("label", { class: "choice" }, only, "Only what somebody has set"));
+}
+
+function drawGroups(groups) {
+  const fitting = known.settings.filter(fits);
+  const names = [...new Set(fitting.map((each) => each.group))];
+  fill(groups, names.length
+    ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
+    : make("div", { class: "empty" }, make("p", {}, "No setting fits.")));
+  fill(find("told"), fitting.length === 1 ? "1 setting" : `${fitting.length} settings`);
+}
+
+function fits({ name, says, variables, group, origin }) {
+  if (view.onlySet && origin === "default") return false;
+  const text = [name, name.replaceAll("_", " "), says, group, ...variables].join(" ").toLowerCase();
+  return view.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+function section(group, settings) {
+  const id = newId("group");
+  return make("section", { class: "group", "aria-labelledby": id },
+    make("h2", { id }, group), make("div", { class: "rows" }, ...settings.map(item)));
+}
+
+function item(setting) {
+  const { name, says, waits } = setting;
+  const shown = make("details", { class: "setting", id: `setting-${name}` },
+    make("summary", {},
+      make("span", { class: "whatfor" }, make("code", { class: "name" }, name), make("span", { class: "dim" }, says)),
+      make("span", { class: "value" }, valued(setting)),
+      make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
+    make("div", { class: "detail" }, ...ways(setting)));
+  shown.addEventListener("toggle", () => {
+    const here = `#/settings${shown.open ? `/${name}` : ""}`;
+    if (shown.open || view.name === name) history.replaceState(null, "", here);
+    view.name = shown.open ? name : "";
+  });
+  return shown;
+}
+
+/** The value, as people read it: of a secret, whether it is there. */
+function valued({ value, secret }) {
+  if (secret || value === "") return make("span", { class: "dim" }, secret ? value : "empty");
+  return make("code", {}, said(typeof value === "number" ? plainNumber(value) : String(value)));
+}
+
+function origin({ origin: from }) {
+  if (from === "default") return make("span", { class: "dim" }, "by default");
+  if (from === "flag") return "given at the start";
+  return from === known.file ? "config.toml" : make("code", {}, from);
+}
+
+/** How it is set: the line of the file, the variables, and what it is by default. */
+function ways({ name, variables, line, secret, value, default: usual }) {
+  const command = secret ? `cofio config set ${name}` : `cofio config set ${name} ${quoted(String(value))}`;
+  const told = [
+    ["In config.toml", line ? copyable(line) : "Not there: the file is in this folder."],
+    ["Or by a command", line ? copyable(command) : null],
+    [variables.length > 1 ? "Or by a variable, the first wins" : "Or by a variable",
+      variables.map((each) => copyable(each))],
+    ["By default", secret || usual === "" ? null : make("code", {}, String(usual))],
+  ];
+  return [make("dl", {}, ...told.filter(([, shown]) => shown !== null).map(
+    ([label, shown]) => make("div", {}, make("dt", {}, label), make("dd", {}, shown))))];
+}
+
+/** A word as shells take it. */
+const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+function changing() {
+  return make("section", { class: "box changing", "aria-labelledby": "changing" },
+    make("h2", { id: "changing" }, "To change one"),
+    make("p", {}, "Nothing is changed here. Open a setting for its line, put that into ", copyable(known.file),
+      known.there ? "" : ", which is not there yet,", " and start the service again. Flags win over variables, variables ",
+      "over the file, and that over the defaults. Secrets are not shown: ", make("code", {}, "cofio config set"), " asks for one."),
+    restart());
+}
+
+// ── the doctor ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function drawDoctor() {
+  const found = make("div", { class: "found-checks" });
+  const run = doing(async () => {
+    fill(find("told"), "Looking …");
+    fill(found, make("p", { class: "dim" }, "Looking …"));
+    await examine(found);
+  });
+  fill(find("acts"), button("Examine", run, "primary"));
+  fill(find("part"), found);
+  if (examined) return drawChecks(found);
+  fill(found, make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Nothing was looked at yet"),
+    make("p", {}, "The doctor looks at the home and its files, the service, the store, the embedder, the model, what ",
+      "waits, and the hooks of every client here. It changes nothing, and runs no hook."),
+    make("p", { class: "dim" }, "For a proof with the hooks themselves, on the command line: ", copyable("cofio doctor"))));
+}
+
+async function examine(found) {
+  try {
+    examined = { checks: (await get("doctor")).checks, at: new Date() };
+    drawChecks(found);
+  } catch (error) {
+    fill(found, trouble(error));
+    fill(find("told"), "That did not work.");
+  }
+}
+
+function drawChecks(found) {
+  const { checks, at } = examined;
+  const all = verdict(checks);
+  fill(find("told"), all);
+  const urgent = ["wrong", "warning", "ok"].flatMap((state) => checks.filter((each) => each.state === state));
+  fill(found,
+    make("p", { class: "verdict" }, make("strong", {}, all), " ",
+      make("span", { class: "dim" }, `Looked at ${at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}.`)),
+    checkList(urgent));
+}
+
+function verdict(checks) {
+  const counted = Object.entries(UNITS).map(([state, [unit, what]]) => {
+    const count = checks.filter((each) => each.state === state).length;
+    return count ? `${count} ${unit}${count === 1 ? "" : "s"} ${what}` : "";
+  }).filter(Boolean);
+  return counted.length ? `${counted.join(", ")}.` : "All is well.";
+}

@@ -123,9 +123,10 @@ function beginning() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing was told to the team yet"),
-    make("p", {}, "A memory with the visibility “team” is there for every agent and everybody of the team. What an agent tells again is counted, and stands out here: mostly that is a rule that nobody has written down yet."),
+    make("p", {}, "A memory with the visibility “team” is there for every agent and everybody of the team. ",
+      "What an agent tells again is counted, and stands out here: often a rule that nobody has written down yet."),
     caller.mayWrite ? make("code", { class: "command" }, first) : null,
-    caller.mayAll ? make("p", { class: "dim" }, "Where several people share a service, each gets a key that names the team: ",
+    caller.mayAll ? make("p", { class: "dim" }, "Where people share a service, each gets a key that names the team: ",
       make("code", {}, 'cofio keys create "ada\'s laptop" --user ada --team web')) : null);
 }
 
@@ -133,16 +134,19 @@ function beginning() {
 
 function repeated(patterns, isNarrowed) {
   const most = Math.max(...patterns.map((each) => each.occurrences));
-  const none = isNarrowed ? "Nothing of this kind was told twice." : "No agent has told the same twice yet. It is counted when one does.";
+  const none = isNarrowed ? "Nothing of this kind was told twice."
+    : "No agent has told the same twice yet. It is counted when one does.";
   return box("patterns", "What agents keep saying", "Told twice or more by one agent, most often first.",
-    patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most))) : make("p", { class: "calm" }, none));
+    patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most)))
+      : make("p", { class: "calm" }, none));
 }
 
 function pattern({ agent, occurrences, memory }, most) {
   const level = make("span", { class: "level", "data-part": memory.category });
   level.style.inlineSize = `${(occurrences / most) * 100}%`;
-  return make("li", { "data-id": `p${memory.id}-${hash(agent)}` },
-    make("p", { class: "times" }, make("b", {}, exact(occurrences)), make("span", { "aria-hidden": "true" }, "×"), unseen(" times")),
+  const times = make("p", { class: "times" }, make("b", {}, exact(occurrences)),
+    make("span", { "aria-hidden": "true" }, "×"), unseen(" times"));
+  return make("li", { "data-id": `p${memory.id}-${hash(agent)}` }, times,
     make("div", { class: "what" }, words(memory),
       make("span", { class: "bar", "aria-hidden": "true" }, level),
       make("p", { class: "about" }, said(agent || "nobody in particular"), kind(memory))));
@@ -167,12 +171,14 @@ function known(facts, several, more, isNarrowed) {
 function fact(memory, several) {
   const { agent, user, team, occurrences } = memory;
   const who = [user, agent].filter(Boolean).map((each) => said(each));
+  const whose = several && team ? make("a", { class: "chip", href: address(view.which, team) }, said(team)) : null;
+  const often = occurrences > 1 ? make("span", {}, `told ${exact(occurrences)} times`) : null;
   return make("li", { "data-id": `f${memory.id}` }, words(memory),
-    make("p", { class: "about" }, ...who, several && team ? make("a", { class: "chip", href: address(view.which, team) }, said(team)) : null,
-      kind(memory), time(memory.created_at), occurrences > 1 ? make("span", {}, `told ${exact(occurrences)} times`) : null));
+    make("p", { class: "about" }, ...who, whose, kind(memory), time(memory.created_at), often));
 }
 
-const words = (memory) => make("a", { class: "words", href: `memories#/${memory.id}` }, said(memory.text.slice(0, LETTERS)));
+const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${id}` },
+  said(text.slice(0, LETTERS).replace(/[\uD800-\uDBFF]$/, ""))); // and not half a letter
 
 /** What it is: its category by colour and word, and its kind as the way to more of that. */
 function kind({ category, kind: name }) {

@@ -1,0 +1,125 @@
+"""A made-up team and its last ninety days, to look at in a browser: `make showcase`, or by hand
+
+python examples/showcase.py FOLDER      # then: COFIO_HOME=FOLDER cofio serve, and open /ui
+
+Everything goes the usual way, by a keeper whose clock is moved: facts are added, conversations learned from, prompts
+answered. The same days come out each time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cofio import Fact
+from cofio.assemble import keeper as assembled
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+
+DAYS = 90
+AGENTS = ("claude-code", "codex", "cursor", "openclaw")
+PROJECTS = ("storefront", "payments", "mobile", "warehouse", "platform")
+
+#: What such teams write down, by topic and kind: sentences with choices in them, of which each project makes its own.
+SENTENCES = Path(__file__).with_suffix(".txt")
+
+CONVERSATIONS = (
+    "User: The staging port is 8080, and we never deploy {p} on a Friday.\nAssistant: Noted.",
+    "User: We switched {p} from Prisma to Drizzle.\nAssistant: Done, the queries are ported.",
+    "User: thanks, looks good!\nAssistant: Glad to hear it.",
+    "User: I prefer small pull requests in {p}.\nAssistant: I will keep them small.",
+    "User: can you run the tests again?\nAssistant: All green.",
+)
+PROMPTS = (
+    "can I deploy {p} today?",
+    "which database does {p} use?",
+    "why was the checkout test flaky?",
+    "how does {p} page its listings?",
+    "what does Ada think of pull requests?",
+    "ok",
+)
+
+
+class Days:
+    """The time, as far as the story has come; a second later at every look."""
+
+    def __init__(self, start: datetime) -> None:
+        self._now = start
+
+    def __call__(self) -> str:
+        self._now += timedelta(seconds=1)
+        return self._now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def dawn(self, day: datetime) -> None:
+        self._now = day
+
+
+def main() -> int:
+    home = Path(sys.argv[1] if sys.argv[1:] else "showcase").resolve()
+    sys.stdout.write(f"{fill(home)} memories in {home}\n")
+    return 0
+
+
+def fill(home: Path, today: datetime | None = None, days: int = DAYS) -> int:
+    """Live ninety days in a store of this folder, up to today; how many memories there are then."""
+    last = (today or datetime.now(UTC)).replace(hour=8, minute=0, second=0, microsecond=0)
+    clock, chance = Days(last - timedelta(days=days)), random.Random(7)
+    with assembled(Settings.load({"home": home}), clock=clock) as keeper:
+        facts = list(_facts(chance))
+        share = len(facts) / days
+        for day in range(days):
+            clock.dawn(last - timedelta(days=days - 1 - day))
+            _lived(keeper, chance, facts[round(day * share) : round((day + 1) * share)], day)
+        return keeper.count()
+
+
+def _facts(chance: random.Random) -> list[Fact]:
+    """What each project has written down, in the order of the story."""
+    made = {}
+    for topic, kind, sentence in _sentences():
+        for project in PROJECTS:
+            text, agent = _chosen(sentence, project, chance), chance.choice(AGENTS)
+            about = {"source": f"{agent}/{project}", "project": project, "agent": agent}
+            made[text] = Fact(text=text, kind=kind, tags=(topic,), **about)
+    facts = list(made.values())
+    chance.shuffle(facts)
+    return facts
+
+
+def _sentences() -> Iterator[tuple[str, str, str]]:
+    """Each with its topic and kind."""
+    topic = kind = ""
+    for line in SENTENCES.read_text("utf-8").splitlines():
+        if line.startswith("# "):
+            topic, _, kind = line[2:].partition(": ")
+        elif line:
+            yield topic, kind, line
+
+
+def _chosen(sentence: str, project: str, chance: random.Random) -> str:
+    """The sentence with one of each choice."""
+    while "{" in sentence:
+        before, _, rest = sentence.partition("{")
+        choices, _, after = rest.partition("}")
+        chosen = project if choices == "p" else chance.choice(choices.split("|"))
+        sentence = before + chosen + after
+    return sentence
+
+
+def _lived(keeper: Keeper, chance: random.Random, facts: list[Fact], day: int) -> None:
+    if facts:
+        keeper.add_all(facts, by=facts[0].agent)
+    for number in range(chance.randint(2, 9)):
+        project, agent = chance.choice(PROJECTS), chance.choice(AGENTS)
+        keeper.recall(_chosen(chance.choice(PROMPTS), project, chance), project=project, by=agent)
+        if number % 4 == 0:
+            said = _chosen(chance.choice(CONVERSATIONS), project, chance)
+            about = {"client": agent, "session": f"day-{day}", "turn": str(number)}
+            keeper.capture(said, wait=True, by=agent, source=f"{agent}/{project}", project=project, **about)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

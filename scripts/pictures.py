@@ -1,0 +1,93 @@
+"""Takes the pictures of the docs: the pages, in a real browser, on the real service, with a made-up team's ninety days.
+
+python scripts/pictures.py [FOLDER]      # docs/pictures unless given
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "examples")]
+
+from playwright.sync_api import Browser, Page, expect  # noqa: E402
+from showcase import fill  # noqa: E402
+from tests.page import browser  # noqa: E402
+
+SIZE = {"width": 1280, "height": 800}
+_SETTLED = 1_500  # milliseconds until everything is drawn
+
+
+def main() -> int:
+    target = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs" / "pictures"
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder))
+        with _served(folder) as url, browser.running() as chromium:
+            for name, (where, prepared) in PICTURES.items():
+                _taken(chromium, f"{url}/ui/{where}", prepared, target / f"{name}.png", dark=name.endswith("-dark"))
+    return 0
+
+
+@contextmanager
+def _served(home: str) -> Iterator[str]:
+    """The service on this home, once it answers; where it is."""
+    port = _free()
+    around = {"PATH": os.environ["PATH"], "HOME": home, "COFIO_HOME": home, "COFIO_PORT": str(port)}
+    running = subprocess.Popen([sys.executable, "-m", "cofio", "serve"], env=around)
+    try:
+        for _ in range(200):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        running.terminate()
+        running.wait()
+
+
+def _taken(chromium: Browser, url: str, prepared: Callable[[Page], None], target: Path, *, dark: bool) -> None:
+    scheme = "dark" if dark else "light"
+    context = chromium.new_context(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+    page = context.new_page()
+    page.goto(url)
+    expect(page.locator("#page")).to_be_visible()
+    prepared(page)
+    page.wait_for_timeout(_SETTLED)
+    page.screenshot(path=target)
+    context.close()
+
+
+def _free() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _as_it_opens(_page: Page) -> None:
+    pass
+
+
+PICTURES: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "overview": ("overview", _as_it_opens),
+    "memories": ("memories", _as_it_opens),
+    "map": ("map", _as_it_opens),
+    "map-dark": ("map", _as_it_opens),
+    "upkeep": ("upkeep", _as_it_opens),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

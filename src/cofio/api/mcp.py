@@ -1,0 +1,117 @@
+"""The answer to agents that speak MCP over HTTP: the counter of `cofio mcp`, at this desk, for the caller's key.
+
+    POST /mcp ─ guard, as every route ─▶ exchange ─ the SDK, in this thread ─▶ counter ─ the keeper, as the key sees it
+
+There are no sessions: every request is complete in itself, and is answered with JSON. So there is nothing to GET or to
+DELETE. The SDK is loaded by the first request, in its thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from cofio.access import allows
+from cofio.api import guard
+from cofio.api.captures import kept
+from cofio.api.desk import Call, Desk
+from cofio.api.noted import what
+from cofio.api.refusals import to_stranger
+from cofio.api.replies import JSON, Reply
+from cofio.conversation import Captured
+from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
+from cofio.mcp import SDK
+from cofio.mcp.acts import BY, Caller, Memories, folder_or_name
+from cofio.mcp.answers import Answer
+from cofio.mcp.counter import Counter
+from cofio.mcp.tools import tool_called
+
+_READ = ("accept", "content-type")  # of the headers, beside the protocol's own
+_OWN = "mcp-"
+
+
+def exchange(desk: Desk, given: bytes, call: Call) -> Reply:
+    """What the SDK says to this message. NotConfigured where it is not installed."""
+    wire = _wire()
+    headers = {name: value for name, value in call.headers.items() if name in _READ or name.startswith(_OWN)}
+    if not headers.get("content-type", "").lower().startswith(JSON):
+        raise InvalidInput("The body is not said to be JSON.", f"Send a message of the protocol, as {JSON}.")
+    told = wire.exchanged(AtDesk(desk, call), headers, given)
+    if told.status >= 400 and not told.media.startswith(JSON):
+        raise InvalidInput("That is no exchange of the protocol.", f"Accept {JSON}, and send one message at a time.")
+    return Reply(told.body, told.status, told.media or JSON)
+
+
+def _wire() -> ModuleType:
+    """The wire, and with it the SDK: a second, once."""
+    try:
+        from cofio.mcp import wire
+    except ImportError as error:
+        if (error.name or "").startswith("cofio"):
+            raise
+        message = f"/mcp needs the MCP SDK, which is not installed or too old ({error.name} is missing)."
+        raise NotConfigured(message, f"Install it where the service runs, beside cofio: pip install '{SDK}'.") from None
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it would tell of every request twice
+    return wire
+
+
+class AtDesk(Counter):
+    """The counter, for one request: its caller sees and does what its key allows, and what it does is written down."""
+
+    def __init__(self, desk: Desk, call: Call) -> None:
+        super().__init__(self._open, self._who)
+        self._desk, self._call = desk, call
+        self._named = folder_or_name if call.local and call.viewer is None else str  # paths of this machine, or names
+
+    def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
+        """Do what a tool does. Forbidden where the caller's key only reads, and the tool does more."""
+        tool = tool_called(name)
+        with self._refusals(name):
+            if not tool.reads and not allows(self._call.role, "write"):
+                raise guard.too_little("write", self._call.role)
+            answer = super().call(name, arguments, client)
+        if not tool.reads:
+            self._note(name, "done", what(answer.data))
+        return answer
+
+    @contextmanager
+    def _open(self, *, new: bool) -> Iterator[Memories]:  # noqa: ARG002 - the service has its store
+        try:
+            yield _Memories(self._desk)
+        except CofioError as error:
+            raise to_stranger(error) if self._call.viewer else error from None
+
+    def _who(self, client: str) -> Caller:
+        headers = self._call.headers
+        name = client or headers.get("x-cofio-client", "").strip() or BY
+        by = guard.caller(headers, self._call.key, BY)
+        return Caller(self._named(self._call.project) or None, name, self._named, by)
+
+    @contextmanager
+    def _refusals(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Forbidden as error:
+            self._note(name, "refused", error.message)
+            raise
+
+    def _note(self, name: str, outcome: str, said: str) -> None:
+        """A line for the audit log. On an open service nobody can be told from another, and nothing is noted."""
+        if self._call.auth == "ok":
+            self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
+
+
+class _Memories:
+    """The keeper of a desk, as the tools use it: who waits for the model takes a turn with it, as everybody does."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk, keeper = desk, desk.keeper
+        self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
+        self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
+        self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall
+
+    def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> Captured:
+        return kept(self._desk, messages, wait=wait, by=by, about=about)

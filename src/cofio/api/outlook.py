@@ -1,0 +1,47 @@
+"""The answers to people who look: how the store stands, who is at work with it, and that something has moved."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from cofio.api import news, schemas
+from cofio.api.desk import Call, Desk
+from cofio.api.replies import Reply
+from cofio.errors import StoreBusy
+from cofio.version import __version__
+
+Plain = dict[str, Any]
+_PATIENCE = 0.2  # seconds that a first look waits to hear how the model is
+
+
+def overview(desk: Desk, given: schemas.Overview, call: Call) -> Plain:
+    told = desk.keeper.outlook.overview(days=given.days).as_dict()
+    return {
+        **told,
+        "ledger": None if call.viewer else desk.keeper.ledger().as_dict(),
+        "extraction": _extraction(desk),
+        "version": __version__,
+        "uptime_seconds": round(time.monotonic() - desk.began, 3),
+    }
+
+
+def agents(desk: Desk, given: schemas.Agents, call: Call) -> Plain:  # noqa: ARG001
+    return {"agents": [each._asdict() for each in desk.keeper.outlook.agents(limit=given.limit)]}
+
+
+def events(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
+    return Reply(news.Watching(desk.news, still=news.STILL))
+
+
+def _extraction(desk: Desk) -> Plain:
+    """Whether a model reads conversations, and how it is, where that is known by now."""
+    told = desk.keeper.extraction()
+    if not told["enabled"]:
+        return told
+    try:
+        health = desk.checkup.told(_PATIENCE)
+    except StoreBusy:
+        return told
+    problem = {"problem": health.problem} if health.problem else {}
+    return {**told, "status": "healthy" if health else "unhealthy", **problem}

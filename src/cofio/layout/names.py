@@ -1,0 +1,122 @@
+"""What a group is called: the words that its members use and the others do not.
+
+texts ─ their words ─▶ which text has which ─ how much oftener in the group than in general ─▶ a few words a group
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cofio.wording import STOP_WORDS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.layout.groups import Labels
+
+    Scores: TypeAlias = NDArray[np.float64]  # a group a row, a word a column
+
+#: Words of a name: from so many to so many, the further ones at least in this part as telling as the first.
+FEWEST, MOST, PART = 2, 3, 0.3
+#: A word can name a group when so many of its members have it at the least, and this part of them.
+MEMBERS, SHARE = 2, 0.04
+#: Of each group's words, so many of the most telling are looked at.
+LOOKED_AT = 24
+
+#: Letters and what holds a compound together: "Next.js", "C#", "pre-commit". No part of a path, an address or a link.
+_WORD = re.compile(r"(?<![\w./@:-])[^\W\d_]\w*(?:[.'’-]\w+)*(?:\+\+|#)?(?![\w/@])")
+_DIGITS = re.compile(r"\d.*\d")  # two and more: a version, a date, a ticket
+_HEXADECIMAL = re.compile(r"[0-9a-f]{7,}", re.IGNORECASE)
+_SHORTEST, _LONGEST = 3, 24  # characters, of what a label has room for; but "CI" and "DB" are words
+_ALIKE = 5  # first letters that two words of a name do not share
+#: Words of any text, beside the stop words.
+_FILLERS = STOP_WORDS | set(
+    """
+    already always another back best better came come day days even first found good great http https keep keeps kept
+    last later less long lot lots may maybe never new next nice old part right second set since soon sure time times
+    today tomorrow two used uses user users using went www year years yesterday
+    """.split()
+)
+
+
+def named(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
+    """The names of the groups 0, 1, …: a few words each, the most telling first; hardly a word in two of them."""
+    if group.max(initial=-1) < 0:
+        return []
+    words = _read(texts)
+    return [tuple(words.written[each] for each in chosen) for chosen in _chosen(_telling(words, group), words.written)]
+
+
+class _Words(NamedTuple):
+    """The words of some texts: as they are written most often, and which text has which, as pairs of places."""
+
+    written: list[str]
+    text: NDArray[np.int64]
+    word: NDArray[np.int64]
+
+
+def _read(texts: Sequence[str]) -> _Words:
+    found = [_WORD.findall(text) for text in texts]
+    inside = Counter(chain.from_iterable(each[1:] for each in found))  # the first begins with a capital in any case
+    forms = sorted(filter(_can_name, set(chain.from_iterable(found))), key=lambda form: (-inside[form], form))
+    place: dict[str, int] = {}
+    word_of = {form: place.setdefault(_root(form), len(place)) for form in forms}
+    written = dict(reversed([(word_of[form], form) for form in forms]))
+    each = [list({word_of[form] for form in some if form in word_of}) for some in found]
+    rows = np.repeat(np.arange(len(texts)), [len(some) for some in each])
+    columns = np.fromiter(chain.from_iterable(each), np.int64, len(rows))
+    return _Words([written[number] for number in range(len(place))], rows, columns)
+
+
+def _can_name(form: str) -> bool:
+    long_enough = len(form) >= _SHORTEST or (len(form) > 1 and form.isupper())
+    cryptic = _DIGITS.search(form) or _HEXADECIMAL.fullmatch(form)
+    return long_enough and len(form) <= _LONGEST and not cryptic and form.lower().replace("’", "'") not in _FILLERS
+
+
+def _root(form: str) -> str:
+    """What a word and its plural share."""
+    word = form.lower().replace("’", "'").removesuffix("'s")
+    return word[:-1] if len(word) > _SHORTEST and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _telling(words: _Words, group: Labels) -> Scores:
+    """How well each word tells each group apart: the share of members that have it, by how much more that is."""
+    groups, count = int(group.max()) + 1, len(words.written)
+    within = group[words.text] >= 0
+    cells = group[words.text[within]] * count + words.word[within]
+    members = np.bincount(cells, minlength=groups * count).reshape(groups, count)
+    share = members / np.bincount(group[group >= 0], minlength=groups)[:, np.newaxis]
+    general = np.bincount(words.word, minlength=count) / len(group)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(members > 0, np.log(share / general), 0)
+    often = (members >= MEMBERS) & (share >= SHARE)
+    scores: Scores = np.where(often, share * np.maximum(gain, 0), 0)
+    return scores
+
+
+def _chosen(telling: Scores, written: Sequence[str]) -> list[list[int]]:
+    """Of each group its words: those that tell more of it than of any other, and where they are too few, others."""
+    owner = telling.argmax(axis=0) if telling.size else np.zeros(0, np.int64)
+    return [_picked(scores, owner == each, written) for each, scores in enumerate(telling)]
+
+
+def _picked(scores: NDArray[np.float64], own: NDArray[np.bool_], written: Sequence[str]) -> list[int]:
+    best = np.argsort(-scores, kind="stable")[:LOOKED_AT]
+    best = best[scores[best] > 0]
+    picked: list[int] = []
+    for each in [*best[own[best]].tolist(), *best[~own[best]].tolist()]:
+        wanted = len(picked) < FEWEST or (own[each] and scores[each] >= PART * scores[picked[0]])
+        if wanted and not any(_alike(written[each], written[other]) for other in picked):
+            picked.append(each)
+    return picked[:MOST]
+
+
+def _alike(one: str, other: str) -> bool:
+    return one.lower()[:_ALIKE] == other.lower()[:_ALIKE]

@@ -1,0 +1,225 @@
+/** Captures as a list: what was said, where it stands, and, opened, what was learned from it. */
+
+import { get, path, post } from "./api.js";
+import { button, fill, make, newId, said, time, unseen } from "./dom.js";
+import { doing, tell } from "./frame.js";
+import { undoing } from "./rows.js";
+
+const EXCERPT = 240; // characters of what was said, in the list
+const LONG = 1_200; // characters from which on a text is folded
+const CONTEXTS = { pre_compact: "before a compaction", analysis: "an agent's report", observation: "a watched dialogue" };
+
+/** Where captures stand, in the order of the tabs, and what that means. */
+export const STATES = {
+  pending: { many: "Pending", says: "Waits for its turn. What needs the model is tried again for as long as it takes." },
+  parked: { many: "Parked", says: "Tried three times in vain. It waits for you to have it tried again." },
+  rejected: { many: "Rejected", says: "Read, and nothing in it was worth keeping." },
+  stored: { many: "Stored", says: "Something was learned from it." },
+  merged: { many: "Merged", says: "What it says was known already." },
+};
+
+/** What was done about a fact, in a word, and what would be. */
+export const DONE = {
+  add: ["Kept", "Would be kept"],
+  update: ["Changed", "Would change a memory"],
+  delete: ["Archived", "Would archive a memory"],
+  noop: ["Known", "Is known already"],
+  rejected: ["Left out", "Would be left out"],
+  error: ["Failed", "Would fail"],
+};
+
+/**
+ * One capture of the list. `acts` are what the page does on its behalf: toggle, refresh.
+ * @returns {HTMLLIElement & { open: () => Promise<void>, shut: () => void }}
+ */
+export function capture(item, acts) {
+  const inside = newId("detail");
+  const detail = make("div", { class: "detail", id: inside, hidden: true });
+  const about = { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside };
+  const head = make("button", { ...about, onclick: () => acts.toggle(item.id) }, ...cells(item));
+  const line = make("li", { class: "row", "data-id": String(item.id) }, head, detail);
+  line.item = item;
+  line.open = async () => {
+    if (!detail.hidden) return;
+    head.setAttribute("aria-expanded", "true");
+    detail.hidden = false;
+    await show(detail, item, acts);
+  };
+  line.shut = () => {
+    head.setAttribute("aria-expanded", "false");
+    detail.hidden = true;
+    fill(detail);
+  };
+  return line;
+}
+
+function cells(item) {
+  const first = item.exchange?.messages.map((each) => each.text).join(" · ") ?? "";
+  const text = first ? said(first.slice(0, EXCERPT)) : make("em", {}, forgotten(item));
+  return [
+    state(item.state),
+    make("span", { class: "what" },
+      make("span", { class: "says" }, text), make("span", { class: "adds" }, ...became(item))),
+    make("span", { class: "about" }, said(from(item))),
+    make("span", { class: "when" }, time(item.received_at)),
+  ];
+}
+
+const forgotten = (item) => (item.exchange ? "Nothing was said." : "Its words are forgotten by now.");
+
+/** Where it stands, for the eye and the ear. */
+export function state(name) {
+  return make("span", { class: `chip ${name}` }, STATES[name]?.many ?? name);
+}
+
+/** From whom it came. */
+function from({ exchange }) {
+  if (!exchange) return "";
+  return [exchange.client || exchange.source || "unknown", exchange.user || exchange.agent].filter(Boolean).join(" · ");
+}
+
+/** What became of it, in a sentence. */
+function became(item) {
+  const why = item.reason ? said(item.reason) : null;
+  if (item.state === "pending") return [attempts(item), ...next(item), why ? " · " : "", why];
+  if (item.state === "parked") return [attempts(item), why ? " · " : "", why];
+  if (item.state === "stored") return [counted(item.result)];
+  return [why ?? STATES[item.state]?.says ?? ""];
+}
+
+function attempts({ attempts: count }) {
+  if (!count) return "not tried yet";
+  return count === 1 ? "tried once" : `tried ${count} times`;
+}
+
+function next({ due_at }) {
+  return new Date(due_at) > Date.now() ? [", next ", time(due_at)] : [", due now"];
+}
+
+/** How many facts were kept, changed, archived: "2 kept, 1 known". */
+export function counted({ actions = [], knowledge = [] }, would = false) {
+  const parts = Object.entries(DONE).map(([name, [done]]) => [actions.filter((each) => each.action === name).length, done]);
+  const rows = knowledge.filter((each) => each.action !== "noop").length;
+  const told = [...parts, [rows, rows === 1 ? "row of knowledge" : "rows of knowledge"]].filter(([count]) => count);
+  const text = told.map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
+  return text ? `${would ? "Would come to: " : ""}${text}` : "Nothing to keep";
+}
+
+// ── the detail ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function show(detail, item, acts) {
+  const back = make("div", { class: "back" });
+  const learned = item.result.actions?.length || item.result.knowledge?.length;
+  fill(detail,
+    item.state === "parked" || item.state === "rejected" ? tryAgain(item, acts) : null,
+    make("h2", { class: "small" }, "What was said"), exchange(item),
+    make("h2", { class: "small" }, "What was learned from it"),
+    learned ? outcome(item.result) : make("p", { class: "calm" }, nothing(item)), back,
+    facts(item));
+  if (item.changeset) await takingBack(back, item.changeset, acts);
+}
+
+function nothing(item) {
+  if (item.state === "pending") return "Nothing yet.";
+  if (item.state === "parked") return "Nothing yet: it waits for you.";
+  return item.reason ? `Nothing: ${item.reason[0].toLowerCase()}${item.reason.slice(1)}.` : "Nothing.";
+}
+
+function tryAgain(item, acts) {
+  if (!item.exchange) return null;
+  const retry = doing(async () => {
+    await post(path("inbox", String(item.id), "retry"), null);
+    await acts.refresh();
+    tell("It is tried again, in its turn.");
+  });
+  return make("div", { class: "actions" }, button("Retry", retry, "primary"));
+}
+
+/** What was said, as a quotation: it is nobody's instruction here. */
+function exchange(item) {
+  const messages = item.exchange?.messages ?? [];
+  if (!messages.length) return make("p", { class: "calm" }, forgotten(item));
+  const one = ({ role, text }) => make("li", { class: role },
+    make("span", { class: "who-said" }, role === "user" ? "User" : "Assistant"), make("blockquote", {}, folded(text)));
+  return make("ol", { class: "said" }, ...messages.map(one));
+}
+
+/** A text of any length: of a long one its beginning, and the rest on demand. */
+export function folded(text) {
+  if (text.length <= LONG) return said(text, { class: "whole" });
+  const shown = said(`${text.slice(0, LONG)}…`, { class: "whole" });
+  const more = button(`Show all ${text.length.toLocaleString("en")} characters`, () => {
+    fill(shown, text);
+    more.remove();
+    shown.tabIndex = -1;
+    shown.focus();
+  }, "link");
+  return make("div", { class: "folded" }, shown, more);
+}
+
+// ── what was learned ───────────────────────────────────────────────────────────────────────────────────────────────
+
+function outcome({ actions = [], knowledge = [] }) {
+  return make("ul", { class: "outcome" }, ...actions.map(acted), ...knowledge.map(tabled));
+}
+
+function acted(action) {
+  const [word] = DONE[action.action] ?? [action.action];
+  const ids = [["as", action.id ?? action.new_id], ["instead of", action.old_id], ["as", action.existing_id]];
+  const links = ids.filter(([, id]) => id).map(([how, id]) => make("span", {}, ` ${how} `, memory(id)));
+  return make("li", {},
+    make("span", { class: `chip ${action.action}` }, word),
+    make("div", {}, make("p", {}, said(action.text)),
+      make("p", { class: "dim" }, ...links, links.length && action.reason ? " · " : "",
+        action.reason ? said(action.error ?? action.reason) : null)));
+}
+
+/** The way to a memory. */
+export const memory = (id) => make("a", { href: `memories#/${id}` }, `memory ${id}`);
+
+/** What was done to a row of domain knowledge, with the way to it. */
+export function tabled({ action, ref, says }, would = false) {
+  const [table, ...rest] = ref.split("/");
+  const [done, planned] = DONE[action] ?? [action, action];
+  return make("li", {},
+    make("span", { class: `chip ${action}` }, would === true ? planned : done),
+    make("div", {}, says ? make("p", {}, said(says)) : null,
+      make("p", { class: "dim" }, "row ", make("a", { href: `knowledge#/${path(table, rest.join("/"))}` }, ref))));
+}
+
+/** Offer to take back what it changed, unless somebody did. */
+async function takingBack(back, changeset, acts) {
+  const done = await get(path("changes", String(changeset))).catch(() => null); // another's may not be seen
+  if (!done) return;
+  const number = make("span", { class: "dim" }, `Changeset ${changeset} by `, said(done.by), " · ", time(done.at));
+  fill(back, number, done.undone_by
+    ? make("span", { class: "tag" }, "undone")
+    : make("button", { type: "button", class: "link", onclick: undoing(changeset, { refresh: () => acts.again() }) },
+      "Undo", unseen(` changeset ${changeset}`)));
+}
+
+// ── about it ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function facts(item) {
+  const told = item.exchange ?? {};
+  const named = (text) => (text ? said(text) : null);
+  const turn = [told.session && `session ${told.session}`, told.turn && `turn ${told.turn}`].filter(Boolean).join(", ");
+  const lines = Object.entries({
+    "Called": make("code", {}, `capture ${item.id}`),
+    "From": named([told.client, turn].filter(Boolean).join(" · ")),
+    "Handed over": CONTEXTS[told.context] ?? null,
+    "Source": named(told.source),
+    "Project": named(told.project),
+    "Whose": named([told.user, told.agent, told.team].filter(Boolean).join(" · ")),
+    "Seen by": told.visibility ?? null,
+    "Said": told.at ? time(told.at) : null,
+    "Came": time(item.received_at),
+    "Tried": item.attempts ? attempts(item) : null,
+    "Next": item.state === "pending" ? time(item.due_at) : null,
+    "Settled": item.finished_at ? time(item.finished_at) : null,
+    "Read by": { llm: "the model", pattern: "patterns" }[item.result.method] ?? null,
+  });
+  return make("details", {}, make("summary", {}, "About this capture"), make("dl", {},
+    ...lines.filter(([, value]) => value).map(
+      ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))));
+}

@@ -1,0 +1,137 @@
+/** The forms in which memories are added, said anew, erased, and changed: one in its place, or many at once. */
+
+import { Refusal, patch, path, post, remove } from "./api.js";
+import { button, fill, make, newId, said } from "./dom.js";
+import { dialog, field } from "./forms.js";
+import { doing } from "./frame.js";
+import { CATEGORIES, KINDS, VISIBILITIES, counted } from "./memorywords.js";
+
+const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const WHY = { name: "why", label: "Why", hint: "Stands in the journal." };
+const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
+const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
+
+/** Fields as one object, without what was left empty. */
+function given(fields) {
+  const read = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
+  if (read.tags !== undefined) read.tags = listed(read.tags);
+  return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== "" && value.length !== 0));
+}
+
+/** A new memory. `done(told)` gets what the service says: that it was added, or known. */
+export function add(begun, done) {
+  const text = field({ name: "text", label: "What is to be remembered", kind: "area", needed: true }, begun.text);
+  text.input.rows = 4;
+  const rest = [
+    field({ name: "kind", label: "Kind", choices: KINDS }, begun.kind || "other"),
+    field(PROJECT, begun.project),
+    field(TAGS, begun.tags),
+    field({ name: "visibility", label: "Who sees it", choices: VISIBILITIES }),
+  ];
+  const save = async () => done(await post("memory/add", given([text, ...rest])));
+  dialog("Add a memory", save, "Add", text, make("div", { class: "fields" }, ...rest));
+}
+
+/** A new memory in the place of an old one. */
+export function sayAnew(memory, done) {
+  const text = field({ name: "new_text", label: "What holds now", kind: "area", needed: true }, memory.text);
+  text.input.rows = 5;
+  const why = field(WHY);
+  const save = async () => {
+    if (text.read() === memory.text) throw new Refusal("That is what it says already.", "Say what holds now.");
+    await done(await post("memory/supersede", { old_id: memory.id, ...given([text, why]) }));
+  };
+  const note = make("p", { class: "dim" }, "The old one is archived, and stays in the history of the new one.");
+  dialog("Say it anew", save, "Put it in its place", note, text, why);
+}
+
+/** Ask before a memory is erased for good. */
+export function erase(memory, done) {
+  const sure = field({ name: "sure", label: "I know that nobody can bring it back", kind: "tick" });
+  const why = field(WHY);
+  const save = async () => {
+    if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick that you know, or archive it instead.");
+    await done(await remove(path("memory", String(memory.id)), { purge: true, ...given([why]) }));
+  };
+  const shown = dialog("Erase this memory for good?", save, "Erase for good",
+    make("blockquote", { class: "quote" }, said(memory.text)),
+    make("p", {}, "Its words go from the journal too, and from what it was learned from; and so does the domain " +
+      "knowledge that was read from it. This is the one thing that cannot be undone."),
+    sure, why);
+  shown.querySelector(".primary").classList.add("erase");
+  sure.input.focus();
+}
+
+// ── many at once ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Ask which category these are of from now on. */
+export function setCategory(memories, done) {
+  const category = field({ name: "category", label: "Category", choices: CATEGORIES }, memories[0].category);
+  dialog(`Set the category of ${counted(memories.length, "memory", "memories")}`,
+    () => done("edit", { changes: { category: category.read() } }), "Set", category);
+}
+
+/** Ask for tags that these get. */
+export function addTag(memories, known, done) {
+  const list = newId("tags");
+  const tags = field({ ...TAGS, needed: true });
+  tags.input.setAttribute("list", list);
+  tags.append(make("datalist", { id: list }, ...known.map((each) => make("option", { value: each }))));
+  dialog(`Tag ${counted(memories.length, "memory", "memories")}`,
+    () => done("tag", { tags: listed(tags.read()) }), "Add", tags);
+}
+
+// ── in its place ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+const drafts = new Map(); // what was begun, by the memory's id: it is there when one comes back to it
+
+export const hasDraft = (id) => drafts.has(id);
+
+/** The form of a memory that is changed in its place; `.meanwhile()` says that somebody else has changed it. */
+export function editing(memory, done, left) {
+  const begun = drafts.get(memory.id) ?? {};
+  const was = { ...memory, tags: memory.tags.join(", ") };
+  const text = field({ name: "text", label: "Text", kind: "area", needed: true }, begun.text ?? was.text);
+  text.input.rows = Math.min(14, Math.max(4, Math.ceil(memory.text.length / 60)));
+  const fields = [
+    text,
+    field({ name: "kind", label: "Kind", choices: KINDS }, begun.kind ?? was.kind),
+    field({ name: "category", label: "Category", choices: CATEGORIES }, begun.category ?? was.category),
+    field(TAGS, begun.tags ?? was.tags),
+    field({ name: "project", label: "Project" }, begun.project ?? was.project),
+    field({ name: "pinned", label: "Pinned: it is recalled first, and never pruned", kind: "tick" }, begun.pinned ?? was.pinned),
+    field(WHY, begun.why),
+  ];
+  const values = () => Object.fromEntries(fields.map(({ name, input }) =>
+    [name, input.type === "checkbox" ? input.checked : input.value]));
+  const wrong = make("div", { role: "alert" });
+  const news = make("p", { class: "meanwhile", role: "status" });
+  const save = doing(async () => {
+    fill(wrong);
+    text.read();
+    const changes = changed(was, values());
+    if (Object.keys(changes).every((name) => name === "why")) return leave();
+    const told = await patch(path("memory", String(memory.id)), changes);
+    drafts.delete(memory.id);
+    await done(told);
+  }, wrong);
+  const leave = () => {
+    drafts.delete(memory.id);
+    left();
+  };
+  const form = make("form", { class: "editing", "aria-label": `Edit memory ${memory.id}`, onsubmit: save, novalidate: true,
+    oninput: () => drafts.set(memory.id, values()), onkeydown: (event) => event.key === "Escape" && leave() },
+  news, text, make("div", { class: "fields" }, ...fields.slice(1)), wrong,
+  make("div", { class: "actions" }, make("button", { class: "primary" }, "Save"), button("Cancel", leave)));
+  form.meanwhile = () => fill(news, "Somebody has changed it meanwhile. What you change here is kept; the rest stays theirs.");
+  return form;
+}
+
+/** What differs, as the service takes it. A new kind brings its own category, unless one was chosen. */
+function changed(was, now) {
+  const names = ["text", "kind", "category", "tags", "project", "pinned"];
+  const trimmed = (value) => (typeof value === "string" ? value.trim() : value);
+  const found = Object.fromEntries(names.filter((name) => trimmed(now[name]) !== trimmed(was[name]))
+    .map((name) => [name, name === "tags" ? listed(now.tags) : trimmed(now[name])]));
+  return now.why.trim() ? { ...found, why: now.why.trim() } : found;
+}

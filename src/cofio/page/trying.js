@@ -1,0 +1,182 @@
+/**
+ * A box to paste a conversation into: what would become of it is shown first, and learned only then.
+ *
+ * Sentence by sentence what the gate thinks of it, then fact by fact what would be done, and about which memory.
+ */
+
+import { get, path, post, remove } from "./api.js";
+import { DONE, counted, memory, tabled } from "./captures.js";
+import { difference } from "./diff.js";
+import { button, fill, make, newId, said } from "./dom.js";
+import { field } from "./forms.js";
+import { doing, tell } from "./frame.js";
+import { undoing } from "./rows.js";
+
+const WAYS = {
+  skip: ["Passed over", "skip"],
+  pattern: ["Read by a pattern", "pattern"],
+  model: ["Takes a model", "model"],
+};
+const EXAMPLE = "User: We switched from Prisma to Drizzle. Never deploy on a Friday.\nAssistant: Noted.";
+const CONTEXTS = [
+  ["stop", "The end of a turn, as hooks hand it over"],
+  ["pre_compact", "Before a compaction: the model reads all of it"],
+  ["analysis", "The report of an agent that watches something"],
+];
+
+/** The form, and below it what would become of what is in it. `refresh` is called once something was learned. */
+export function trying(refresh) {
+  const words = field({ name: "messages", label: "A conversation, or plain notes", kind: "area", needed: true });
+  words.input.rows = 9;
+  words.input.placeholder = EXAMPLE;
+  const labels = [
+    field({ name: "project", label: "Project", hint: "What is learned holds there; empty: everywhere." }),
+    field({ name: "source", label: "Source", hint: "Where it was said: client/project." }, "page"),
+  ];
+  const context = choice("Handed over as", CONTEXTS);
+  const out = make("div", { class: "tried", role: "region", "aria-live": "polite", "aria-label": "What would be learned" });
+  const shown = make("form", { class: "paste", novalidate: true }, words,
+    make("div", { class: "fields" }, ...labels, context),
+    make("div", { class: "actions" }, make("button", { class: "primary" }, "See what would be learned")),
+    make("p", { class: "hint" }, "Nothing is stored by looking. Secrets are taken out before anything is read: "
+      + "what you see below is what would be kept."), reader());
+  shown.addEventListener("submit", doing(async () => {
+    const about = Object.fromEntries(labels.map((each) => [each.name, each.read()]));
+    const body = { messages: words.read(), context: context.input.value, ...about };
+    fill(out, make("p", { class: "calm" }, "Reading …"));
+    fill(out, ...await told(body, await post("capture", { ...body, dry_run: true }), refresh));
+    shown.oninput = () => outdated(out);
+  }, out));
+  return make("div", { class: "columns" }, shown, out);
+}
+
+function choice(label, known) {
+  const id = newId("choice");
+  const input = make("select", { id }, ...known.map(([value, text]) => make("option", { value }, text)));
+  const shown = make("div", { class: "field" }, make("label", { for: id }, label), input);
+  shown.input = input;
+  return shown;
+}
+
+/** Who reads: the model, or patterns alone. */
+function reader() {
+  const line = make("p", { class: "hint" });
+  get("extract/status").then(({ enabled, provider, model, status }) => fill(line, enabled
+    ? `What patterns cannot read is put to ${model} of ${provider}${status === "unhealthy" ? ", which does not answer now" : ""}.`
+    : "No model is set: patterns and rules read it."), () => {});
+  return line;
+}
+
+/** The text is another one than what was read. */
+function outdated(out) {
+  for (const each of out.querySelectorAll(".learn")) {
+    fill(each, make("p", { class: "dim" }, "The text has changed since. Look again before you have all of it learned."));
+  }
+}
+
+// ── what would be learned ──────────────────────────────────────────────────────────────────────────────────────────
+
+async function told(body, learned, refresh) {
+  const cards = await Promise.all(learned.actions.map((each) => fact(each, body, refresh)));
+  const any = learned.actions.some((each) => each.action !== "rejected") || learned.knowledge.length > 0;
+  return [
+    make("h2", {}, counted(learned, any)),
+    learned.reason ? make("p", { class: "dim" }, said(learned.reason)) : null,
+    any ? make("div", { class: "actions learn" }, button("Learn all of it", learning(body, refresh), "primary")) : null,
+    cards.length ? make("ul", { class: "cards" }, ...cards) : null,
+    learned.knowledge.length
+      ? make("ul", { class: "outcome" }, ...learned.knowledge.map((each) => tabled(each, true))) : null,
+    make("h2", { class: "small" }, "What the gate thinks of each sentence"),
+    learned.sentences.length ? sentences(learned.sentences) : make("p", { class: "calm" }, "Nothing was said."),
+  ];
+}
+
+function sentences(judged) {
+  const counts = Object.entries(WAYS).map(([way, [word]]) => [judged.filter((each) => each.way === way).length, word]);
+  const tally = counts.filter(([count]) => count).map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
+  const line = ({ text, role, way, reason }) => make("li", { class: `sentence ${way}` },
+    make("p", {}, said(text)),
+    make("p", { class: "verdict" }, make("span", { class: `chip ${way}` }, WAYS[way]?.[0] ?? way),
+      make("span", { class: "dim" }, `${role === "user" ? "User" : "Assistant"} · `, said(reason))));
+  return [make("p", { class: "dim" }, tally), make("ol", { class: "sentences" }, ...judged.map(line))];
+}
+
+/** A fact with what would be done about it: with the memory that it is about, and the difference. */
+async function fact(action, body, refresh) {
+  const [, would] = DONE[action.action] ?? [action.action, action.action];
+  const about = action.old_id ?? action.existing_id;
+  const old = about ? await get(path("memory", String(about))).catch(() => null) : null;
+  const card = make("li", { class: "card" },
+    make("div", { class: "card-head" }, make("span", { class: `chip ${action.action}` }, would),
+      make("span", { class: "dim" }, action.kind === "other" ? action.category : `${action.kind} · ${action.category}`)),
+    ...meant(action, old),
+    action.reason ? make("p", { class: "dim" }, said(action.error ?? action.reason)) : null);
+  card.append(make("div", { class: "actions" }, ...choices(action, body, card, refresh)));
+  return card;
+}
+
+function meant(action, old) {
+  const text = make("p", { class: "text" }, said(action.text));
+  if (!old) return [text];
+  if (action.action === "update") {
+    return [make("p", { class: "text words" }, make("bdi", {}, ...difference(old.text, action.text))),
+      make("p", { class: "dim" }, "in the place of ", memory(old.id))];
+  }
+  if (action.action === "delete") {
+    return [text, make("p", { class: "text words" }, make("del", {}, said(old.text))),
+      make("p", { class: "dim" }, "archives ", memory(old.id))];
+  }
+  return [text, make("p", { class: "dim" }, memory(old.id), " says: ", said(old.text))];
+}
+
+/** What can be done about this fact alone. */
+function choices(action, { source, project }, card, refresh) {
+  const place = { ...(source ? { source } : {}), ...(project ? { project } : {}) };
+  const { text, kind, category } = action;
+  const ways = {
+    add: ["Keep this one", () => post("memory/add", { text, kind, category, ...place, why: "kept by hand" })],
+    update: ["Keep this one", () => post("memory/supersede",
+      { old_id: action.old_id, new_text: text, kind, category, ...place, why: "kept by hand" })],
+    delete: ["Archive that memory", () => remove(path("memory", String(action.old_id)), { why: "archived by hand" })],
+  };
+  const [word, act] = ways[action.action] ?? [];
+  if (!act) return [];
+  return [button(word, doing(async () => {
+    const done = await act();
+    settle(card, done, action, refresh);
+    refresh();
+  }))];
+}
+
+/** The card once it was done, and how to take that back. */
+function settle(card, done, action, refresh) {
+  const id = done.new_id ?? done.id;
+  const word = done.action === "noop" ? "Known already" : action.action === "delete" ? "Archived" : "Kept";
+  const taken = () => {
+    card.classList.remove("done");
+    line.replaceWith(make("p", { class: "dim" }, "Taken back."));
+    return refresh();
+  };
+  const line = make("p", { class: "done-line" }, make("strong", {}, word), " · ", memory(id), " ",
+    done.action === "noop" ? null : button("Undo", undoing(done.changeset, { refresh: taken }), "link"));
+  card.classList.add("done");
+  card.querySelector(".actions").replaceWith(line);
+  (line.querySelector("button") ?? line.querySelector("a")).focus();
+}
+
+/** Hand it over for good: what was shown is what is sent. */
+function learning(body, refresh) {
+  return doing(async (event) => {
+    const where = event.currentTarget.closest(".learn");
+    const out = where.closest(".tried");
+    const done = await post("capture", { ...body, wait: true });
+    for (const each of out.querySelectorAll(".card .actions")) each.remove();
+    const waits = done.state === "pending";
+    fill(where, make("p", {}, make("strong", {}, waits ? "Handed over: it is read in its turn." : `Learned: ${counted(done).toLowerCase()}.`),
+      " ", make("a", { href: `#/${done.id}` }, "See the capture")));
+    where.querySelector("a").focus();
+    refresh();
+    const back = done.changeset ? undoing(done.changeset, { refresh }) : null;
+    tell(waits ? "Handed over." : `Learned: ${counted(done).toLowerCase()}.`, back);
+  });
+}
