@@ -40,7 +40,7 @@ MAY_IMPORT = {
     | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook"},
     "knowing": WORDS | STEPS,
     "noting": WORDS | STEPS,
-    "outlook": WORDS | STEPS,
+    "outlook": WORDS | STEPS | {"stores"},  # how many threads a map may take
     "caretaker": WORDS | {"keeper"},
     "librarian": WORDS | {"keeper"},
     "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader

@@ -30,6 +30,7 @@ from cofio.housekeeping import Care, Housekeeper
 from cofio.intake import Intake
 from cofio.knowing import Knowing, Lent
 from cofio.knowledge import context, naming, telling
+from cofio.layout import Atlas
 from cofio.learning import Learner
 from cofio.model import (
     CATEGORIES,
@@ -129,6 +130,7 @@ class Keeper:
         self._embedder = embedder
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
+        self._atlas = Atlas()
         self.key_changes = 0  # moves when a key is made or revoked here: what is known of keys is out of date
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
         self._freshness = freshness or Freshness(reads=False)
@@ -184,7 +186,7 @@ class Keeper:
     @property
     def outlook(self) -> Outlook:
         """The store as a picture: over time, who is at work, memories on a map."""
-        return Outlook(outlook.Lent(self._store, self._clock, self._log.flush_or_tell, self.viewer))
+        return Outlook(outlook.Lent(self._store, self._clock, self._log.flush_or_tell, self.viewer, self._atlas))
 
     def _refuse_viewer(self, what: str) -> None:
         """Forbidden for all but the owner."""

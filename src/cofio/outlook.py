@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from cofio import layout
 from cofio.model import Scope, Viewer, as_scope, whole
-from cofio.picture import MOST_DAYS, Agent, Kept, Map, Overview, Pulse
+from cofio.picture import MOST_DAYS, MOST_DOTS, Agent, Kept, Map, Overview, Pulse
 from cofio.ports import Clock, Store
+from cofio.stores.blas import one_thread
 
-MOST_DOTS = 20_000
 _CHARACTERS = 120  # of a text, on the map
 
 
@@ -25,13 +25,14 @@ class Lent(NamedTuple):
     clock: Clock
     flush: Callable[[], None]  # has what was recalled written
     viewer: Viewer | None  # who looks; None for the owner, who sees everything
+    atlas: layout.Atlas  # the maps that were drawn last
 
 
 class Outlook:
     """The store as a picture. Belongs to a keeper, and sees what that sees."""
 
     def __init__(self, lent: Lent) -> None:
-        self._store, self._clock, self._flush, self._viewer = lent
+        self._store, self._clock, self._flush, self._viewer, self._atlas = lent
 
     def overview(self, *, days: int = 30) -> Overview:
         """How the store stands, and what went on in the last days, today among them."""
@@ -68,9 +69,15 @@ class Outlook:
         return self._store.pictures.pulse()
 
     def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
-        """The newest memories of a scope, as points of a plane."""
-        scope = as_scope(within)
-        return layout.drawn(self._store.pictures.dots(scope, whole(most, "most", least=1, most=MOST_DOTS), _CHARACTERS))
+        """The newest memories of a scope, as points of a plane. Its dots come without their vectors."""
+        scope, count = as_scope(within), whole(most, "most", least=1, most=MOST_DOTS)
+
+        def draw(before: layout.Ground | None) -> tuple[Map, layout.Ground]:
+            dots = self._store.pictures.dots(scope, count, _CHARACTERS)
+            with one_thread():  # nobody who searches has to wait for a map
+                return layout.redrawn(dots, before)
+
+        return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
 
 
 def _days(now: str, count: int) -> list[str]:

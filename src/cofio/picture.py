@@ -111,7 +111,7 @@ class Map:
     clusters: Sequence[Cluster] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: columns, with categories and projects as places in their lists, and days since 1970."""
+        """Plain JSON values: columns, with categories and projects as places in their lists."""
         categories, projects = sorted(set(self.dots.categories)), sorted(set(self.dots.projects))
         return {
             "total": self.dots.total,
@@ -133,6 +133,8 @@ class Map:
 
 
 SIDE = 10_000
+#: Memories of a map.
+MOST_DOTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

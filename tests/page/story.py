@@ -1,6 +1,6 @@
 """What a made-up team keeps in mind, for pictures and for maps: topics that lie apart, in the words that people use.
 
-    topics × wordings × slots ─▶ facts with a project, a kind and a time
+    topics × subjects × claims × slots ─▶ facts with a project, a kind and a time
 
 The same count gives the same facts, and no two of them say the same.
 """
@@ -33,111 +33,133 @@ _SLOTS: dict[str, tuple[str, ...]] = {
     "month": ("January", "February", "March", "April", "May", "June"),
 }
 _SPREAD = {
-    "web": 5,
-    "api": 5,
-    "infra": 4,
-    "mobile": 3,
-    "data": 3,
-    "": 2,
-    "docs": 1,
-    "billing": 2,
-    "search": 2,
-    "lab": 1,
-}
+    "web": 5, "api": 5, "infra": 4, "mobile": 3, "data": 3, "billing": 2, "search": 2, "": 2, "docs": 1, "lab": 1,
+}  # fmt: skip
 
-#: topic: (kind, where it belongs, wordings)
-_TOPICS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+#: topic: (kind, where it belongs, what is spoken of, what is said about it)
+_TOPICS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "deploys": ("policy", ("infra", "api"), (
-        "We deploy {service} on {day}, never on a Friday afternoon, and watch the canary for {number} minutes.",
-        "A rollback of {service} in {place} is one command; {who} wrote the runbook for the canary.",
-        "The canary of {service} takes {number} percent of the traffic before the deploy goes on.",
-        "{who} approves deploys of {service} to {place}; the release train leaves on {day}.",
+        "The canary deploy of {service}", "A rollback of the {service} deploy", "The release train of {service}",
+        "Every deploy of {service} to {place}", "The blue-green deploy of {service}",
+    ), (
+        "starts on {day} and never on a Friday afternoon", "is watched for {number} minutes before traffic moves on",
+        "needs the approval of {who}", "is one command in the deploy runbook",
+        "moves {number} percent of the traffic first", "stops by itself when the canary fails",
     )),
     "database": ("technology", ("api", "data"), (
-        "The index on {table}.created_at made the Postgres query {number} times faster.",
-        "Vacuum of the Postgres table {table} runs on {day}; {who} saw bloat of {number} percent.",
-        "Migrations of the {table} table are written by hand and take a lock for {number} seconds at most.",
-        "Postgres keeps {table} partitioned by month; partitions older than {number} days are dropped.",
+        "The Postgres index on {table}", "Vacuum of the Postgres table {table}", "The Postgres migration of {table}",
+        "A slow Postgres query on {table}", "The Postgres partition of {table}",
+    ), (
+        "holds a table lock for {number} seconds at most", "is checked with EXPLAIN before the migration is merged",
+        "went {number} times faster once {who} rewrote the query", "grew by {number} gigabytes of bloat in {month}",
+        "runs on the replica in {place}, not on the primary database", "is dropped after {number} days",
     )),
     "sign-in": ("learning", ("web", "mobile"), (
-        "The login loop on {browser} came from a SameSite cookie without Secure, {who} found.",
-        "Session tokens of {service} live for {number} minutes; the refresh cookie is HttpOnly.",
-        "{who} moved the sign-in of {service} to passkeys; passwords stay until {month}.",
-        "Login on {browser} needs the cookie of the parent domain, or the session is lost after {number} minutes.",
+        "The login on {browser}", "The session cookie on {browser}", "Sign-in with a passkey on {browser}",
+        "The login token of {service}", "A password login on the {screen} page",
+    ), (
+        "fails without SameSite and Secure on the cookie", "ends the session after {number} minutes",
+        "loops when the session cookie is third-party", "is replaced by passkeys in {month}",
+        "refreshes the token in an HttpOnly cookie", "asks for a second factor after {number} failed logins",
     )),
     "money": ("decision", ("billing", "api"), (
-        "Invoices of {service} are integers in minor units with a currency, never floats.",
-        "A refund over {number} euros needs a second approval by {who}, since {month}.",
-        "Stripe webhooks for {service} are verified, stored and retried {number} times.",
-        "VAT on invoices is rounded per line item; {who} agreed it with accounting in {month}.",
+        "An invoice of {service}", "The VAT on an invoice", "A refund by Stripe", "The Stripe webhook for {service}",
+        "A payment over {number} euros",
+    ), (
+        "is an integer in minor units with a currency, never a float", "is rounded per invoice line, as accounting wants",
+        "needs a second approval by {who} before it is paid", "is verified, stored and paid out on {day}",
+        "is booked against the invoice in {month}", "is tried {number} times before billing gives the payment up",
     )),
     "tests": ("learning", ("web", "api", "mobile"), (
-        "The Playwright test of the {screen} page is flaky on {browser}: wait for the response, not for {number} ms.",
-        "{who} split the test suite of {service} into {number} shards; it runs in parallel now.",
-        "Snapshot tests of the {screen} page are gone; {who} prefers assertions on roles and names.",
-        "Integration tests of {service} use a real database in a container, no mocks; they take {number} seconds.",
+        "The Playwright test of the {screen} page", "The integration test of {service}", "A flaky test of the {screen} page",
+        "The test suite of {service}", "The snapshot test of the {screen} page",
+    ), (
+        "is flaky: wait for the response, not for {number} ms", "runs against a real database in a container, no mocks",
+        "is split into {number} shards that run in parallel", "asserts on roles and names, not on markup",
+        "takes {number} seconds in CI, and {who} wants it faster", "failed in CI on {day} because of the time zone",
     )),
     "cache": ("technology", ("api", "search"), (
-        "Redis caches the {service} responses for {number} seconds; the key holds the tenant.",
-        "A stampede on the Redis cache of {service} took it down on a {day}; there is a lock with jitter now.",
-        "The cache of {table} is invalidated by events, never by a TTL of {number} seconds alone.",
-        "{who} raised the memory of Redis in {place}, the hit rate of {service} is {number} percent better.",
+        "The Redis cache of {service}", "A cache key of {service} in Redis", "The cache of {table}",
+        "A cache stampede on {service}", "The Redis node in {place}",
+    ), (
+        "expires after {number} seconds with some jitter", "holds the tenant, or customers see each other's cache",
+        "is invalidated by events, not by its TTL alone", "has a hit rate of {number} percent",
+        "is warmed by {who} before the sale in {month}", "evicts the least recently used keys from {number} GB on",
     )),
     "ranking": ("decision", ("search", "data"), (
-        "Search ranks products by BM25 first, embeddings rerank the first {number} hits.",
-        "{who} tuned the synonyms of the search index in {month}; recall went up by {number} percent.",
-        "The search index is rebuilt on {day} night; an alias swaps it without downtime.",
-        "Typos in search are forgiven from {number} letters on, as {who} measured.",
+        "The ranking of product search", "The search index", "A synonym in the search index", "The reranker of search",
+        "A typo in a search query",
+    ), (
+        "takes BM25 first and embeddings for the first {number} hits", "is rebuilt on {day} night behind an alias",
+        "raised search recall by {number} percent, as {who} measured", "is forgiven from {number} letters on",
+        "is tuned on the search queries of {month}", "prefers products that are in stock",
     )),
     "phones": ("technology", ("mobile",), (
-        "Push notifications of {service} go through one queue; iOS tokens expire after {number} days.",
-        "The {screen} screen of the app is native on Android and iOS; the web view is gone since {month}.",
-        "App Store review takes {number} hours; {who} submits builds on {day}.",
-        "The app keeps the {screen} screen offline for {number} days in a local database.",
+        "A push notification on iOS", "The {screen} screen of the Android app", "The iOS build of the app",
+        "The offline mode of the app", "The App Store review",
+    ), (
+        "keeps working offline for {number} days", "is native since {month}; the web view is gone",
+        "is submitted to the App Store on {day} by {who}", "needs a device token that is at most {number} days old",
+        "crashes on phones with less than {number} MB of free memory", "is tested on an old iPhone and a cheap Android phone",
     )),
     "looks": ("preference", ("web", "docs"), (
-        "{who} wants the {screen} page in CSS grid with logical properties, no utility classes.",
-        "Dark mode of the {screen} page follows the system; colours are custom properties.",
-        "Animations on the {screen} page stay below {number} ms and respect reduced motion.",
-        "Buttons of the {screen} page have a contrast of at least 4.5 and a visible focus ring.",
+        "The layout of the {screen} page", "Dark mode on the {screen} page", "The button on the {screen} page",
+        "The animation of the {screen} page", "The typography of the {screen} page",
+    ), (
+        "uses CSS grid and logical properties, no utility classes", "takes its colours from CSS custom properties",
+        "has a contrast of at least 4.5 in dark mode too", "stays below {number} ms and respects reduced motion",
+        "was redrawn by {who} in {month}", "shows a visible focus ring on {browser}",
     )),
     "watching": ("threshold", ("infra", "api"), (
-        "On-call is paged when the p95 latency of {service} is over {number} ms for ten minutes.",
-        "Traces of {service} are sampled at {number} percent and kept for two weeks.",
-        "Alerts of {service} in {place} go to {who} on {day}; dashboards are in the runbook.",
-        "Logs of {service} are structured JSON; e-mail addresses are hashed before they are logged.",
+        "The latency alert of {service}", "The dashboard of {service}", "A trace of {service}",
+        "The error rate alert in {place}", "The log of {service}",
+    ), (
+        "pages on-call when p95 latency is over {number} ms", "is sampled at {number} percent and kept two weeks",
+        "goes to {who}, who is on call on {day}", "is structured JSON, with e-mail addresses hashed",
+        "links to the runbook for on-call", "was noisy in {month}; its threshold is {number} errors a minute now",
     )),
     "queues": ("learning", ("api", "data", "infra"), (
-        "Jobs of {service} are retried {number} times with exponential backoff and jitter.",
-        "The queue of {service} grew because a poison message was never acknowledged; {who} added a dead letter queue.",
-        "Consumers of the {table} topic are idempotent: the message id is kept for {number} days.",
-        "Workers of {service} take {number} messages at a time; more starved the queue on {day}.",
+        "A retried job of {service}", "The message queue of {service}", "A consumer of the {table} queue",
+        "The dead letter queue of {service}", "A worker of the {table} queue",
+    ), (
+        "backs off exponentially, {number} retries at most", "is idempotent: the message id is kept {number} days",
+        "takes {number} messages at a time, more starve the queue", "was blocked by a poison message on {day}",
+        "acknowledges a message only after the commit", "is drained by {who} before the workers restart",
     )),
     "secrets": ("policy", ("infra", ""), (
-        "Secrets of {service} live in the vault and rotate every {number} days.",
-        "{who} found a token of {place} in a log; it was revoked, and a scanner runs before every push.",
-        "Access to {place} needs a hardware key; {who} hands them out on {day}.",
-        "Nobody reads secrets of {service} by hand; the vault mounts them into the container.",
+        "The API token of {service}", "A secret in the vault", "Access to {place}", "The hardware key of {who}",
+        "A leaked token in a log",
+    ), (
+        "is rotated in the vault every {number} days", "is revoked within {number} minutes, whoever leaked it",
+        "is mounted from the vault, and nobody reads the secret by hand", "needs a hardware key since {month}",
+        "is found by the secret scanner before the push", "is reviewed by {other} on the first {day} of a month",
     )),
     "pipelines": ("technology", ("data", "lab"), (
-        "The nightly pipeline loads {table} into the warehouse and takes {number} minutes.",
-        "{who} owns the dbt models for {table}; a failing freshness test blocks the dashboard.",
-        "Events about {table} are deduplicated by id in the warehouse, late ones arrive up to {number} hours after.",
-        "The notebook of {who} on {service} churn uses data until {month} only.",
+        "The nightly pipeline for {table}", "The dbt model of {table}", "The warehouse table {table}",
+        "A late event about {table}", "The churn notebook on {service}",
+    ), (
+        "loads into the warehouse in {number} minutes", "is deduplicated by event id in the warehouse",
+        "has a freshness test that blocks the dashboard", "is owned by {who} in the data team",
+        "arrives up to {number} hours late in the pipeline", "uses warehouse data until {month} only",
     )),
     "reviews": ("preference", ("", "docs", "web"), (
-        "{who} prefers small pull requests, below {number} changed lines, with the why in the description.",
-        "{who} and {other} review changes of {service}; two approvals are needed.",
-        "Commit messages are in the imperative; {who} squashes before the merge on {day}.",
-        "Reviews by {who} are done within {number} hours, else {other} takes over.",
+        "A pull request to {service}", "A review by {who}", "The commit message of a change to {service}",
+        "A large pull request", "The second approval of a pull request",
+    ), (
+        "says why in its description", "stays below {number} changed lines, as {other} prefers",
+        "is done within {number} hours, else {other} reviews it", "is squashed before the merge",
+        "is in the imperative and names the ticket", "comes from the owners of the code, {who} or {other}",
     )),
     "writing": ("policy", ("docs",), (
-        "The documentation of {service} is written for users first; {who} reads it aloud.",
-        "Release notes for {month} are drafted by {who} and name every breaking change.",
-        "Examples in the documentation of {service} are executed by the tests.",
-        "The changelog has one line for {service} a change; {who} edits it on {day}.",
+        "The documentation of {service}", "An example in the docs of {service}", "The release notes for {month}",
+        "The changelog of {service}", "The tutorial for {service}",
+    ), (
+        "is written for users first, and {who} reads it aloud", "names every breaking change with a way out",
+        "is executed by the tests of the docs", "has short sentences and no jargon",
+        "is edited by {who} before the release notes go out", "links to the reference, which is generated",
     )),
 }  # fmt: skip
+_TAILS = ("", "", "", ", {who} says", "; decided in {month}", ", since the incident in {month}", " (ask {who})")
 
 
 def facts(number: int, seed: int = 7) -> list[dict[str, Any]]:
@@ -154,8 +176,9 @@ def _endless(rng: random.Random) -> Iterator[dict[str, Any]]:
     topics = list(_TOPICS.values())
     weights = [1 / (1 + place / 6) for place in range(len(topics))]
     for turn in count():
-        [(kind, homes, wordings)] = rng.choices(topics, weights)
-        text = rng.choice(wordings).format_map({name: rng.choice(some) for name, some in _SLOTS.items()})
+        [(kind, homes, subjects, claims)] = rng.choices(topics, weights)
+        said = f"{rng.choice(subjects)} {rng.choice(claims)}{rng.choice(_TAILS)}."
+        text = said.format_map({name: rng.choice(some) for name, some in _SLOTS.items()})
         if text in known:
             text = f"{text[:-1]} (seen again in week {turn})."
         known.add(text)

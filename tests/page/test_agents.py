@@ -65,6 +65,11 @@ def press(where: Page | Locator, name: str) -> None:
     where.get_by_role("button", name=name, exact=True).click()
 
 
+def box(form: Page | Locator, label: str) -> Locator:
+    """The field of this label that text is typed into."""
+    return form.get_by_role("textbox", name=label)
+
+
 def key(page: Page, name: str) -> Locator:
     return page.locator(".key", has_text=name)
 
@@ -131,7 +136,7 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
     form = page.get_by_role("dialog", name="Make the first key")
     expect(form.get_by_role("radio", name="admin")).to_be_checked()
     expect(form).to_contain_text("wants a key of everybody")
-    form.get_by_label("Name").fill("ada")
+    box(form, "Name").fill("ada")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada")
     expect(made).to_contain_text("the only time that it is shown")
@@ -155,7 +160,7 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
 def test_done_without_it_leads_to_the_door(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/agents#/keys")
     press(page, "Make the first key")
-    page.get_by_label("Name").fill("ada")
+    box(page, "Name").fill("ada")
     press(page, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada")
     secret = made.locator(".secret").inner_text()
@@ -173,8 +178,8 @@ def test_a_first_key_that_is_no_admins_is_warned_of(service: Caller, visit: Visi
     form = page.get_by_role("dialog")
     form.get_by_role("radio", name="write").check()
     expect(form.locator(".note.bad")).to_contain_text("Make an admin’s first")
-    form.get_by_label("Name").fill("ada's laptop")
-    form.get_by_label("User").fill("ada")
+    box(form, "Name").fill("ada's laptop")
+    box(form, "User").fill("ada")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada's laptop")
     expect(made.get_by_role("button", name="Go on here")).to_have_count(0)
@@ -189,8 +194,8 @@ def test_one_press_of_escape_does_not_lose_a_key_that_nobody_copied(service: Cal
     page = visit(service, "/ui/agents#/keys")
     enter(page, secret)
     press(page, "Make a key")
-    page.get_by_label("Name").fill("ci")
-    page.get_by_label("Agent").fill("ci")
+    box(page, "Name").fill("ci")
+    box(page, "Agent").fill("ci")
     press(page, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")
     page.keyboard.press("Escape")
@@ -209,11 +214,11 @@ def test_a_key_is_made_with_its_bounds_and_revoked_behind_a_question(service: Ca
     enter(page, secret)
     press(page, "Make a key")
     form = page.get_by_role("dialog", name="Make a key")
-    form.get_by_label("Name").fill("ci")
+    box(form, "Name").fill("ci")
     form.get_by_role("radio", name="read").check()
-    form.get_by_label("Agent").fill("ci")
-    form.get_by_label("Team").fill("web")
-    form.get_by_label("Only these sources").fill("ci/web, ci/docs")
+    box(form, "Agent").fill("ci")
+    box(form, "Team").fill("web")
+    box(form, "Only these sources").fill("ci/web, ci/docs")
     form.get_by_label("Ends").select_option("90")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")
@@ -253,7 +258,7 @@ def test_what_is_missing_is_told_in_the_form_and_nothing_is_made(service: Caller
     form = page.get_by_role("dialog")
     press(form, "Make the key")
     expect(form.get_by_role("alert")).to_contain_text("“Name” is empty.")
-    form.get_by_label("Name").fill("nobody")
+    box(form, "Name").fill("nobody")
     press(form, "Make the key")
     expect(form.get_by_role("alert")).to_contain_text("The key is nobody's.")
     assert len(root.get("/keys").json["keys"]) == 1
@@ -359,7 +364,7 @@ def test_it_works_by_keyboard_alone(service: Caller, visit: Visitor) -> None:
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    expect(page.get_by_label("Name")).to_be_focused()
+    expect(box(page, "Name")).to_be_focused()
     page.keyboard.type("ada")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Copy it")).to_be_focused()
@@ -391,8 +396,8 @@ def test_nothing_keeps_people_out(service: Caller, visit: Visitor, scheme: Any) 
     press(page, "Make a key")
     assert hindrances(page) == []
     picture(page, f"agents-make{suffix}")
-    page.get_by_label("Name").fill("bob's laptop")
-    page.get_by_label("User").fill("bob")
+    box(page, "Name").fill("bob's laptop")
+    box(page, "User").fill("bob")
     press(page, "Make the key")
     expect(page.locator(".secret")).to_be_visible()
     assert hindrances(page) == []

@@ -118,7 +118,8 @@ def test_the_figures_are_those_of_the_store(service: Caller, visit: Visitor) -> 
     expect(value(page, "Memories")).to_have_text(str(told["live"]))
     expect(tile(page, "Memories")).to_contain_text(f"{told['archived']} archived")
     expect(value(page, "Learned today")).to_have_text("11")
-    expect(tile(page, "Learned today")).to_contain_text("10 added · 1 updated · 1 archived")
+    assert told["done_today"] == {"add": 10, "delete": 2, "update": 1}  # what was replaced is archived, too
+    expect(tile(page, "Learned today")).to_contain_text("10 added · 1 updated · 2 archived")
     assert injected["prompts"] == 3
     assert injected["memories"] > 0
     expect(value(page, "Recalled today")).to_have_text(str(injected["memories"]))

@@ -556,6 +556,35 @@ class Overview(Shape):
     uptime_seconds: float
 
 
+class MapCluster(Shape):
+    words: list[str]
+    x: int
+    y: int
+    count: int
+
+
+class MapPoints(Shape):
+    """Columns: the same place in each is the same memory. Clusters, categories and projects are places in theirs."""
+
+    id: list[int]
+    x: list[int]
+    y: list[int]
+    cluster: list[int]
+    category: list[int]
+    project: list[int]
+    created_at: list[str]
+    text: list[str]
+
+
+class Map(Shape):
+    total: int
+    side: int
+    categories: list[str]
+    projects: list[str]
+    clusters: list[MapCluster]
+    points: MapPoints
+
+
 class Agent(Shape):
     name: str
     memories: int

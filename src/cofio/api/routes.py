@@ -31,6 +31,7 @@ from cofio.api import (
     team,
     upkeep,
 )
+from cofio.api import map as atlas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 from cofio.page import PAGES
@@ -99,6 +100,9 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/events", outlook.events, None, news.MEDIA,
           "That something has moved, as it happens: memories, recalls, inbox. Goes on for as long as it is read.",
           lasting=True, role="read"),
+    Route("GET", "/map", atlas.drawn, schemas.Mapped, replies.Map,
+          "Live memories as points of a plane, near each other where they mean alike, in clusters that have names.",
+          hungry=True, role="read"),
     Route("GET", "/agents", outlook.agents, schemas.Agents, replies.Agents,
           "Who is at work with the store: what each has kept and recalled, and when; the latest first.", role="admin"),
     Route("GET", "/metrics", answers.measured, None, metrics.MEDIA, "What is counted, for Prometheus.", quick=True,

@@ -32,7 +32,7 @@ from cofio.model import (
     checked_text,
     moment,
 )
-from cofio.picture import MOST_DAYS
+from cofio.picture import MOST_DAYS, MOST_DOTS
 
 MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
@@ -383,6 +383,10 @@ class Listing(Within):
 
 class Overview(Given):
     days: Annotated[int, Meta(ge=1, le=MOST_DAYS, description="How many are told of, today among them.")] = 30
+
+
+class Mapped(Within):
+    most: Annotated[int, Meta(ge=1, le=MOST_DOTS, description="How many at most, the newest.")] = MOST_DOTS
 
 
 class Agents(Given):

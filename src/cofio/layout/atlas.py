@@ -40,7 +40,7 @@ class Atlas:
 
     def _sheet(self, of: Hashable) -> _Sheet:
         with self._lock:
-            sheet = self._sheets[of] = self._sheets.pop(of, None) or _Sheet()
+            sheet = self._sheets[of] = self._sheets.pop(of, _Sheet())
             while len(self._sheets) > self._held:
                 del self._sheets[next(iter(self._sheets))]
             return sheet

@@ -75,4 +75,5 @@ def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
     together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE
     weights = near.weights * together
     weights /= weights.sum(axis=1, keepdims=True)
-    return np.rint((weights[:, :, np.newaxis] * spots).sum(axis=1)).astype(np.int64)
+    found: Places = np.rint((weights[:, :, np.newaxis] * spots).sum(axis=1)).astype(np.int64)
+    return found

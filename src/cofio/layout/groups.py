@@ -1,6 +1,6 @@
 """Which points of the square lie together: the hills of how densely they lie.
 
-places ─ counted by cell, blurred ─▶ a landscape ─ uphill ─▶ hills ─ those without a valley between them are one ─▶ groups
+places ─ counted by cell, blurred ─▶ a landscape ─ always uphill ─▶ hills ─ one where no valley parts them ─▶ groups
 """
 
 from __future__ import annotations
@@ -63,25 +63,23 @@ def _uphill(landscape: Landscape) -> Labels:
 
 def _merged(landscape: Landscape, top: Labels) -> Labels:
     """The same, where hills without a valley between them have one top: that of the highest."""
-    height = landscape.ravel()
-    into = np.arange(CELLS * CELLS)
-    for one, other, level in _passes(height, top):
+    height, into = landscape.ravel(), np.arange(CELLS * CELLS)
+    for level, one, other in _passes(height, top):
         low, high = sorted((_end(into, one), _end(into, other)), key=lambda each: (height[each], each))
         if level >= PASS * height[low]:
             into[low] = high
     return _jumped(into)[top]
 
 
-def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[int, int, float]]:
-    """Where one comes from hill to hill: both tops, and how high the highest way is. The highest pass first."""
-    grid = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
-    ways = [(grid[1:], grid[:-1]), (grid[:, 1:], grid[:, :-1])]
-    here, there = (np.concatenate([way[side].ravel() for way in ways]) for side in (0, 1))
-    here, there = here[top[here] != top[there]], there[top[here] != top[there]]
+def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
+    """Every step from one hill to another: how high it is, and both tops. The highest first."""
+    cell = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
+    here = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])
+    there = np.concatenate([cell[:-1].ravel(), cell[:, :-1].ravel()])
     level = np.minimum(height[here], height[there])
-    order = np.argsort(-level, kind="stable")
-    pairs = zip(top[here][order].tolist(), top[there][order].tolist(), level[order].tolist(), strict=True)
-    return list({(min(one, other), max(one, other)): (one, other, high) for one, other, high in reversed(list(pairs))}.values())[::-1]
+    over = np.flatnonzero((top[here] != top[there]) & (level > 0))
+    over = over[np.argsort(-level[over], kind="stable")]
+    return list(zip(level[over].tolist(), top[here[over]].tolist(), top[there[over]].tolist(), strict=True))
 
 
 def _end(into: Labels, hill: int) -> int:

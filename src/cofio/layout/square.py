@@ -26,14 +26,15 @@ PATIENCE = 100
 
 
 def fitted(spots: Spots) -> Places:
-    """The places, moved and scaled so that they fill the square. A few that lie far out come no farther than its edge."""
+    """The places, moved and scaled to fill the square. The few that lie far out come no farther than its edge."""
     places = np.stack([spots.real, spots.imag], axis=1).astype(np.float64)
     low, high = np.percentile(places, (OUTSIDE, 100 - OUTSIDE), axis=0)
     half = float(np.max(high - low)) / 2
     scaled = (places - (low + high) / 2) / (half if half > 1e-9 else 1.0)
     beyond = np.maximum(np.abs(scaled) - 1, 0)
     inside = np.clip(scaled, -1, 1) + np.sign(scaled) * MARGIN * np.tanh(beyond / MARGIN)
-    return np.rint(SIDE / 2 * (1 + inside / (1 + MARGIN))).astype(np.int64)
+    found: Places = np.rint(SIDE / 2 * (1 + inside / (1 + MARGIN))).astype(np.int64)
+    return found
 
 
 def apart(places: Places) -> Places:
@@ -62,4 +63,5 @@ def _ranks(places: Places) -> NDArray[np.int64]:
 def _stepped(places: Places, steps: NDArray[np.int64]) -> Places:
     radius, angle = GAP * np.sqrt(steps), GOLDEN * steps
     moved = places + np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
+    found: Places = np.clip(np.rint(moved), 0, SIDE).astype(np.int64)
+    return found

@@ -1,12 +1,12 @@
 /** Captures as a list: what was said, where it stands, and, opened, what was learned from it. */
 
 import { get, path, post } from "./api.js";
-import { button, fill, make, newId, said, time, unseen } from "./dom.js";
+import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
 import { doing, tell } from "./frame.js";
 import { undoing } from "./rows.js";
 
 const EXCERPT = 240; // characters of what was said, in the list
-const LONG = 1_200; // characters from which on a text is folded
+const LONG = 1_000; // characters from which on a text is folded
 const CONTEXTS = { pre_compact: "before a compaction", analysis: "an agent's report", observation: "a watched dialogue" };
 
 /** Where captures stand, in the order of the tabs, and what that means. */
@@ -102,7 +102,7 @@ export function counted({ actions = [], knowledge = [] }, would = false) {
   const rows = knowledge.filter((each) => each.action !== "noop").length;
   const told = [...parts, [rows, rows === 1 ? "row of knowledge" : "rows of knowledge"]].filter(([count]) => count);
   const text = told.map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
-  return text ? `${would ? "Would come to: " : ""}${text}` : "Nothing to keep";
+  return text ? `${would ? "Would come to " : ""}${text}` : "Nothing to keep";
 }
 
 // ── the detail ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,16 +144,19 @@ function exchange(item) {
   return make("ol", { class: "said" }, ...messages.map(one));
 }
 
-/** A text of any length: of a long one its beginning, and the rest on demand. */
-export function folded(text) {
-  if (text.length <= LONG) return said(text, { class: "whole" });
-  const shown = said(`${text.slice(0, LONG)}…`, { class: "whole" });
-  const more = button(`Show all ${text.length.toLocaleString("en")} characters`, () => {
-    fill(shown, text);
-    more.remove();
-    shown.tabIndex = -1;
-    shown.focus();
-  }, "link");
+/** Words of any length, texts or elements: of long ones the beginning, and the rest on demand. */
+export function folded(...words) {
+  const shown = make("bdi", { class: "whole" }, ...words);
+  const { length } = shown.textContent;
+  if (length <= LONG) return shown;
+  const all = `Show all ${plainNumber(length)} characters`;
+  const toggle = () => {
+    const folds = shown.classList.toggle("clipped");
+    more.setAttribute("aria-expanded", String(!folds));
+    fill(more, folds ? all : "Show less");
+  };
+  const more = make("button", { type: "button", class: "link", "aria-expanded": "false", onclick: toggle }, all);
+  shown.classList.add("clipped");
   return make("div", { class: "folded" }, shown, more);
 }
 

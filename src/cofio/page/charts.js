@@ -242,7 +242,7 @@ function details({ columns, series }, place) {
     ? make("li", { class: "sum" }, make("span", {}, "In all"), make("b", {}, exact(total(series, place)))) : null;
   const { title, note } = columns[place];
   return [make("p", {}, title), make("ul", {}, ...series.map(row).reverse(), sum),
-    note ? make("p", { class: "note" }, note) : null];
+    note ? make("p", { class: "beside" }, note) : null];
 }
 
 function spoken({ columns, series }, place) {

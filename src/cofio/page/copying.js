@@ -12,18 +12,19 @@ export function copyable(text, about = "command") {
 
 /** The button that copies a text; `shown` is the element that it stands in. `done` is called once it is copied. */
 export function copying(text, shown, done = () => {}) {
-  const told = make("span", { class: "sr", role: "status" });
   const copy = async () => {
+    const told = make("span", { class: "sr", role: "status" }); // there before it says something, and not for long
+    press.after(told);
     const copied = await taken(text, shown);
     fill(press, copied ? "Copied" : "Press Ctrl+C");
     fill(told, copied ? "Copied" : "Marked: copy it with your keys");
     if (copied) done();
-    setTimeout(() => (fill(press, ...name), fill(told)), PAUSE);
+    setTimeout(() => (fill(press, ...name), told.remove()), PAUSE);
   };
   const press = button("", copy, "copy");
   const name = ["Copy", unseen(` ${text.length > 60 ? "it" : text}`)];
   fill(press, ...name);
-  return make("span", { class: "copying" }, press, told);
+  return make("span", { class: "copying" }, press);
 }
 
 /** Whether it is in the clipboard: only a page that came over a safe way may write there by itself. */

@@ -13,6 +13,8 @@ import { trying } from "./trying.js";
 
 const PAGE = 50; // captures that are asked for at a time
 const MOST = 1_000; // that can be asked for at a time
+const WHAT = "What was said and handed over, and what became of it. Nothing is lost.";
+const TRYING = "Paste a conversation, and see what would be learned from it before any of it is stored.";
 const TABS = { all: { many: "All", says: "Everything that was handed over, newest first." }, ...STATES };
 
 const view = { tab: "all", item: 0, trying: false };
@@ -80,11 +82,12 @@ async function arrive() {
 }
 
 function place() {
+  find("acts").hidden = view.trying;
+  fill(find("what"), view.trying ? TRYING : WHAT);
   find("captures").hidden = view.trying;
   find("trying").hidden = !view.trying;
-  for (const each of [...find("states").children, ...find("acts").children]) {
-    const here = each.getAttribute("href") === (view.trying ? "#/try" : `#/${view.tab}`);
-    if (here) each.setAttribute("aria-current", "page");
+  for (const each of find("states").children) {
+    if (!view.trying && each.getAttribute("href") === `#/${view.tab}`) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   }
 }

@@ -20,8 +20,8 @@ import { undoing } from "./rows.js";
 const HITS = 100; // that are asked for
 const LEAST = 0.05; // the score below which nothing is shown
 const TICKED = 1_000; // memories that change at once, at most
-const ROW = 5; // rem
-const HIT = 6.6;
+const ROW = 5.6; // rem, that a row is tall
+const HIT = 7.1;
 const MOVED = 400; // milliseconds between two looks at what has moved
 
 const view = { id: 0, text: "", filters: fromAddress(new URLSearchParams()) };

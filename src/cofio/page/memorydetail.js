@@ -25,7 +25,7 @@ export function pane(place, acts) {
 
   function empty(...inside) {
     [wanted, memory, form] = [0, null, null];
-    place.removeAttribute("aria-label");
+    place.removeAttribute("aria-labelledby");
     place.setAttribute("aria-label", "The memory that is open");
     fill(place, ...inside);
   }
@@ -113,7 +113,7 @@ export function pane(place, acts) {
   function labels() {
     const label = (text, kind = "") => make("span", { class: `label ${kind}` }, text);
     return make("p", { class: "labels" }, ...[
-      make("span", { class: `category ${memory.category}` }, capital(memory.category)),
+      make("span", { class: `category of-${memory.category}` }, capital(memory.category)),
       memory.kind === "other" ? null : label(memory.kind),
       memory.pinned ? label("pinned", "pinned") : null,
       memory.archived_at ? label("archived", "archived") : null,
@@ -137,11 +137,11 @@ export function pane(place, acts) {
       "Recalled": memory.retrieval_count
         ? [`${counted(memory.retrieval_count, "time", "times")}, last `, time(memory.last_retrieved_at)] : "never yet",
       "Imported": memory.origin ? said(memory.origin) : null,
-      "Said before it": memory.context ? said(memory.context, { class: "long" }) : null,
+      "Context": memory.context ? said(memory.context, { class: "long" }) : null,
       "More": Object.keys(memory.metadata).length ? said(JSON.stringify(memory.metadata), { class: "long mono" }) : null,
     });
-    return make("dl", { class: "facts" }, ...told.filter(([, value]) => value).map(
-      ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+    return make("dl", { class: "facts" }, ...told.filter(([, value]) => value).map(([name, value]) => make("div",
+      { class: ["Context", "More"].includes(name) ? "broad" : null }, make("dt", {}, name), make("dd", {}, value))));
   }
 
   function seenBy() {
@@ -193,7 +193,7 @@ export function pane(place, acts) {
     const lines = heard.messages.map(({ role, text }) => make("blockquote", { class: `quote ${role}` },
       make("p", { class: "role" }, role), said(text, { class: "long" })));
     return [make("p", { class: "dim" }, "Quoted as it was said", heard.at ? [", ", time(heard.at)] : null,
-      who ? [", in ", said(who)] : null, "; nothing in it is meant for you to do. ",
+      who ? [", in ", said(who)] : null, ". It is data, and asks nobody for anything. ",
       make("a", { href: `inbox#/${id}` }, `Capture ${id}`)), ...lines];
   }
 

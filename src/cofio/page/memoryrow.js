@@ -25,7 +25,7 @@ export function words(text, found) {
 
 function about(memory) {
   const parts = [
-    make("span", { class: `category ${memory.category}` }, memory.kind === "other" ? memory.category : memory.kind),
+    make("span", { class: `category of-${memory.category}` }, memory.kind === "other" ? memory.category : memory.kind),
     memory.project ? said(called(memory.project)) : null,
     memory.agent ? said(memory.agent) : null,
     make("span", {}, time(memory.created_at)),
@@ -41,13 +41,12 @@ function about(memory) {
 
 /** One bar of two parts, on a scale to 1: how near it is in meaning, and how many of the words it has. */
 function bars({ score, why }) {
-  const reasons = [
-    why.vector_share > 0 ? `meaning ${why.vector_share.toFixed(2)}` : "",
-    why.keyword_share > 0 ? `words ${why.keyword_share.toFixed(2)}` : "",
-  ].filter(Boolean);
+  const reason = (kind, word, share) => (share > 0 ? make("span", {},
+    make("span", { class: `key ${kind}`, "aria-hidden": "true" }), make("span", { class: "word" }, word), share.toFixed(2)) : null);
   return make("span", { class: "score" },
     make("span", { class: "number" }, unseen("score "), score.toFixed(2)), bar(why),
-    make("span", { class: "reasons" }, reasons.join(" + ") || "named in the question"));
+    make("span", { class: "reasons" }, ...[reason("near", "meaning", why.vector_share),
+      reason("worded", "words", why.keyword_share)].filter(Boolean)));
 }
 
 function bar({ vector_share: near, keyword_share: worded }) {
@@ -65,7 +64,7 @@ export function reasons({ score, why }) {
     make("dt", {}, make("span", { class: `key ${kind}`, "aria-hidden": "true" }), title),
     make("dd", {}, bar(kind === "near" ? { vector_share: share, keyword_share: 0 } : { vector_share: 0, keyword_share: share }),
       make("span", { class: "number" }, share.toFixed(2)),
-      make("span", { class: "dim" }, rank ? `${ordinal(rank)} of all by it` : "not among the nearest by it"), more));
+      make("span", { class: "dim" }, rank ? `ranks ${ordinal(rank)}` : "has no rank"), more));
   const held = why.words.length ? make("span", { class: "held" }, ...why.words.map((each) => make("mark", {}, said(each)))) : null;
   return make("div", { class: "why-hit" },
     make("dl", { class: "whys" },

@@ -17,6 +17,7 @@ const WEEKLY = 365; // days from which on a column is a week
 const CATEGORIES = { decision: "Decisions", learning: "Learnings", detail: "Details" };
 const PAUSE = 1_000; // milliseconds between two looks, at the least
 const SLOWEST = 30_000;
+const SOON = 2_000; // until a model has said how it is
 const MINUTE = 60_000; // how long "just now" and "today" may stand without a look
 const CHANGES = 6; // changes that are shown
 const OF_ONE = 3; // of them, of one changeset
@@ -177,6 +178,7 @@ function draw() {
   drawTokens();
   drawLedger();
   drawHealth();
+  if (told.extraction.enabled && !told.extraction.status) setTimeout(() => boxes && refreshFigures(), SOON);
 }
 
 /** Every box of the board, empty as yet. */
@@ -262,7 +264,7 @@ function figure(title, value, note) {
   const place = before?.place ?? find("figures").appendChild(make("div", { class: "tile" }));
   const isFresh = before && before.value !== value;
   fill(place, make("dt", {}, title), make("dd", { class: isFresh ? "value fresh" : "value" }, number(value)),
-    make("dd", { class: "note" }, note));
+    make("dd", { class: "beside" }, note));
   shownFigures.set(title, { value, note, place });
 }
 
@@ -395,6 +397,7 @@ function modelState({ enabled, provider, model, status, problem }) {
   if (!enabled) return state("off", "None is set: patterns read what is said. That is enough to learn.");
   const name = said([provider, model].filter(Boolean).join(" · "));
   if (status === "healthy") return state("good", name, " answers.");
+  if (!status) return state("off", name, " is asked how it is.");
   return state("bad", name, " does not answer", problem ? [": ", said(problem)] : "", ". Captures wait until it does.");
 }
 

@@ -12,11 +12,7 @@ import { field } from "./forms.js";
 import { doing, tell } from "./frame.js";
 import { undoing } from "./rows.js";
 
-const WAYS = {
-  skip: ["Passed over", "skip"],
-  pattern: ["Read by a pattern", "pattern"],
-  model: ["Takes a model", "model"],
-};
+const WAYS = { skip: "Passed over", pattern: "Read by a pattern", model: "For a model" };
 const EXAMPLE = "User: We switched from Prisma to Drizzle. Never deploy on a Friday.\nAssistant: Noted.";
 const CONTEXTS = [
   ["stop", "The end of a turn, as hooks hand it over"],
@@ -92,11 +88,11 @@ async function told(body, learned, refresh) {
 }
 
 function sentences(judged) {
-  const counts = Object.entries(WAYS).map(([way, [word]]) => [judged.filter((each) => each.way === way).length, word]);
+  const counts = Object.entries(WAYS).map(([way, word]) => [judged.filter((each) => each.way === way).length, word]);
   const tally = counts.filter(([count]) => count).map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
-  const line = ({ text, role, way, reason }) => make("li", { class: `sentence ${way}` },
+  const line = ({ text, role, way, reason }) => make("li", { class: `sentence by-${way}` },
     make("p", {}, said(text)),
-    make("p", { class: "verdict" }, make("span", { class: `chip ${way}` }, WAYS[way]?.[0] ?? way),
+    make("p", { class: "verdict" }, make("span", { class: `chip by-${way}` }, WAYS[way] ?? way),
       make("span", { class: "dim" }, `${role === "user" ? "User" : "Assistant"} · `, said(reason))));
   return [make("p", { class: "dim" }, tally), make("ol", { class: "sentences" }, ...judged.map(line))];
 }
@@ -108,9 +104,9 @@ async function fact(action, body, refresh) {
   const old = about ? await get(path("memory", String(about))).catch(() => null) : null;
   const card = make("li", { class: "card" },
     make("div", { class: "card-head" }, make("span", { class: `chip ${action.action}` }, would),
-      make("span", { class: "dim" }, action.kind === "other" ? action.category : `${action.kind} · ${action.category}`)),
+      make("span", { class: "dim" }, [...new Set([action.kind, action.category])].filter((each) => each !== "other").join(" · "))),
     ...meant(action, old),
-    action.reason ? make("p", { class: "dim" }, said(action.error ?? action.reason)) : null);
+    action.reason && action.action !== "noop" ? make("p", { class: "dim" }, said(action.error ?? action.reason)) : null);
   card.append(make("div", { class: "actions" }, ...choices(action, body, card, refresh)));
   return card;
 }

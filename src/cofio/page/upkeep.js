@@ -1,5 +1,69 @@
-/** Upkeep. */
+/**
+ * The page about upkeep: what would be merged or set aside, what contradicts itself, how memories are used, what ran.
+ *
+ * Where one is stands in the address: #/repeats, #/unused, #/contradictions, #/use. What was looked for stays as it is
+ * while one goes from one to another.
+ */
 
-import { enter } from "./frame.js";
+import { fill, find, make, settled } from "./dom.js";
+import { caller, enter } from "./frame.js";
+import { listen } from "./live.js";
+import { contradictions } from "./settling.js";
+import { repeats, unused } from "./proposals.js";
+import { history, usage } from "./tending.js";
 
-enter({ show: () => {}, empty: () => {} });
+const VIEWS = {
+  repeats: ["Repeats", "What says the same becomes one memory. You see each merge before it is done.", repeats],
+  unused: ["Unused", "What nobody ever asked for is set aside. It is archived, never erased.", unused],
+  contradictions: ["Contradictions", "Two memories that cannot both hold. You say which one does.", contradictions],
+  use: ["Use", "What is recalled most, what never, and what not for long.", usage],
+};
+
+let view = "repeats";
+let shown = {}; // what was made of each view
+let ran = null;
+let leave = () => {}; // stops listening
+
+const acts = { changed: () => ran?.refresh() };
+
+enter({ show, empty });
+
+async function show() {
+  leave();
+  if (!caller.mayAll) return fill(find("look"), notForYou());
+  window.onhashchange = arrive;
+  ran = history(acts);
+  fill(find("history"), ...ran.boxes);
+  const moved = settled(() => ran.refresh(), 300);
+  leave = listen((what) => what.has("memories") && moved());
+  arrive();
+  await ran.refresh();
+}
+
+function empty() {
+  leave();
+  window.onhashchange = null;
+  [shown, ran] = [{}, null];
+  for (const each of ["what", "views", "look", "history"]) fill(find(each));
+}
+
+function notForYou() {
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "Upkeep is for admins"),
+    make("p", {}, "It looks at every memory of the store, whoever's it is, and may change any of them. Your key may not."),
+    make("p", { class: "dim" }, "An admin makes another one: ", make("code", {}, "cofio keys create NAME --role admin")));
+}
+
+/** Show what the address says; what it says of nothing of ours is passed over. */
+function arrive() {
+  const [, name = ""] = location.hash.split("/");
+  if (Object.hasOwn(VIEWS, name)) view = name;
+  const tab = ([each, [title]]) => make("a", { href: `#/${each}`, "aria-current": each === view ? "page" : null }, title);
+  const focused = find("views").contains(document.activeElement);
+  fill(find("views"), ...Object.entries(VIEWS).map(tab));
+  if (focused) find("views").querySelector("[aria-current]").focus();
+  const [, says, made] = VIEWS[view];
+  fill(find("what"), says);
+  shown[view] ??= made(acts);
+  fill(find("look"), shown[view]);
+}

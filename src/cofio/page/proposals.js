@@ -1,0 +1,265 @@
+/** What a dry run would do, as cards: what goes, what comes or stays, and why. Each is approved, or left, by itself. */
+
+import { get, path, post } from "./api.js";
+import { folded, memory } from "./captures.js";
+import { beyond, sides } from "./diff.js";
+import { button, fill, make, plainNumber, said, time, unseen } from "./dom.js";
+import { doing, tell } from "./frame.js";
+
+const SHOWN = 20; // cards that are drawn at a time
+const AT_ONCE = 900; // decisions that are approved in one changeset, about
+
+export const repeats = (acts) => looking({
+  chore: "consolidate",
+  word: "Look for repeats",
+  says: "Memories that are near each other are compared, and a model, where one is set, is asked how to put several into one. It can take a minute. Nothing is changed by looking.",
+  none: "Nothing repeats.",
+}, acts);
+
+export const unused = (acts) => looking({
+  chore: "prune",
+  word: "Look for what nobody asks for",
+  says: "Details that were never recalled for two months, decisions and what was learned for four; what is pinned stays. It can take a minute. Nothing is changed by looking.",
+  none: "There is nothing to set aside.",
+}, acts);
+
+/** The button, and below it the plan. */
+function looking({ chore, word, says, none }, acts) {
+  const out = make("div", { class: "plan" });
+  const look = async () => {
+    const plan = await post(`maintenance/${chore}?dry_run=true`, null);
+    fill(out, ...drawn(plan, none, acts));
+  };
+  return asking(word, says, out, look);
+}
+
+/** A button that looks for something, tells how long it has been at it, and shows what it found below. */
+export function asking(word, says, out, look) {
+  const busy = make("p", { class: "busy", role: "status" });
+  const start = doing(async (event) => {
+    const began = Date.now();
+    const seconds = make("span", { "aria-hidden": "true" });
+    fill(busy, make("progress", { "aria-label": "Looking" }), "Looking through the memories … ", seconds);
+    const count = setInterval(() => fill(seconds, `${Math.round((Date.now() - began) / 1000)} s`), 1_000);
+    event.currentTarget.classList.remove("primary");
+    try {
+      await look();
+    } finally {
+      clearInterval(count);
+      fill(busy);
+    }
+  }, out);
+  return make("div", { class: "looking" },
+    make("div", { class: "asked" }, make("p", { class: "dim" }, says), make("button", { type: "button", class: "primary", onclick: start }, word)),
+    busy, out);
+}
+
+// ── the plan ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function drawn(plan, none, acts) {
+  const cards = together(plan.decisions).map((each) => proposal(plan, each, acts));
+  const list = make("ul", { class: "cards" });
+  const more = make("div", { class: "after" });
+  const further = () => {
+    const next = cards.slice(list.children.length, list.children.length + SHOWN);
+    list.append(...next);
+    for (const each of next) each.load();
+    const left = cards.length - list.children.length;
+    fill(more, left ? button(`Show more of the other ${plainNumber(left)}`, () => (further(), next.at(-1).nextSibling?.focus()), "further") : null);
+  };
+  further();
+  return [
+    make("div", { class: "found-line" }, make("p", { role: "status" }, counted(plan, cards.length, none)),
+      cards.length > 1 ? approvingAll(plan, cards, acts) : null),
+    plan.note ? make("p", { class: "dim" }, said(plan.note)) : null,
+    cards.length ? list : null, more, refusals(plan.refused),
+  ];
+}
+
+function counted(plan, count, none) {
+  const looked = `${plainNumber(plan.examined)} ${plan.examined === 1 ? "memory was" : "memories were"} looked at. `;
+  if (!count) return looked + none;
+  if (plan.chore === "prune") return `${looked}${plainNumber(count)} would be set aside.`;
+  return `${looked}${count === 1 ? "One merge is" : `${plainNumber(count)} merges are`} proposed.`;
+}
+
+/** Decisions that touch the same memories belong together: they are done together, or not. */
+function together(decisions) {
+  const groups = new Map(); // by id, the group that it is in
+  for (const decision of decisions) {
+    const found = [...new Set(ids(decision).map((id) => groups.get(id)).filter(Boolean))];
+    const group = { decisions: [...found.flatMap((each) => each.decisions), decision] };
+    for (const id of group.decisions.flatMap(ids)) groups.set(id, group);
+  }
+  return [...new Set(groups.values())].map((each) => each.decisions);
+}
+
+const ids = ({ id, ids: several, into }) => several ?? [id, into].filter((each) => each !== undefined);
+
+/** All that is neither done nor left, at once; and how to take all of it back. */
+function approvingAll(plan, cards, acts) {
+  const place = make("span", { class: "all" });
+  const approve = doing(async () => {
+    const open = cards.filter((each) => each.isOpen());
+    const changesets = [];
+    for (const some of inParts(open)) {
+      const decisions = some.flatMap((each) => each.decisions);
+      const done = await post("maintenance/approve", { chore: plan.chore, as_of: plan.as_of, decisions });
+      changesets.push(done.id);
+      for (const each of some) each.settle("Done, with all the others.", null);
+    }
+    acts.changed();
+    if (!changesets.length) return tell("Nothing is left to approve.");
+    tell(open.length === 1 ? "It is done." : `All ${plainNumber(open.length)} are done.`);
+    fill(place, button("Undo all", doing(() => takeBack(open, changesets))));
+    place.querySelector("button").focus();
+  });
+  const takeBack = async (open, changesets) => {
+    let undone = null;
+    for (const each of changesets.toReversed()) undone = await post(path("changes", String(each), "undo"));
+    for (const each of open) each.offer(undone.id);
+    acts.changed();
+    offer();
+    place.querySelector("button").focus();
+    tell("All of it is taken back.");
+  };
+  const offer = () => fill(place, button("Approve all", approve));
+  offer();
+  return place;
+}
+
+/** In as few parts as a changeset can hold, none of the cards cut in two. */
+function inParts(cards) {
+  const parts = [[]];
+  let size = 0;
+  for (const each of cards) {
+    if (size && size + each.decisions.length > AT_ONCE) {
+      parts.push([]);
+      size = 0;
+    }
+    parts.at(-1).push(each);
+    size += each.decisions.length;
+  }
+  return parts.filter((each) => each.length);
+}
+
+// ── a card ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * What is proposed, to be approved or left.
+ * @returns {HTMLLIElement & { decisions: object[], isOpen: () => boolean, load: () => Promise<void>, settle: Function }}
+ */
+function proposal(plan, decisions, acts) {
+  const texts = make("div", { class: "texts" }, make("p", { class: "calm" }, "Looking them up …"));
+  const shown = card(texts, why(decisions), acts, (as_of) => [
+    ["Approve", "primary", () => post("maintenance/approve", { chore: plan.chore, as_of: as_of ?? plan.as_of, decisions })],
+  ]);
+  shown.decisions = decisions;
+  shown.load = async () => {
+    const known = new Map();
+    const wanted = [...new Set(decisions.flatMap(ids))];
+    await Promise.all(wanted.map(async (id) => known.set(id, await get(path("memory", String(id))).catch(() => null))));
+    fill(texts, ...(plan.chore === "prune" ? decisions.map(({ id }) => dead(id, known)) : merged(decisions, known)));
+  };
+  return shown;
+}
+
+function why(decisions) {
+  const reasons = [...new Set(decisions.map((each) => each.reason).filter(Boolean))];
+  return reasons.length ? make("p", { class: "dim why-line" }, said(reasons.join(" · "))) : null;
+}
+
+/**
+ * A card with its buttons; once one was pressed, with what was done, and how to take it back.
+ * `offers(as_of)` are the buttons: a word, a kind, what to do, and what to say then. After an undo they are offered again,
+ * and `as_of` is that undo: what was seen here is what it restored.
+ */
+export function card(texts, reason, acts, offers) {
+  const bottom = make("div", { class: "bottom" });
+  const shown = make("li", { class: "card", tabindex: "-1" }, texts, reason, bottom);
+  let open = true;
+  shown.isOpen = () => open;
+  shown.settle = (word, back, after = null) => {
+    open = false;
+    const held = shown.contains(document.activeElement);
+    shown.classList.add("settled");
+    fill(bottom, make("p", { class: "done-line" }, make("strong", {}, word), " ", back));
+    if (held) (back ?? shown).focus();
+    after?.();
+  };
+  shown.offer = (as_of = null) => {
+    open = true;
+    const held = shown.contains(document.activeElement);
+    shown.classList.remove("settled");
+    const press = ([word, kind, act, then = "Done"]) => button(word, doing(async () => {
+      const done = await act();
+      shown.settle(then, undo(done.id), () => shown.onsettled?.(done));
+      acts.changed();
+    }), kind);
+    const left = () => shown.settle("Left as it is", button("Bring back", () => shown.offer(as_of), "link"));
+    fill(bottom, make("div", { class: "actions" }, ...offers(as_of).map(press), button("Leave", left)));
+    if (held) bottom.querySelector("button").focus();
+  };
+  const undo = (changeset) => make("button", { type: "button", class: "link", onclick: doing(async () => {
+    const undone = await post(path("changes", String(changeset), "undo"));
+    shown.offer(undone.id);
+    shown.onundone?.(undone);
+    acts.changed();
+    tell("Taken back.");
+  }) }, "Undo", unseen(` changeset ${changeset}`));
+  shown.offer();
+  return shown;
+}
+
+/** What goes and what comes, of merges; what goes and what stays, of copies. */
+function merged(decisions, known) {
+  const parts = [];
+  for (const { ids: several, text } of decisions.filter((each) => each.action === "merge")) {
+    const members = several.map((id) => [id, known.get(id)?.text ?? ""]);
+    parts.push(
+      ...members.map(([id, words]) => side("Goes", id, known, sides(words, text)[0], "gone")),
+      side("Comes", null, known, beyond(text, members.map(([, words]) => words)), "come"));
+  }
+  const heirs = [...new Set(decisions.filter((each) => each.into).map((each) => each.into))];
+  for (const heir of heirs) {
+    const kept = known.get(heir)?.text ?? "";
+    const copies = decisions.filter((each) => each.into === heir);
+    parts.push(
+      ...copies.map(({ id }) => side("Goes", id, known, sides(known.get(id)?.text ?? "", kept)[0], "gone")),
+      side("Stays", heir, known, [kept], "come"));
+  }
+  return parts;
+}
+
+/** One text of a card: what becomes of it, which memory it is, and its words with what differs. */
+export function side(word, id, known, nodes, kind) {
+  const there = id === null ? null : known.get(id);
+  const isThere = id === null || there;
+  return make("div", { class: `side ${kind}` },
+    make("p", { class: "side-head" }, make("strong", {}, word),
+      id === null ? null : make("span", {}, memory(id)), there ? make("span", { class: "dim" }, time(there.created_at)) : null),
+    make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It is gone by now.")));
+}
+
+function dead(id, known) {
+  const there = known.get(id);
+  const place = there ? [there.category, there.project || there.source].filter(Boolean).join(" · ") : "";
+  return make("div", { class: "side gone" },
+    make("p", { class: "side-head" }, make("strong", {}, "Would be set aside"), memory(id),
+      there ? make("span", { class: "dim" }, time(there.created_at)) : null,
+      place ? make("span", { class: "dim" }, said(place)) : null),
+    there ? folded(there.text) : make("p", { class: "calm" }, "It is gone by now."));
+}
+
+// ── what was refused ───────────────────────────────────────────────────────────────────────────────────────────────
+
+function refusals(refused) {
+  if (!refused.length) return null;
+  const word = refused.length === 1 ? "One was left as it is" : `${plainNumber(refused.length)} were left as they are`;
+  const line = ({ ids: several, reason, proposed }) => make("li", {},
+    make("p", {}, said(reason)),
+    make("p", { class: "dim" }, ...several.flatMap((id, place) => [place ? ", " : "", memory(id)])),
+    ...proposed.map((text) => make("p", { class: "dim" }, "proposed: ", said(text))));
+  return make("details", { class: "refused" }, make("summary", {}, `${word}, and why`),
+    make("ul", { class: "found" }, ...refused.map(line)));
+}

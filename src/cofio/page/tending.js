@@ -1,0 +1,122 @@
+/** How memories are used, when chores ran, and when they run by themselves. */
+
+import { get, path } from "./api.js";
+import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
+import { trouble } from "./frame.js";
+import { undoing } from "./rows.js";
+
+const FEW = 8; // memories of each view, and runs
+const CHORES = { consolidate: "Merging what repeats", prune: "Setting aside what is unused", backup: "Backup" };
+const OUTCOMES = { running: "runs", done: "done", failed: "failed", died: "was cut off", began: "begins" };
+const USES = {
+  most: ["Recalled most", "Nothing was recalled yet."],
+  never: ["Never recalled, the oldest first", "Everything was recalled at least once."],
+  stale: ["Not recalled for 90 days", "Nothing that was ever recalled is that old."],
+};
+
+function box(title, ...inside) {
+  const name = newId("box");
+  return make("section", { class: "box", "aria-labelledby": name }, make("h2", { id: name }, title), ...inside);
+}
+
+// ── use ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export function usage() {
+  const lists = Object.entries(USES).map(([view, [title, none]]) => used(view, title, none));
+  return make("div", { class: "uses" }, ...lists);
+}
+
+function used(view, title, none) {
+  const out = make("div", { class: "results" }, make("p", { class: "calm" }, "Looking …"));
+  let most = FEW;
+  const load = async () => {
+    const { memories } = await get("maintenance/usage", { view, limit: most + 1 });
+    const more = () => {
+      most += 5 * FEW;
+      load().catch((error) => fill(out, trouble(error)));
+    };
+    fill(out,
+      memories.length ? make("ol", { class: "found" }, ...memories.slice(0, most).map((each) => use(view, each)))
+        : make("p", { class: "calm" }, none),
+      memories.length > most && most < 1_000 - 5 * FEW ? button("Show more", more) : null);
+  };
+  load().catch((error) => fill(out, trouble(error)));
+  return box(title, out);
+}
+
+function use(view, told) {
+  const count = told.retrieval_count === 1 ? "once" : `${plainNumber(told.retrieval_count)} times`;
+  const since = view === "never" ? ["kept ", time(told.created_at)]
+    : [`recalled ${count}, last `, told.last_retrieved_at ? time(told.last_retrieved_at) : "unknown"];
+  return make("li", {},
+    make("a", { class: "used", href: `memories#/${told.id}` }, said(told.text)),
+    make("p", { class: "dim" }, ...since));
+}
+
+// ── what ran ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The boxes about runs, with `.refresh()`. */
+export function history(acts) {
+  const planned = make("div", { class: "results" });
+  const ran = make("div", { class: "results" });
+  let shown = FEW;
+  const refresh = async () => {
+    try {
+      const { runs, schedules } = await get("maintenance/runs", { limit: shown + 1 });
+      const dones = await Promise.all(runs.slice(0, shown).map((each) => changeset(each)));
+      fill(planned, ...scheduled(schedules));
+      const more = () => {
+        shown += 5 * FEW;
+        refresh();
+      };
+      const held = document.activeElement?.closest(".run")?.dataset.id;
+      fill(ran, runs.length
+        ? make("ol", { class: "found" }, ...runs.slice(0, shown).map((each, place) => run(each, dones[place], acts)))
+        : make("p", { class: "calm" }, "Nothing ran yet. What you approve by hand stands in the journal of each memory."),
+      runs.length > shown ? button("Show more", more) : null);
+      if (held) ran.querySelector(`[data-id="${held}"] button`)?.focus();
+    } catch (error) {
+      fill(ran, trouble(error));
+    }
+  };
+  return { boxes: [box("By itself", planned), box("What ran", ran)], refresh };
+}
+
+const changeset = async (run) => (run.changeset ? get(path("changes", String(run.changeset))).catch(() => null) : null);
+
+function scheduled(schedules) {
+  const known = Object.entries(schedules);
+  if (!known.length) {
+    return [make("p", { class: "calm" }, "Nothing is scheduled. "),
+      make("p", { class: "dim" }, "To have the service do it: ", make("code", {}, "MAINTENANCE_ENABLED=true"))];
+  }
+  return [make("dl", { class: "schedule" }, ...known.map(([chore, cron]) =>
+    make("div", {}, make("dt", {}, CHORES[chore] ?? chore), make("dd", {}, often(cron))))),
+  make("p", { class: "dim" }, "Times are UTC.")];
+}
+
+/** A schedule in words where it is a plain one; else as it is written. */
+function often(cron) {
+  const [minute, hour, day, month, weekday] = cron.trim().split(/\s+/);
+  const plain = /^\d+$/.test(minute) && /^\d+$/.test(hour) && day === "*" && month === "*";
+  const at = `${hour.padStart(2, "0")}:${minute.padStart(2, "0")}`;
+  const days = ["Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays", "Sundays"];
+  if (plain && weekday === "*") return `every day at ${at}`;
+  if (plain && /^[0-7]$/.test(weekday)) return `${days[Number(weekday)]} at ${at}`;
+  return make("code", {}, cron);
+}
+
+function run(told, done, acts) {
+  const { decisions, refused, note, error } = told.told;
+  const counts = decisions === undefined ? [] : [`${plainNumber(decisions)} done`, `${plainNumber(refused)} left`];
+  const back = done && !done.undone_by
+    ? make("button", { type: "button", class: "link", onclick: undoing(told.changeset, { refresh: acts.changed }) },
+      "Undo", unseen(` changeset ${told.changeset}`))
+    : done ? make("span", { class: "tag" }, "undone") : null;
+  return make("li", { class: "run", "data-id": String(told.id) },
+    make("p", {}, make("strong", {}, CHORES[told.chore] ?? told.chore), " ",
+      make("span", { class: `chip ${told.outcome === "done" ? "stored" : told.outcome === "failed" ? "error" : ""}` },
+        OUTCOMES[told.outcome] ?? told.outcome)),
+    make("p", { class: "dim" }, time(told.started_at), " by ", said(told.by), counts.length ? ` · ${counts.join(", ")}` : ""),
+    error || note ? make("p", { class: "dim" }, said(error ?? note)) : null, back);
+}
