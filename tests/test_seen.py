@@ -568,6 +568,19 @@ def test_retrievals_of_what_is_not_seen_are_not_noted(store: Store, keeper: Keep
     assert keeper.get(theirs).retrieval_count == 0
 
 
+def test_pictures_are_of_what_is_seen_whoever_is_named(store: Store, keeper: Keeper, says: Says) -> None:
+    mine, _ = says(ADA, "The vault opens at noon"), says(EVE, "The cellar opens at dawn")
+    pictures = Seen(store, ADA).pictures
+    for scope in (Scope(), Scope(viewer=EVE)):
+        assert list(pictures.dots(scope, 9, 9).ids) == [mine]
+        assert [each.count for each in pictures.arrived("2000-01-01", scope)] == [1]
+    assert [each.count for each in store.pictures.arrived("2000-01-01", Scope())] == [2]
+    before = pictures.pulse()
+    keeper.seen_by(ADA).recall("when does the vault open?", by="codex")
+    assert keeper.outlook.pulse().moved(before) == ["recalls"]
+    assert [each.prompts for each in store.pictures.injected("2000-01-01")] == [1]  # hers is the owner's to count
+
+
 def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
     gone = says(ADA, "One", kind="policy")
     says(ADA, "Two", kind="policy", visibility="team")
@@ -598,6 +611,10 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.ledger(),
         lambda keeper: keeper.due(),
         lambda keeper: keeper.keys(),
+        lambda keeper: keeper.outlook.agents(),
+        lambda keeper: keeper._store.pictures.done("2026-01-01"),
+        lambda keeper: keeper._store.pictures.injected("2026-01-01"),
+        lambda keeper: keeper._store.pictures.forget_injected("2026-01-01"),
         lambda keeper: keeper.note_recalled([]),
         lambda keeper: keeper.seen_by(EVE),
     ],

@@ -43,6 +43,7 @@ from cofio.model import (
     Purge,
     Query,
     Restore,
+    Scope,
     Update,
     Viewer,
 )
@@ -299,6 +300,8 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
     yield "usage", [seen.usage(view, days=0, include_archived=True) for view in ("never", "most", "stale")]
     yield "patterns", seen.detect_cross_agent_patterns(min_occurrences=1)
     yield "team", seen.get_team_facts()
+    yield "overview", seen.outlook.overview()
+    yield "dots", seen._store.pictures.dots(Scope(), 100, 1_000)
     yield "changes", seen.changes(limit=100)
     yield "duplicates", seen.find_duplicates(threshold=0.5)
     yield "all", seen.find_all()
@@ -429,6 +432,11 @@ def test_all_that_may_be_seen_is_found(make: Callable[[Path], Any], deeds: list[
         for k in (1, 3):
             assert len(seen.search("vault noon switched", k=k)) == min(k, len(live))
             assert len(seen.search("vault noon switched", k=k, hybrid=False)) == min(k, len(live))
+        told_of = seen.outlook.overview()
+        assert sum(each.count for each in told_of.arrived) == told_of.live == len(live)
+        for most in (1, 100):
+            dots = seen._store.pictures.dots(Scope(), most, 9)
+            assert (list(dots.ids), dots.total) == (sorted(live, reverse=True)[:most], len(live))
         lines = [json.loads(line) for line in seen.export_lines()]
         everything = store.keeper.list(limit=1_000, include_archived=True).memories
         told_ids = [line["id"] for line in lines[1:] if "knowledge" not in line]
@@ -543,6 +551,8 @@ GOT = (
     "/memories?include_archived=true",
     "/export",
     "/stats",
+    "/overview",
+    "/agents",
     "/health",
     "/team/facts",
     "/team/patterns?min_occurrences=1",

@@ -14,9 +14,14 @@ from typing import Any
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
+from cofio.errors import Unavailable
+from cofio.keeper import Keeper
 from cofio.mcp import front
+from cofio.mcp.acts import Caller
+from cofio.mcp.counter import Counter
 from cofio.mcp.front import Front
 from cofio.mcp.wire import over
+from cofio.model import Fact
 from tests.mcp.agent import COMMAND, around
 
 SOON = 30.0  # seconds; usually it takes less than one
@@ -47,12 +52,12 @@ def lines(*messages: Any) -> str:
 
 
 class Sdk:
-    """The SDK's own server with the tools, a line in and a line out; it is told what the front answered, too."""
+    """The SDK's own server at the counter, a line in and a line out; it is told what the front answered, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, counter: Counter) -> None:
         self._in: Queue[str] = Queue()
         self._out: Queue[str] = Queue()
-        self._thread = threading.Thread(target=over, args=(self._refuse, self, self), daemon=True)
+        self._thread = threading.Thread(target=over, args=(counter, self, self), daemon=True)
         self._thread.start()
 
     def says(self, message: Any) -> Any:
@@ -76,17 +81,15 @@ class Sdk:
     def flush(self) -> None:
         pass
 
-    @staticmethod
-    def _refuse(*_: Any) -> Any:
-        raise AssertionError("nothing here calls a tool")
-
 
 @pytest.fixture
-def new_sdk() -> Iterator[Callable[[], Sdk]]:
+def new_sdk(counter: Counter, keeper: Keeper) -> Iterator[Callable[[], Sdk]]:
+    """Makes SDKs at a counter where there is something to list: more than a page of it."""
+    keeper.add_all([Fact(text=f"Room {each} is <cold>", project=f"/srv/{each}/é") for each in range(60)])
     made: list[Sdk] = []
 
     def make() -> Sdk:
-        made.append(Sdk())
+        made.append(Sdk(counter))
         return made[-1]
 
     yield make
@@ -102,11 +105,18 @@ def heard(answering: Front, message: Any) -> Any:
 # ── the same answers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+LISTS = ("tools/list", "prompts/list", "resources/templates/list", "resources/list")
+
+
 @pytest.mark.parametrize("version", [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS, "1999-01-01", ""])
-def test_a_client_that_greets_hears_what_the_sdk_would_say(version: str, new_sdk: Callable[[], Sdk]) -> None:
-    answering, sdk = Front(), new_sdk()
-    for message in (greets(version, 0), asks("ping", "ping-1"), asks("tools/list", 2)):
-        assert heard(answering, message) == sdk.says(message)
+def test_a_client_that_greets_hears_what_the_sdk_would_say(
+    version: str, new_sdk: Callable[[], Sdk], counter: Counter
+) -> None:
+    answering, sdk = Front(counter), new_sdk()
+    for message in (greets(version, 0), asks("ping", "ping-1"), *(asks(each, 2) for each in LISTS)):
+        told = heard(answering, message)
+        assert told["result"] or message["method"] == "ping"
+        assert told == sdk.says(message)
     assert heard(answering, READY) is None
     assert answering.answer(lines(READY)) is None  # once is enough
     sdk.told(READY)
@@ -117,10 +127,12 @@ def test_a_client_that_greets_hears_what_the_sdk_would_say(version: str, new_sdk
 
 
 @pytest.mark.parametrize("version", MODERN_PROTOCOL_VERSIONS)
-def test_a_client_without_a_greeting_hears_what_the_sdk_would_say(version: str, new_sdk: Callable[[], Sdk]) -> None:
-    answering, sdk = Front(), new_sdk()
+def test_a_client_without_a_greeting_hears_what_the_sdk_would_say(
+    version: str, new_sdk: Callable[[], Sdk], counter: Counter
+) -> None:
+    answering, sdk = Front(counter), new_sdk()
     meta = {**META, "io.modelcontextprotocol/protocolVersion": version}
-    for method in ("server/discover", "tools/list"):
+    for method in ("server/discover", *LISTS):
         told = heard(answering, asks(method, "probe", _meta=meta))
         assert told["result"]["resultType"] == "complete"
         assert told == sdk.says(asks(method, "probe", _meta=meta))
@@ -147,17 +159,18 @@ def altered(value: Any) -> Iterator[Any]:
         ((), greets()),
         ((greets(),), asks("tools/list", _meta={"progressToken": 1})),
         ((greets(),), asks("ping")),
+        ((greets(),), asks("resources/list", _meta={"progressToken": 1})),
         ((), asks("server/discover", _meta=META)),
         ((), asks("tools/list", _meta=META)),
     ],
-    ids=["initialize", "tools/list", "ping", "server/discover", "tools/list without a greeting"],
+    ids=["initialize", "tools/list", "ping", "resources/list", "server/discover", "tools/list without a greeting"],
 )
 def test_what_is_said_in_another_way_is_answered_alike_or_left_to_the_sdk(
-    before: tuple[Any, ...], right: Any, new_sdk: Callable[[], Sdk]
+    before: tuple[Any, ...], right: Any, new_sdk: Callable[[], Sdk], counter: Counter
 ) -> None:
     answered = 0
     for message in altered(right):
-        answering = Front()
+        answering = Front(counter)
         assert all(heard(answering, each) for each in before)
         told = heard(answering, copy.deepcopy(message))
         if told is None:
@@ -180,12 +193,28 @@ def test_what_is_said_in_another_way_is_answered_alike_or_left_to_the_sdk(
         lines(asks("server/discover")), lines([greets()]), lines({"jsonrpc": "2.0", "id": 1, "result": {}}),
     ],
 )  # fmt: skip
-def test_before_the_greeting_anything_else_is_left_to_the_sdk(line: str) -> None:
-    assert Front().answer(line) is None
+def test_before_the_greeting_anything_else_is_left_to_the_sdk(line: str, counter: Counter) -> None:
+    assert Front(counter).answer(line) is None
 
 
-def test_a_second_greeting_and_a_change_of_protocol_are_left_to_the_sdk() -> None:
-    answering = Front()
+def test_a_page_further_on_and_what_cannot_be_listed_are_left_to_the_sdk(
+    counter: Counter,
+) -> None:
+    answering = Front(counter)
+    assert heard(answering, greets())
+    assert answering.answer(lines(asks("resources/list", 2, cursor="memory:9:1"))) is None
+    assert heard(answering, asks("resources/list", 3))["result"] == {"resources": []}
+
+    def gone(*, new: bool) -> Any:
+        raise Unavailable("The service does not answer.", "cofio up starts it.")
+
+    answering = Front(Counter(gone, lambda client: Caller("", client)))
+    assert heard(answering, greets())
+    assert answering.answer(lines(asks("resources/list", 3))) is None
+
+
+def test_a_second_greeting_and_a_change_of_protocol_are_left_to_the_sdk(counter: Counter) -> None:
+    answering = Front(counter)
     assert heard(answering, greets())
     assert answering.answer(lines(greets(number=2))) is None
     assert answering.answer(lines(asks("server/discover", 3, _meta=META))) is None
@@ -228,9 +257,11 @@ NEVER = ("import os, time", "os.write(1, b'a word\\n'); print('another', flush=T
 
 def test_a_client_is_answered_though_the_sdk_never_comes(tmp_path: Path) -> None:
     child = start(tmp_path, *NEVER)
-    told = exchanged(child, lines(greets(number="a"), READY, asks("tools/list", 0), asks("ping", 7)), 3)
-    assert [each["id"] for each in told] == ["a", 0, 7]
+    asked = [asks(method, number) for number, method in enumerate((*LISTS, "ping"))]
+    told = exchanged(child, lines(greets(number="a"), READY, *asked), 6)
+    assert [each["id"] for each in told] == ["a", 0, 1, 2, 3, 4]
     assert len(told[1]["result"]["tools"]) == 6
+    assert told[4]["result"] == {"resources": []}
 
 
 def test_what_is_printed_while_the_sdk_loads_stays_out_of_the_protocol(tmp_path: Path) -> None:

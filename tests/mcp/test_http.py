@@ -45,19 +45,21 @@ def new_keeper(path: Path) -> Keeper:
     return Keeper(SqliteStore(path / "cofio.db", clock), HashEmbedder(), clock)
 
 
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(tmp_path_factory.mktemp("work") / "wéb" / "web")
+
+
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory, where: str) -> Iterator[Calling]:
+    with ExitStack() as stack:
+        keeper = stack.enter_context(new_keeper(tmp_path_factory.mktemp("served")))
+        url = stack.enter_context(serving(keeper))
+        yield stack.enter_context(Calling(url, {"X-Cofio-Project": quote(where)}))
+
+
 class TestContract(Contract):
     """What every agent is promised, of one that calls the service."""
-
-    @pytest.fixture(scope="class")
-    def where(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        return str(tmp_path_factory.mktemp("work") / "wéb" / "web")
-
-    @pytest.fixture(scope="class")
-    def agent(self, tmp_path_factory: pytest.TempPathFactory, where: str) -> Iterator[Calling]:
-        with ExitStack() as stack:
-            keeper = stack.enter_context(new_keeper(tmp_path_factory.mktemp("served")))
-            url = stack.enter_context(serving(keeper))
-            yield stack.enter_context(Calling(url, {"X-Cofio-Project": quote(where)}))
 
 
 @pytest.fixture
@@ -127,10 +129,10 @@ def test_there_is_nothing_to_get_and_no_session_to_delete(url: str, method: str)
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def key(keeper: Keeper, name: str = "ada", **about: Any) -> str:
+def key(keeper: Keeper, user: str = "ada", **about: Any) -> str:
     """The secret of a new key."""
-    whose = {} if about.get("role") == "admin" else {"user": name}
-    return keeper.create_key(Grant(**{"name": f"{name}'s laptop", **whose, **about}))[1]
+    whose = {} if about.get("role") == "admin" else {"user": user}
+    return keeper.create_key(Grant(**{"name": f"{user}'s laptop", **whose, **about}))[1]
 
 
 def bearing(secret: str) -> dict[str, str]:
@@ -150,7 +152,7 @@ def test_without_the_right_key_nobody_is_heard(keeper: Keeper, url: str) -> None
 
 def test_a_key_that_only_reads_reads_and_is_told_what_it_may_not(keeper: Keeper, url: str) -> None:
     keeper.add("We deploy with Fly.io", user="ada", visibility="private")
-    writer, reader = key(keeper), key(keeper, role="read")
+    writer, reader = key(keeper), key(keeper, user="ada", name="ada's phone", role="read")
     with Calling(url, bearing(reader)) as agent, Calling(url, bearing(writer)) as other:
         assert agent.tools() == other.tools()
         assert agent.found("deploy") == ["We deploy with Fly.io"]
@@ -194,13 +196,13 @@ def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log
     with Calling(url, {**bearing(key(keeper, "bob", role="read")), "X-Cofio-Client": "robot"}) as agent:
         agent.refused("memory_add", text="We use pnpm")
     assert [each.by for each in keeper.history(number)] == ["ada's laptop (key 1) · mcp"] * 2
-    told = [(each.act, each.outcome, each.name, each.what) for each in keeper.deeds() if each.act.startswith("POST")]
-    assert told == [
+    deeds = [each for each in keeper.deeds() if each.act.startswith("POST")]
+    assert [(each.act, each.outcome, each.name, each.what) for each in deeds] == [
         ("POST /mcp memory_add", "refused", "bob's laptop", LITTLE),
         ("POST /mcp memory_forget", "done", "ada's laptop", "changeset 2"),
         ("POST /mcp memory_add", "done", "ada's laptop", "id 1, changeset 1"),
     ]  # fmt: skip
-    assert all(each.at.startswith("20") and each.address == "127.0.0.1" for each in keeper.deeds())
+    assert all(each.at.startswith("20") and each.address == "127.0.0.1" for each in deeds)
 
 
 def test_on_an_open_service_the_journal_names_the_client_and_nobody_is_audited(keeper: Keeper, url: str) -> None:

@@ -41,19 +41,21 @@ HELLO = (
 # ── on the store itself ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture(scope="module")
+def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
+    home = tmp_path_factory.mktemp("agent")
+    with Started(home, home / "web") as started:
+        yield started
+    assert "Traceback" not in started.log
+
+
+@pytest.fixture(scope="module")
+def where(agent: Started) -> str:
+    return project.of(str(agent.folder))
+
+
 class TestContract(Contract):
     """What every agent is promised, of one that starts `cofio mcp` on a store with the real model."""
-
-    @pytest.fixture(scope="class")
-    def agent(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-        home = tmp_path_factory.mktemp("agent")
-        with Started(home, home / "web") as started:
-            yield started
-        assert "Traceback" not in started.log
-
-    @pytest.fixture(scope="class")
-    def where(self, agent: Started) -> str:
-        return project.of(str(agent.folder))
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])

@@ -66,12 +66,14 @@ _TOPICS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]
         "An invoice of {service}", "The VAT on an invoice", "A refund by Stripe", "The Stripe webhook for {service}",
         "A payment over {number} euros",
     ), (
-        "is an integer in minor units with a currency, never a float", "is rounded per invoice line, as accounting wants",
+        "is an integer in minor units with a currency, never a float",
+        "is rounded per invoice line, as accounting wants",
         "needs a second approval by {who} before it is paid", "is verified, stored and paid out on {day}",
         "is booked against the invoice in {month}", "is tried {number} times before billing gives the payment up",
     )),
     "tests": ("learning", ("web", "api", "mobile"), (
-        "The Playwright test of the {screen} page", "The integration test of {service}", "A flaky test of the {screen} page",
+        "The Playwright test of the {screen} page", "The integration test of {service}",
+        "A flaky test of the {screen} page",
         "The test suite of {service}", "The snapshot test of the {screen} page",
     ), (
         "is flaky: wait for the response, not for {number} ms", "runs against a real database in a container, no mocks",
@@ -100,7 +102,8 @@ _TOPICS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]
     ), (
         "keeps working offline for {number} days", "is native since {month}; the web view is gone",
         "is submitted to the App Store on {day} by {who}", "needs a device token that is at most {number} days old",
-        "crashes on phones with less than {number} MB of free memory", "is tested on an old iPhone and a cheap Android phone",
+        "crashes on phones with less than {number} MB of free memory",
+        "is tested on an old iPhone and a cheap Android phone",
     )),
     "looks": ("preference", ("web", "docs"), (
         "The layout of the {screen} page", "Dark mode on the {screen} page", "The button on the {screen} page",
@@ -177,7 +180,8 @@ def _endless(rng: random.Random) -> Iterator[dict[str, Any]]:
     weights = [1 / (1 + place / 6) for place in range(len(topics))]
     for turn in count():
         [(kind, homes, subjects, claims)] = rng.choices(topics, weights)
-        said = f"{rng.choice(subjects)} {rng.choice(claims)}{rng.choice(_TAILS)}."
+        told = " and ".join(rng.sample(claims, rng.choice((1, 2, 2))))
+        said = f"{rng.choice(subjects)} {told}{rng.choice(_TAILS)}."
         text = said.format_map({name: rng.choice(some) for name, some in _SLOTS.items()})
         if text in known:
             text = f"{text[:-1]} (seen again in week {turn})."

@@ -43,7 +43,7 @@ def service(serve: Serve) -> Caller:
 def learned(service: Caller) -> None:
     """Memories of some agents, and what they were given."""
     for agent, text in FACTS:
-        added = service.post("/memory/add", {"text": text, "agent": agent}, {"X-Cofio-Client": agent})
+        added = service.post("/memory/add", {"text": text, "source": f"{agent}/web"}, {"X-Cofio-Client": agent})
         assert added.status == 201
     service.post("/recall", {"prompt": "can I deploy with Fly.io today?"}, {"X-Cofio-Client": "claude-code"})
 
@@ -142,7 +142,7 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
     expect(made).to_contain_text("the only time that it is shown")
     expect(made).to_contain_text("cofio config set api_key")
     secret = made.locator(".secret").inner_text()
-    press(made.locator(".copyable.whole"), "Copy it")
+    press(made.locator(".copyable.whole"), "Copy the key")
     assert page.evaluate("navigator.clipboard.readText()") == secret
     assert secret not in page.url
     assert secret not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, history.state])")
@@ -219,7 +219,7 @@ def test_a_key_is_made_with_its_bounds_and_revoked_behind_a_question(service: Ca
     box(form, "Agent").fill("ci")
     box(form, "Team").fill("web")
     box(form, "Only these sources").fill("ci/web, ci/docs")
-    form.get_by_label("Ends").select_option("90")
+    form.get_by_label("Ends", exact=True).select_option("90")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")
     theirs = service.having(made.locator(".secret").inner_text())
@@ -334,8 +334,8 @@ def test_a_lesser_key_is_told_what_it_may_and_offered_nothing_else(
 def test_names_are_shown_and_never_markup(service: Caller, visit: Visitor) -> None:
     secret, root = keyed(service)
     keyed(root, WEIRD, user=WEIRD, team="x" * 900)
-    root.post("/memory/add", {"text": "We deploy on Fridays.", "agent": WEIRD})
-    root.post("/memory/add", {"text": "Ann reviews.", "agent": "a" * 900})
+    root.post("/memory/add", {"text": "We deploy on Fridays.", "source": WEIRD})
+    root.post("/memory/add", {"text": "Ann reviews.", "source": "a" * 900})
     page = visit(service, "/ui/agents#/keys", viewport=PHONE)
     enter(page, secret)
     expect(key(page, "onerror")).to_contain_text("<script>alert(2)</script>")
@@ -367,7 +367,7 @@ def test_it_works_by_keyboard_alone(service: Caller, visit: Visitor) -> None:
     expect(box(page, "Name")).to_be_focused()
     page.keyboard.type("ada")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Copy it")).to_be_focused()
+    expect(page.get_by_role("button", name="Copy the key")).to_be_focused()
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
     expect(page.get_by_label("API key")).to_be_focused()

@@ -21,7 +21,9 @@ def said(store: Store, text: str, at: str, **about: Any) -> Memory:
     return add(store, text, created_at=at, **about)
 
 
-def noted(at: str, *, memories: int = 2, tokens: int = 50, caller: str = "claude-code", start: bool = False) -> Injection:
+def noted(
+    at: str, *, memories: int = 2, tokens: int = 50, caller: str = "claude-code", start: bool = False
+) -> Injection:
     return Injection(f"{at}.000000+00:00", caller, "start" if start else "prompt", memories, tokens)
 
 
@@ -112,7 +114,9 @@ class PicturesContract:
 
     def test_nothing_is_noted_and_the_old_is_forgotten(self, store: Store) -> None:
         store.pictures.inject([])
-        store.pictures.inject([noted("2026-01-01T10:00:00"), noted("2026-01-02T10:00:00"), noted("2026-01-03T10:00:00")])
+        store.pictures.inject(
+            [noted("2026-01-01T10:00:00"), noted("2026-01-02T10:00:00"), noted("2026-01-03T10:00:00")]
+        )
         assert store.pictures.forget_injected("2026-01-02T10:00:00Z") == 1
         assert [each.day for each in store.pictures.injected(EVER)] == ["2026-01-02", "2026-01-03"]
 
@@ -207,7 +211,11 @@ class PicturesContract:
         assert (list(dots.ids), dots.total) == ([second.id, first.id], 2)
         store.put_vectors({waiting[2].memory_id: vector("later 2")})
         dots = store.pictures.dots(Scope(), 2, 9)
-        assert (list(dots.ids), list(dots.texts), dots.total) == ([waiting[2].memory_id, second.id], ["later 2", "green"], 3)
+        assert (list(dots.ids), list(dots.texts), dots.total) == (
+            [waiting[2].memory_id, second.id],
+            ["later 2", "green"],
+            3,
+        )
         np.testing.assert_array_equal(dots.vectors, np.array([vector("later 2"), vector("green")], np.float32))
 
     def test_where_nothing_has_a_vector_there_are_no_dots(self, store: Store) -> None:

@@ -145,6 +145,15 @@ class AgainstADict(RuleBasedStateMachine):
         expected = {each: float(self.held[each] @ DIRECTIONS[which]) for each in ids if each in self.held}
         assert self.vectors.cosines(DIRECTIONS[which], ids) == pytest.approx(expected, abs=CLOSE)
 
+    @rule(ids=st.lists(IDS), within=st.none() | st.lists(IDS))
+    def ask_for_many(self, ids: list[int], within: list[int] | None) -> None:
+        found, matrix = self.vectors.many(ids)
+        assert found.tolist() == [each for each in ids if each in self.held]
+        assert all(same(row, self.held[each]) for each, row in zip(found.tolist(), matrix, strict=True))
+        asked = None if within is None else np.array(within, np.int64)
+        expected = self.live if within is None else self.live & set(within)
+        assert self.vectors.live(asked).tolist() == sorted(expected, reverse=True)
+
     @invariant()
     def holds_the_same(self) -> None:
         assert len(self.vectors) == len(self.held)
@@ -169,6 +178,16 @@ def test_an_empty_index_finds_nothing() -> None:
     assert vectors.get(1) is None
     assert 1 not in vectors
     assert len(vectors) == 0
+
+
+def test_many_thousands_come_in_the_order_asked() -> None:
+    matrix = isotropic(5_000, 8)
+    vectors = loaded(matrix)
+    vectors.drop(7)
+    asked = np.random.default_rng(1).permutation(np.arange(-3, 6_000))
+    ids, found = vectors.many(asked)
+    assert ids.tolist() == [each for each in asked.tolist() if 1 <= each <= 5_000 and each != 7]
+    assert np.array_equal(found, matrix[ids - 1])
 
 
 def test_dropping_or_marking_an_unknown_id_changes_nothing() -> None:

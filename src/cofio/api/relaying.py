@@ -38,9 +38,7 @@ class Lane:
         try:
             self._limiter.acquire_on_behalf_of_nowait(whom)
         except WouldBlock:
-            raise TooBusy(
-                f"{self._most} {self._what} are under way already.", "Try again in a few seconds."
-            ) from None
+            raise TooBusy(f"{self._most} {self._what} are under way already.", "Try again in a few seconds.") from None
         try:
             yield
         finally:

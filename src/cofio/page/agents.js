@@ -131,13 +131,13 @@ function atWork(agents) {
 function agentItem({ name, memories, kept_at, recalls, recalled_at }) {
   return make("li", { class: "agent" },
     make("p", { class: "name" }, name ? said(name) : make("span", { class: "dim" }, "without a name")),
-    figure(memories, "kept", kept_at), figure(recalls, "was given", recalled_at));
+    figure(memories, "kept", "the last", kept_at), figure(recalls, "was given", "asked", recalled_at));
 }
 
-function figure(count, word, at) {
+function figure(count, word, last, at) {
   return make("p", { class: "figure" },
     make("span", {}, `${word} `, make("strong", {}, plainNumber(count))),
-    make("span", { class: "dim" }, at ? ["the last ", time(at)] : "never"));
+    make("span", { class: "dim" }, ...(at ? [`${last} `, time(at)] : ["never"])));
 }
 
 // ── keys ───────────────────────────────────────────────────────────────────────────────────────────────────────────

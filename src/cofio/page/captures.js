@@ -83,7 +83,7 @@ function became(item) {
   const why = item.reason ? said(item.reason) : null;
   if (item.state === "pending") return [attempts(item), ...next(item), why ? " · " : "", why];
   if (item.state === "parked") return [attempts(item), why ? " · " : "", why];
-  if (item.state === "stored") return [counted(item.result)];
+  if (item.state === "stored" && item.result.actions) return [counted(item.result)];
   return [why ?? STATES[item.state]?.says ?? ""];
 }
 
@@ -109,14 +109,27 @@ export function counted({ actions = [], knowledge = [] }, would = false) {
 
 async function show(detail, item, acts) {
   const back = make("div", { class: "back" });
-  const learned = item.result.actions?.length || item.result.knowledge?.length;
+  const learned = make("div", {}, knows(item) ? outcome(item.result) : make("p", { class: "calm" }, nothing(item)));
   fill(detail,
     item.state === "parked" || item.state === "rejected" ? tryAgain(item, acts) : null,
     make("h2", { class: "small" }, "What was said"), exchange(item),
-    make("h2", { class: "small" }, "What was learned from it"),
-    learned ? outcome(item.result) : make("p", { class: "calm" }, nothing(item)), back,
-    facts(item));
-  if (item.changeset) await takingBack(back, item.changeset, acts);
+    make("h2", { class: "small" }, "What was learned from it"), learned, back, facts(item));
+  if (!item.changeset) return;
+  const done = await get(path("changes", String(item.changeset))).catch(() => null); // another's may not be seen
+  if (!done) return;
+  if (!knows(item)) fill(learned, outcome(recalled(done)));
+  takingBack(back, done, acts);
+}
+
+const knows = ({ result }) => result.actions?.length || result.knowledge?.length;
+
+/** What was learned, as the journal has it: the result is forgotten with the words. */
+function recalled({ changes, knowledge }) {
+  const written = changes.filter((each) => each.after && each.action !== "revert");
+  return {
+    actions: written.map((each) => ({ action: each.action, text: each.after.text, id: each.memory_id, reason: each.reason })),
+    knowledge: knowledge.map((each) => ({ action: each.action, ref: `${each.table}/${each.key}`, says: "" })),
+  };
 }
 
 function nothing(item) {
@@ -191,14 +204,11 @@ export function tabled({ action, ref, says }, would = false) {
 }
 
 /** Offer to take back what it changed, unless somebody did. */
-async function takingBack(back, changeset, acts) {
-  const done = await get(path("changes", String(changeset))).catch(() => null); // another's may not be seen
-  if (!done) return;
-  const number = make("span", { class: "dim" }, `Changeset ${changeset} by `, said(done.by), " · ", time(done.at));
-  fill(back, number, done.undone_by
+function takingBack(back, { id, by, at, undone_by }, acts) {
+  const undo = undoing(id, { refresh: () => acts.again() });
+  fill(back, make("span", { class: "dim" }, `Changeset ${id} by `, said(by), " · ", time(at)), undone_by
     ? make("span", { class: "tag" }, "undone")
-    : make("button", { type: "button", class: "link", onclick: undoing(changeset, { refresh: () => acts.again() }) },
-      "Undo", unseen(` changeset ${changeset}`)));
+    : make("button", { type: "button", class: "link", onclick: undo }, "Undo", unseen(` changeset ${id}`)));
 }
 
 // ── about it ───────────────────────────────────────────────────────────────────────────────────────────────────────

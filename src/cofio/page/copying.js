@@ -2,16 +2,17 @@
 
 import { button, fill, make, unseen } from "./dom.js";
 
+const LONG = 60; // characters; a longer text is not read out as the name of a button
 const PAUSE = 2_000; // milliseconds for which a button says that it has copied
 
 /** A command or another short text, with the button that copies it. */
 export function copyable(text, about = "command") {
   const shown = make("code", { class: "text" }, text);
-  return make("span", { class: `copyable ${about}` }, shown, copying(text, shown));
+  return make("span", { class: `copyable ${about}` }, shown, copying(text, shown, text.length > LONG ? "it" : text));
 }
 
-/** The button that copies a text; `shown` is the element that it stands in. `done` is called once it is copied. */
-export function copying(text, shown, done = () => {}) {
+/** The button that copies a text, called so; `shown` is what it stands in. `done` is called once it is copied. */
+export function copying(text, shown, called = "it", done = () => {}) {
   const copy = async () => {
     const told = make("span", { class: "sr", role: "status" }); // there before it says something, and not for long
     press.after(told);
@@ -22,7 +23,7 @@ export function copying(text, shown, done = () => {}) {
     setTimeout(() => (fill(press, ...name), told.remove()), PAUSE);
   };
   const press = button("", copy, "copy");
-  const name = ["Copy", unseen(` ${text.length > 60 ? "it" : text}`)];
+  const name = ["Copy", unseen(` ${called}`)];
   fill(press, ...name);
   return make("span", { class: "copying" }, press);
 }
@@ -40,6 +41,6 @@ async function taken(text, shown) {
 
 /** What to do, as the service says it: what stands between backticks can be copied. */
 export function advice(text) {
-  return make("p", { class: "advice" }, ...text.split("`").map((part, number) =>
-    number % 2 ? copyable(part) : make("span", {}, part)));
+  const parts = text.split("`").map((part, number) => (number % 2 ? copyable(part) : part && make("span", {}, part)));
+  return make("p", { class: "advice" }, ...parts);
 }

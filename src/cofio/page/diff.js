@@ -79,11 +79,12 @@ function commonLengths(before, after) {
   return lengths;
 }
 
-/** As few elements as can be: those that went before those that came, where they meet. */
+/** As few elements as can be: those that went before those that came, where they meet. The space after them is no part. */
 function drawn(steps) {
-  const nodes = [];
-  for (const [kind, text] of gathered(steps)) nodes.push(kind ? make(kind, {}, text) : text);
-  return nodes;
+  return gathered(steps).flatMap(([kind, text]) => {
+    const marked = text.trimEnd();
+    return kind && marked ? [make(kind, {}, marked), text.slice(marked.length)] : [text];
+  });
 }
 
 function gathered(steps) {

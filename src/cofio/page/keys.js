@@ -178,7 +178,7 @@ function handOver(made, first, refresh) {
     make("div", { class: "sheet" },
       make("h2", { id: title }, "The key of ", said(made.name)),
       make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: nobody can show it again."),
-      make("div", { class: "copyable whole" }, secret, copying(made.secret, secret, () => (isCopied = true))),
+      make("div", { class: "copyable whole" }, secret, copying(made.secret, secret, "the key", () => (isCopied = true))),
       ...(first ? atOnce(mayGoOn) : use()), wrong,
       make("div", { class: "actions" },
         mayGoOn ? button("Go on here with this key", goOn, "primary") : null,

@@ -37,8 +37,9 @@ let pointed = -1; // the point under the pointer, or that the keys came to
 let brush = null; // the outline that is being drawn
 let isChoosing = false; // whether a drag chooses
 let known = 0; // memories that there were, with and without vectors
-let projects = new Map(); // every project that was heard of, with its name
-let latest = 0; // what was asked for last: an earlier answer is late
+let projects = new Map(); // every project, and what people call it
+let latest = 0; // the map that was asked for last: an earlier one is late
+let asking = 0; // the search that was, likewise
 let frame = 0;
 let deafen = () => {};
 
@@ -54,11 +55,19 @@ async function show() {
   drawControls();
   window.onhashchange = arrive;
   deafen = listen((what) => what.has("memories") && look());
-  await load();
+  await Promise.all([load(), nameProjects()]);
+}
+
+/** Every project, for the choice among them. */
+async function nameProjects() {
+  const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
+  projects = new Map(told.projects.map(({ name }) => [name || NONE, projectName(name)]));
+  drawTools();
 }
 
 function empty() {
   latest++;
+  asking++;
   deafen();
   dots = null;
   for (const each of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "told"]) fill(find(each));
@@ -148,7 +157,8 @@ async function load() {
     known = listed.total;
     dots = new Dots(told);
     fill(find("news"));
-    await arranged(told);
+    veil("");
+    await arranged();
   } catch (error) {
     if (mine === latest) blank(trouble(error));
   } finally {
@@ -164,8 +174,7 @@ function asked(where) {
   return query.size ? `${where}?${query}` : where;
 }
 
-async function arranged(told) {
-  for (const each of told.projects) projects.set(each || NONE, projectName(each));
+async function arranged() {
   Object.assign(picked, { title: "", places: [] });
   [chosen, found, pointed] = [null, null, -1];
   drawTools();
@@ -242,7 +251,7 @@ function redraw() {
 function draw() {
   const marked = [pointed, dots.place.get(seen.open) ?? -1].filter((place) => place >= 0 && dots.shown[place]);
   canvas.draw({ dots, view, of: colours.of, lit: found?.lit ?? null, chosen, marked, brush });
-  find("dots").dataset.view = [view.x, view.y, view.scale].join();
+  find("dots").dataset.view = [view.x, view.y, view.scale, view.wide].join();
   placeTip();
   keepPlace();
 }
@@ -368,7 +377,7 @@ function drawControls() {
 
 // ── pointing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const placeAt = (across, down) => dots.nearest(...view.spot(across, down), Math.max(REACH, canvas.radius + 3) / view.scale);
+const placeAt = (across, down) => dots.nearest(...view.spot(across, down), Math.max(REACH, canvas.radius + 3) / view.scale, view.wide);
 
 function point(across, down) {
   if (!dots?.count) return;
@@ -544,7 +553,7 @@ function shut() {
 // ── searching ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 async function search() {
-  const mine = ++latest;
+  const mine = ++asking;
   write();
   if (!seen.find) {
     found = null;
@@ -556,9 +565,9 @@ async function search() {
     if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
     if (seen.category) query.category = seen.category;
     const { results } = await post("search", query);
-    if (mine === latest && dots) light(results.map((each) => dots.place.get(each.id) ?? -1).filter((place) => place >= 0));
+    if (mine === asking && dots) light(results.map((each) => dots.place.get(each.id) ?? -1).filter((place) => place >= 0));
   } catch (error) {
-    if (mine === latest) complain(error);
+    if (mine === asking) complain(error);
   }
 }
 

@@ -7,13 +7,14 @@
 
 import { hue, mixed } from "./mapcolours.js";
 
-const SMALLEST = 1.9; // pixels, the radius of a point
+const SMALLEST = 2; // pixels, the radius of a point
 const LARGEST = 7;
-const FILLED = 0.16; // of the window, by all the points of the whole
+const FILLED = 0.1; // of the window, by all the points of the whole
 const GRAIN = 256; // pixels along the glow
 const SOFT = [0.18, 0.26]; // how dense the glow gets, in a light scheme and in a dark one
 const NAMED = "600 12.5px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 const APART = 8; // pixels between names
+const MOST_ABOVE = 46; // pixels from the middle of a group to its name
 const FEWER = 1.7; // times nearer than the whole; until there, a name has its first two words
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
@@ -72,11 +73,12 @@ export class Canvas {
     const plain = this.#stamp("plain", this.radius);
     const strong = lit ? this.#stamp("plain", this.radius * 1.35 + 0.6) : plain;
     const ringed = this.#stamp("ringed", this.radius + 0.4);
-    const [scale, left, top] = [view.scale * this.sharp, view.across(0) * this.sharp, view.down(0) * this.sharp];
+    const [wide, high] = [view.scale * view.wide * this.sharp, view.scale * this.sharp];
+    const [left, top] = [view.across(0) * this.sharp, view.down(0) * this.sharp];
     const pass = (stamp, belongs) => {
       for (let place = dots.count - 1; place >= 0; place--) {
         if (!dots.shown[place] || !belongs(place)) continue;
-        this.#put(stamp, of[place], Math.round(dots.x[place] * scale + left), Math.round(dots.y[place] * scale + top));
+        this.#put(stamp, of[place], Math.round(dots.x[place] * wide + left), Math.round(dots.y[place] * high + top));
       }
     };
     if (!some) return pass(plain, () => true);
@@ -159,12 +161,13 @@ export class Canvas {
 
   /** Move the glow to where the points are; from near by there is none. */
   #place(dots, view) {
-    const wide = (dots.side / 0.9) * view.scale;
-    const [left, top] = [view.across(0) - 0.05 * wide, view.down(0) - 0.05 * wide];
+    const high = (dots.side / 0.9) * view.scale;
+    const wide = high * view.wide;
+    const [left, top] = [view.across(0) - 0.05 * wide, view.down(0) - 0.05 * high];
     const { style } = this.glow;
     style.opacity = String(Math.max(0, Math.min(1, 1.4 - view.zoom / 8)));
     style.visibility = view.zoom > 11 ? "hidden" : "visible";
-    style.transform = `translate(${left}px, ${top}px) scale(${wide / GRAIN})`;
+    style.transform = `translate(${left}px, ${top}px) scale(${wide / GRAIN}, ${high / GRAIN})`;
   }
 
   // ── the names of groups ──────────────────────────────────────────────────────────────────────────────────────────
@@ -177,11 +180,12 @@ export class Canvas {
     const order = [...dots.clusters.keys()].sort((one, other) => dots.clusters[other].members - dots.clusters[one].members);
     for (const group of order) {
       if (!dots.clusters[group].shown) continue;
-      const { x, y } = dots.clusters[group];
       const { image, wide, high } = this.labels[group][length];
-      const spot = { group, left: view.across(x) - wide / 2, top: view.down(y) - high / 2, wide, high };
-      const free = [0, -1, 1].map((step) => ({ ...spot, top: spot.top + step * high })).find(
-        (each) => !this.names.some((other) => overlap(each, other)));
+      const { x, y, high: hill } = dots.clusters[group];
+      const off = Math.min(MOST_ABOVE, 1.4 * hill * view.scale) + high / 2;
+      const spots = [-off, off, 0].map((step) => (
+        { group, left: view.across(x) - wide / 2, top: view.down(y) + step - high / 2, wide, high }));
+      const free = spots.find((each) => !this.names.some((other) => overlap(each, other)));
       if (!free) continue;
       this.names.push(free);
       const isSeen = free.left < view.width && free.left + wide > 0 && free.top < view.height && free.top + high > 0;
@@ -243,7 +247,7 @@ export class Canvas {
 
 /** How large a point is: the more there are the smaller, the nearer one is the larger. */
 function radius(count, view) {
-  const own = Math.sqrt((FILLED * view.width * view.height) / (Math.max(count, 1) * 4 * Math.PI));
+  const own = Math.sqrt((FILLED * view.width * view.height) / (Math.max(count, 1) * Math.PI));
   return Math.min(LARGEST + 2, Math.min(LARGEST, Math.max(SMALLEST, own)) * view.zoom ** 0.3);
 }
 

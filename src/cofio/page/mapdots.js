@@ -1,6 +1,7 @@
 /** Memories as points of a plane: column by column, and in a grid, so that one is found where one points. */
 
 const IN_A_CELL = 3; // points, were they spread evenly
+const CUT = 120; // characters of a text that the service sends
 const MOST_CELLS = 256; // along a side
 
 /** The points of GET /map. `shown` says of each whether it is to be seen now. */
@@ -17,15 +18,27 @@ export class Dots {
     this.project = Uint16Array.from(points.project);
     this.at = Float64Array.from(points.created_at, (each) => Date.parse(each));
     this.created = points.created_at;
-    this.text = points.text;
+    this.text = points.text.map((each) => (each.length < CUT ? each : `${each}…`));
     this.gone = new Uint8Array(count); // archived since
     this.shown = new Uint8Array(count).fill(1);
     this.place = new Map(points.id.map((id, place) => [id, place]));
+    for (const [number, each] of this.clusters.entries()) each.high = this.#height(number, each.y);
     this.newest = points.id.reduce((most, id) => Math.max(most, id), 0);
     this.#file();
   }
 
-  /** Put every point into its cell: those of cell c stand in `#filed` from `#begins[c]` up to `#begins[c + 1]`. */
+  /** How far the members of a group lie from its middle, up and down. */
+  #height(number, middle) {
+    let [sum, count] = [0, 0];
+    for (let place = 0; place < this.count; place++) {
+      if (this.cluster[place] !== number) continue;
+      sum += (this.y[place] - middle) ** 2;
+      count++;
+    }
+    return Math.sqrt(sum / Math.max(count, 1));
+  }
+
+  /** Put every point into its cell: those of cell c stand in `filed` from `begins[c]` up to `begins[c + 1]`. */
   #file() {
     this.cells = Math.max(1, Math.min(MOST_CELLS, Math.round(Math.sqrt(this.count / IN_A_CELL))));
     const cellOf = Uint32Array.from(this.x, (x, place) => this.#along(this.y[place]) * this.cells + this.#along(x));
@@ -41,12 +54,12 @@ export class Dots {
     return Math.max(0, Math.min(this.cells - 1, Math.floor((value / (this.side + 1)) * this.cells)));
   }
 
-  /** The shown point that is nearest to a spot, within reach; -1 where none is. */
-  nearest(x, y, reach) {
+  /** The shown point that is nearest to a spot, within reach, where the map is so much wider; -1 where none is. */
+  nearest(x, y, reach, wide = 1) {
     let found = -1;
     let least = reach * reach;
-    for (const place of this.#around(x, y, reach)) {
-      const apart = (this.x[place] - x) ** 2 + (this.y[place] - y) ** 2;
+    for (const place of this.#around(x, y, reach / Math.min(wide, 1))) {
+      const apart = ((this.x[place] - x) * wide) ** 2 + (this.y[place] - y) ** 2;
       if (this.shown[place] && apart <= least) [found, least] = [place, apart];
     }
     return found;

@@ -1,15 +1,20 @@
-/** Which part of the map is seen: its centre, and how many pixels a unit of it takes. */
+/**
+ * Which part of the map is seen: its centre, and how many pixels a unit of it takes.
+ *
+ * The axes of a map mean nothing, so it is drawn wider or narrower where the window is, by the factor `wide`.
+ */
 
 const CLOSEST = 60; // times nearer than the whole
 const FARTHEST = 0.7;
 const MARGIN = 44; // pixels around what is to be seen whole
+const [NARROWEST, WIDEST] = [0.7, 1.6];
 const LASTS = 260; // milliseconds that a flight takes
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class View {
   /** `changed()` is called whenever another part is seen. */
   constructor(changed) {
-    Object.assign(this, { x: 0, y: 0, scale: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1], changed, flight: 0 });
+    Object.assign(this, { x: 0, y: 0, scale: 1, wide: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1], changed, flight: 0 });
   }
 
   /** How much nearer than the whole one is: 1 for all of it. */
@@ -20,21 +25,27 @@ export class View {
   /** Take over how large the window is, and the box of all that there is to see. */
   frame(width, height, box) {
     const zoom = this.zoom;
-    Object.assign(this, { width, height, box });
+    const [left, top, right, bottom] = box;
+    const fills = ((width - 2 * MARGIN) * (bottom - top)) / Math.max((height - 2 * MARGIN) * (right - left), 1);
+    const wide = Math.max(NARROWEST, Math.min(WIDEST, fills || 1));
+    Object.assign(this, { width, height, box, wide });
     this.whole = this.#fitting(box).scale;
     this.scale = this.whole * zoom;
   }
 
   #fitting([left, top, right, bottom]) {
-    const across = (this.width - 2 * MARGIN) / Math.max(right - left, 1);
+    const across = (this.width - 2 * MARGIN) / Math.max((right - left) * this.wide, 1);
     const along = (this.height - 2 * MARGIN) / Math.max(bottom - top, 1);
     return { x: (left + right) / 2, y: (top + bottom) / 2, scale: Math.max(Math.min(across, along, this.width / 400), 1e-4) };
   }
 
   /** From the map to the window, and back. */
-  across = (x) => (x - this.x) * this.scale + this.width / 2;
+  across = (x) => (x - this.x) * this.scale * this.wide + this.width / 2;
   down = (y) => (y - this.y) * this.scale + this.height / 2;
-  spot = (across, down) => [this.x + (across - this.width / 2) / this.scale, this.y + (down - this.height / 2) / this.scale];
+  spot = (across, down) => [
+    this.x + (across - this.width / 2) / (this.scale * this.wide),
+    this.y + (down - this.height / 2) / this.scale,
+  ];
 
   /** See this part, at once. */
   set({ x, y, scale }) {
@@ -48,7 +59,7 @@ export class View {
   /** Move what is seen by so many pixels. */
   pan(right, down) {
     this.#land();
-    this.set({ x: this.x - right / this.scale, y: this.y - down / this.scale, scale: this.scale });
+    this.set({ x: this.x - right / (this.scale * this.wide), y: this.y - down / this.scale, scale: this.scale });
   }
 
   /** So many times nearer; what is at that place of the window stays there. */
@@ -60,7 +71,7 @@ export class View {
   #nearer(times, across, down) {
     const [x, y] = this.spot(across, down);
     const scale = Math.max(this.whole * FARTHEST, Math.min(this.whole * CLOSEST, this.scale * times));
-    return { x: x - (across - this.width / 2) / scale, y: y - (down - this.height / 2) / scale, scale };
+    return { x: x - (across - this.width / 2) / (scale * this.wide), y: y - (down - this.height / 2) / scale, scale };
   }
 
   /** The same, in a short flight. */

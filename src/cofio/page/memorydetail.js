@@ -233,7 +233,9 @@ export function pane(place, acts) {
       act("erase", "Erase …", () => erase(memory, erased), "danger"));
   }
 
-  const mine = () => path("memory", String(memory.id));
+  function mine() {
+    return path("memory", String(memory.id));
+  }
 
   async function done(asked, word) {
     const text = memory.text;
@@ -242,7 +244,9 @@ export function pane(place, acts) {
     tell(`${word}: ${beginning(text, SHORT)}`, undoing(changeset, acts));
   }
 
-  const confirm = () => done(post(`${mine()}/confirm`), "It still holds");
+  function confirm() {
+    return done(post(`${mine()}/confirm`), "It still holds");
+  }
 
   function edit() {
     place.querySelector(".whole").replaceWith(changing());

@@ -11,7 +11,7 @@ const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archi
 const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at", "archived_at",
   "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // what is said elsewhere, or by the act itself
 const UNSAID = ["add", "edit", "delete", "restore", "purge", "supersede", "confirm", ...Object.keys(DONE), "archive", "pin",
-  "unpin", "tag", "untag"]; // reasons where none was given
+  "unpin", "tag", "untag", "new"]; // reasons where none was given
 const TOLD = 12; // changes whose whole changeset is asked for
 
 /** The changes of a memory and its lineage, newest first. */

@@ -281,7 +281,8 @@ const occasions = ({ prompts, starts }) =>
 // ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-const WHOLE = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeZone: "UTC" });
+const LONG = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
+const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", timeZone: "UTC" });
 
 /** The columns of a chart: each has the places of its days. */
 function columns(days) {
@@ -296,7 +297,8 @@ function columns(days) {
 
 function named(day, isToday, isWeek) {
   const date = new Date(`${day}T00:00:00Z`);
-  return { label: isToday ? "today" : SHORT.format(date), title: `${isWeek ? "Week to " : ""}${WHOLE.format(date)}` };
+  const title = `${isWeek ? "Week to " : ""}${WEEKDAY.format(date)}, ${LONG.format(date)}`;
+  return { label: isToday ? "today" : SHORT.format(date), title };
 }
 
 function drawGrowth() {

@@ -16,7 +16,7 @@ const PARTS = {
 };
 const UNITS = { wrong: ["thing", "to mend"], warning: ["thing", "to look at"] };
 
-const view = { part: "settings", name: "", text: "", onlySet: false };
+const view = { part: "settings", name: "", text: "", group: "", onlySet: false };
 let known = null; // what the service told of its settings
 let examined = null; // what the doctor found last
 let latest = 0; // the part that was asked for last
@@ -76,7 +76,7 @@ function bounded() {
 function drawSettings() {
   const groups = make("div", { class: "groups" });
   const again = settled(() => drawGroups(groups), 80);
-  fill(find("part"), notices(), narrowing(again), groups, changing());
+  fill(find("part"), notices(), changing(), narrowing(again), groups);
   drawGroups(groups);
   const named = view.name && document.getElementById(`setting-${view.name}`);
   if (!named) return;
@@ -113,8 +113,22 @@ function narrowing(again) {
     again();
   });
   return make("form", { class: "finding-settings", role: "search", onsubmit: (event) => event.preventDefault() },
-    make("div", { class: "field" }, make("label", { for: id }, "Find"), text),
+    make("div", { class: "field" }, make("label", { for: id }, "Find"), text), about(again),
     make("label", { class: "choice" }, only, "Only what somebody has set"));
+}
+
+/** What the settings are about that are shown. */
+function about(again) {
+  const id = newId("about");
+  const names = [...new Set(known.settings.map((each) => each.group))];
+  const chosen = make("select", { id }, make("option", { value: "" }, "everything"),
+    ...names.map((each) => make("option", { value: each }, each)));
+  chosen.value = view.group;
+  chosen.addEventListener("change", () => {
+    view.group = chosen.value;
+    again();
+  });
+  return make("div", { class: "field" }, make("label", { for: id }, "About"), chosen);
 }
 
 function drawGroups(groups) {
@@ -127,7 +141,7 @@ function drawGroups(groups) {
 }
 
 function fits({ name, says, variables, group, origin }) {
-  if (view.onlySet && origin === "default") return false;
+  if (view.onlySet && origin === "default" || view.group && group !== view.group) return false;
   const text = [name, name.replaceAll("_", " "), says, group, ...variables].join(" ").toLowerCase();
   return view.text.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 }
@@ -184,11 +198,10 @@ function ways({ name, variables, line, secret, value, default: usual }) {
 const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function changing() {
-  return make("section", { class: "box changing", "aria-labelledby": "changing" },
-    make("h2", { id: "changing" }, "To change one"),
-    make("p", {}, "Nothing is changed here. Open a setting for its line, put that into ", copyable(known.file),
-      known.there ? "" : ", which is not there yet,", " and start the service again. Flags win over variables, variables ",
-      "over the file, and that over the defaults. Secrets are not shown: ", make("code", {}, "cofio config set"), " asks for one."),
+  return make("section", { class: "changing", "aria-label": "To change one" },
+    make("p", {}, "Nothing is changed here. Open one for its line and its variable, put it into ", copyable(known.file),
+      known.there ? "" : " (which is not there yet)", " and start the service again. Flags win over variables, variables ",
+      "over the file, and that over the defaults."),
     restart());
 }
 

@@ -42,7 +42,7 @@ function pair({ newer, older, reason }, asOf, acts) {
     ["Newer holds", "primary", settle([gone(older, newer, "the newer holds")], as_of), "The newer holds; the older is archived."],
     ["Older holds", null, settle([gone(newer, older, "the older holds")], as_of), "The older holds; the newer is archived."],
     ["Both hold", null, () => post("maintenance/agree", { ids: [newer.id, older.id] }), "Both hold."],
-    ["Neither", "danger", settle([gone(newer, null, "neither holds"), gone(older, null, "neither holds")], as_of),
+    ["Neither holds", "danger", settle([gone(newer, null, "neither holds"), gone(older, null, "neither holds")], as_of),
       "Neither holds; both are archived."],
   ]);
   shown.memories = [newer, older];

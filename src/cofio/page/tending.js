@@ -5,6 +5,7 @@ import { button, fill, make, newId, plainNumber, said, time, unseen } from "./do
 import { trouble } from "./frame.js";
 import { undoing } from "./rows.js";
 
+const BRIEF = 100; // characters
 const FEW = 8; // memories of each view, and runs
 const CHORES = { consolidate: "Merging what repeats", prune: "Setting aside what is unused", backup: "Backup" };
 const OUTCOMES = { running: "runs", done: "done", failed: "failed", died: "was cut off", began: "begins" };
@@ -56,7 +57,7 @@ function use(view, told) {
 // ── what ran ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The boxes about runs, with `.refresh()`. */
-export function history(acts) {
+export function whatRan(acts) {
   const planned = make("div", { class: "results" });
   const ran = make("div", { class: "results" });
   let shown = FEW;
@@ -113,10 +114,17 @@ function run(told, done, acts) {
     ? make("button", { type: "button", class: "link", onclick: undoing(told.changeset, { refresh: acts.changed }) },
       "Undo", unseen(` changeset ${told.changeset}`))
     : done ? make("span", { class: "tag" }, "undone") : null;
+  const kind = { done: "stored", failed: "error", died: "error" }[told.outcome] ?? "";
   return make("li", { class: "run", "data-id": String(told.id) },
-    make("p", {}, make("strong", {}, CHORES[told.chore] ?? told.chore), " ",
-      make("span", { class: `chip ${told.outcome === "done" ? "stored" : told.outcome === "failed" ? "error" : ""}` },
-        OUTCOMES[told.outcome] ?? told.outcome)),
-    make("p", { class: "dim" }, time(told.started_at), " by ", said(told.by), counts.length ? ` · ${counts.join(", ")}` : ""),
-    error || note ? make("p", { class: "dim" }, said(error ?? note)) : null, back);
+    make("p", {}, make("strong", {}, CHORES[told.chore] ?? told.chore)),
+    make("p", { class: "dim" }, make("span", { class: `chip ${kind}` }, OUTCOMES[told.outcome] ?? told.outcome), " ",
+      time(told.started_at), " by ", said(told.by), counts.length ? ` · ${counts.join(", ")}` : ""),
+    ...remark(error ?? note ?? ""), back);
+}
+
+/** What a run tells of itself; where that is long, on demand. */
+function remark(text) {
+  if (!text) return [];
+  const shown = make("p", { class: "dim" }, said(text));
+  return [text.length <= BRIEF ? shown : make("details", {}, make("summary", {}, "Why"), shown)];
 }

@@ -10,7 +10,7 @@ import { caller, enter } from "./frame.js";
 import { listen } from "./live.js";
 import { contradictions } from "./settling.js";
 import { repeats, unused } from "./proposals.js";
-import { history, usage } from "./tending.js";
+import { usage, whatRan } from "./tending.js";
 
 const VIEWS = {
   repeats: ["Repeats", "What says the same becomes one memory. You see each merge before it is done.", repeats],
@@ -32,7 +32,7 @@ async function show() {
   leave();
   if (!caller.mayAll) return fill(find("look"), notForYou());
   window.onhashchange = arrive;
-  ran = history(acts);
+  ran = whatRan(acts);
   fill(find("history"), ...ran.boxes);
   const moved = settled(() => ran.refresh(), 300);
   leave = listen((what) => what.has("memories") && moved());
