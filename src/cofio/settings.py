@@ -162,7 +162,9 @@ class Settings:
         30, "BACKUP_DAYS", "For how many days the backups that the service made are kept.", "COFIO_BACKUP_DAYS"
     )
     retrieval_days: int = _setting(
-        180, "COFIO_RETRIEVAL_DAYS", "For how many days it is kept what was asked; the counts stay for ever."
+        180,
+        "COFIO_RETRIEVAL_DAYS",
+        "For how many days it is kept what was asked, and how much agents were given; the counts stay for ever.",
     )
     audit_days: int = _setting(
         365, "COFIO_AUDIT_DAYS", "For how many days the audit log keeps what was done with keys, and what was refused."

@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from cofio.hooks import project
 from cofio.keeper import Keeper
 from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+from tests.api.conftest import serving
 from tests.cli.conftest import new_keeper, served
 from tests.mcp.agent import COMMAND, Started, around
 from tests.mcp.conftest import cofio
@@ -38,15 +42,14 @@ HELLO = (
 )  # fmt: skip
 
 
-# ── on the store itself ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
-    home = tmp_path_factory.mktemp("agent")
-    with Started(home, home / "web") as started:
-        yield started
-    assert "Traceback" not in started.log
+    """An agent that starts `cofio mcp` in a folder, while a service runs, as one does where cofio is installed."""
+    home, clock = tmp_path_factory.mktemp("agent"), FixedClock()
+    with Keeper(SqliteStore(home / "cofio.db", clock), HashEmbedder(), clock) as keeper, serving(keeper) as url:
+        with Started(home, home / "web", "--url", url) as started:
+            yield started
+        assert "Traceback" not in started.log
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,19 @@ def where(agent: Started) -> str:
 
 
 class TestContract(Contract):
-    """What every agent is promised, of one that starts `cofio mcp` on a store with the real model."""
+    """What every agent is promised, of one that starts `cofio mcp`."""
+
+
+# ── on the store itself ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_tool_works_on_the_store_with_the_real_model(tmp_path: Path) -> None:
+    with Started(tmp_path, tmp_path / "web") as agent:
+        check(through_all(agent))
+        assert agent.every_resource()[0] == f"cofio://project/{quote(project.of(str(agent.folder)), safe='')}/briefing"
+        assert "Postgres" in agent.read(agent.every_resource()[0])[0]
+        assert "Postgres" in str(agent.prompt("what_do_we_know", topic="the billing database").messages)
+    assert agent.log == ""
 
 
 @pytest.mark.parametrize(("mode", "version"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
@@ -142,13 +157,12 @@ def test_a_linked_working_tree_is_the_same_project(tmp_path: Path) -> None:
 # ── on the service ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_tool_works_on_a_running_service(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
+def test_where_a_service_runs_nothing_is_kept_beside_it(tmp_path: Path, new_keeper: Callable[[str], Keeper]) -> None:
     keeper = new_keeper("served")
     with served(keeper, Settings(port=0)) as url:
         with Started(tmp_path, tmp_path / "web", "--url", url) as agent:
-            check(through_all(agent))
-            assert "There is no memory 4711" in agent.refused("memory_forget", id=4_711)
-        assert not (tmp_path / "cofio").exists()  # it kept nothing itself
+            agent.told("memory_add", text="We use pnpm")
+        assert not (tmp_path / "cofio").exists()
     assert keeper.changes()[0].by == "mcp"
 
 

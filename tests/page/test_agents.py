@@ -117,7 +117,12 @@ def test_an_empty_store_says_how_an_agent_comes_here(service: Caller, visit: Vis
     expect(page.locator(".way")).to_have_count(5)
     expect(page.locator(".way").nth(1)).to_contain_text(f"export COFIO_URL={service.url}")
     assert f"--transport http cofio {service.url}/mcp" in page.locator("#part").inner_text()
-    expect(page.get_by_role("link", name="Connect an agent")).to_have_attribute("aria-current", "page")
+    expect(page.get_by_role("link", name="Connect", exact=True)).to_have_attribute("aria-current", "page")
+    page.get_by_role("link", name="Skip to the content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    expect(page.locator(".way")).to_have_count(5)  # that leads nowhere else
+    page.go_back()
     page.go_back()
     expect(page.locator(".empty")).to_be_visible()
 
@@ -219,6 +224,7 @@ def test_a_key_is_made_with_its_bounds_and_revoked_behind_a_question(service: Ca
     box(form, "Agent").fill("ci")
     box(form, "Team").fill("web")
     box(form, "Only these sources").fill("ci/web, ci/docs")
+    expect(form.get_by_label("Ends", exact=True)).to_have_value("")  # never, unless somebody says so
     form.get_by_label("Ends", exact=True).select_option("90")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ TALK = """User: Hi! We switched from Prisma to Drizzle last week. Can you update
 The staging API listens on port 9090 now. We deploy on Fridays, after lunch.
 Assistant: Done. The root cause was a stale lock file."""
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-NOW = "2026-01-02T09:00:00Z"
+NOW = "2026-01-01T06:00:00Z"
 
 
 class Inbox:
@@ -57,22 +58,19 @@ Open = Callable[..., Inbox]
 
 
 @pytest.fixture
-def inbox(tmp_path: Path) -> Iterator[Open]:
+def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Open]:
     """Makes a service; what is given is done to its keeper before."""
-    ended: list[Any] = []
+    stack = ExitStack()
 
     def make(before: Callable[[Inbox], Any] = lambda _: None, llm: LLM | None = None) -> Inbox:
         clock = FixedClock()
-        keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=llm)
+        store = SqliteStore(tmp_path / "cofio.db", clock)
+        keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm))
         before(Inbox(keeper, clock))
-        running = serving(keeper)
-        ended.extend((running, keeper))
-        return Inbox(keeper, clock, running.__enter__())
+        return Inbox(keeper, clock, stack.enter_context(serving(keeper)))
 
     yield make
-    if ended:
-        ended[0].__exit__(None, None, None)
-        ended[1].close()
+    afterwards(stack.close)
 
 
 def open_page(visit: Visitor, here: Inbox, where: str = "", **how: Any) -> Page:
@@ -124,12 +122,12 @@ def some_of_everything(here: Inbox) -> None:
     here.keeper.add("The staging API listens on port 8080", **PLACE)
     here.hear("User: Thanks, that works!", session="s-80", turn="4")
     here.hear("User: We never deploy on a public holiday.\nAssistant: Noted, I will remember that.", session="s-80")
-    here.hear("User: The billing service moved to PostgreSQL 16.\nAssistant: Understood.", user="ann")
+    here.hear("User: We switched billing from MySQL to PostgreSQL 16.\nAssistant: Understood.", user="ann")
     here.hear("User: We deploy on Fridays, after lunch")
     here.hear("Flag AAPL if volume exceeds 5M.", context="analysis", client="watcher")
     here.hear("User: What time is it in Berlin?", client="cursor")
     here.park("User: Remember the thing about the retry helper, you know which one.")
-    here.wait("User: The cache in front of the catalogue lives in Redis.", 7 * 86_400)
+    here.wait("User: The cache in front of the catalogue lives in Redis.", 8 * 86_400)
 
 
 # ── the list ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -148,10 +146,10 @@ def test_every_capture_stands_with_its_state_why_from_whom_and_when(inbox: Open,
     told = {
         "The cache in front": ["Pending", "tried once, next in 7 days", "did not answer in time", "codex"],
         "Remember the thing": ["Parked", "tried once", "gave nothing usable"],
-        "What time is it": ["Rejected", "Pure question without facts", "cursor", "5 hours ago"],
+        "What time is it": ["Rejected", "Pure question without facts", "cursor", "2 hours ago"],
         "Flag AAPL": ["Stored", "1 kept, 1 row of knowledge", "watcher"],
         "We deploy on Fridays": ["Merged", "What it says was known already."],
-        "The billing service": ["Stored", "1 kept", "claude-code · ann"],
+        "We switched billing": ["Stored", "1 kept", "claude-code · ann"],
         "Thanks, that works": ["Rejected", "Greeting or confirmation"],
     }
     for says, parts in told.items():
@@ -202,7 +200,7 @@ def test_what_was_learned_is_taken_back(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     page = open_page(visit, here, "#/3")
     before = here.keeper.count()
-    detail = row(page, "The billing service").locator(".detail")
+    detail = row(page, "We switched billing").locator(".detail")
     detail.locator(".back").get_by_role("button", name="Undo").click()
     expect(detail.locator(".back .tag")).to_have_text("undone")
     expect(notice(page)).to_contain_text("Taken back.")
@@ -256,7 +254,7 @@ def test_one_that_is_further_down_is_shown_by_its_address(inbox: Open, visit: Vi
 def test_new_ones_appear_and_the_focus_and_the_open_one_stay(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     page = open_page(visit, here)
-    detail = opened(page, "The billing service")
+    detail = opened(page, "We switched billing")
     detail.locator("summary").click()
     detail.locator("summary").focus()
     here.hear("User: We moved the changelog to the wiki.")
@@ -414,17 +412,17 @@ def test_whatever_was_said_is_shown_as_it_is_and_does_nothing(inbox: Open, visit
 # ── who may ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def enter_with(page: Page, here: Inbox, role: str, **about: str) -> None:
+def open_with_key(visit: Visitor, here: Inbox, role: str, **about: str) -> Page:
     _, secret = here.keeper.create_key(Grant(name=role, role=role, **about))
-    page.reload()
+    page = open_page(visit, here)
     page.get_by_label("API key").fill(secret)
     press(page, "Open")
+    return page
 
 
 def test_a_key_that_may_only_read_is_told_kindly(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
-    page = open_page(visit, here)
-    enter_with(page, here, "read", user="ada")
+    page = open_with_key(visit, here, "read", user="ada")
     expect(page.locator(".empty")).to_contain_text("The inbox is for keys that may write")
     expect(page.get_by_role("link", name="Try a conversation")).to_have_count(0)
     assert hindrances(page) == []
@@ -432,12 +430,11 @@ def test_a_key_that_may_only_read_is_told_kindly(inbox: Open, visit: Visitor) ->
 
 def test_a_key_that_may_write_sees_its_own_and_no_counts(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
-    page = open_page(visit, here)
-    enter_with(page, here, "write", user="ann")
+    page = open_with_key(visit, here, "write", user="ann")
     expect(rows(page)).to_have_count(1)
-    expect(rows(page)).to_contain_text("The billing service")
+    expect(rows(page)).to_contain_text("We switched billing")
     expect(page.locator("#states .count")).to_have_count(0)
-    opened(page, "The billing service")
+    opened(page, "We switched billing")
     page.goto(f"{page.url.split('#')[0]}#/try")
     tried = try_it(page, "User: We never deploy on a Friday.")
     press(tried, "Learn all of it")

@@ -11,12 +11,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from cofio import assemble
 from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.model import Add, Fact, moment
 from cofio.picture import Injection
 from cofio.ports import Health
 from cofio.stores.sqlite import SqliteStore
@@ -205,8 +205,8 @@ def test_the_shapes_of_charts_are_right(service: Caller, visit: Visitor) -> None
         return page.evaluate(f"async () => {{ const it = await import('/ui/charts.js'); return {script}; }}")
 
     assert drawn("[0, 1, 3, 4, 7, 95, 1234, 99999].map((most) => it.ticks(most))") == [
-        [0, 1], [0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 2, 4, 6, 8], [0, 50, 100],
-        [0, 500, 1000, 1500], [0, 50000, 100000],
+        [0, 1], [0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 2, 4, 6, 8], [0, 20, 40, 60, 80, 100],
+        [0, 500, 1000, 1500], [0, 20000, 40000, 60000, 80000, 100000],
     ]  # fmt: skip
     assert drawn("it.piled([[1, 2], [3, 0], [0, 5]])") == [[[0, 1], [0, 2]], [[1, 4], [2, 2]], [[4, 4], [2, 7]]]
     assert drawn("it.ribbon([0, 10], [[0, 1], [1, 4]], (y) => 10 - y)") == "M0.0 9.0L10.0 6.0L10.0 9.0L0.0 10.0Z"
@@ -233,7 +233,7 @@ def test_the_ledger_adds_up_and_tells_when_it_does_not(service: Caller, visit: V
     assert ledger["captured"] == 4
     page = visit(service, "/ui/overview")
     shown = box(page, "Where captures are")
-    expect(shown.locator(".whole")).to_have_text("4 captured")
+    expect(shown.locator(".total")).to_have_text("4 captured")
     parts = [f"{sign}{ledger[name]} {name}"
              for sign, name in (("=", "stored"), ("+", "merged"), ("+", "rejected"), ("+", "pending"))]  # fmt: skip
     expect(shown.locator(".parts li")).to_have_text(parts)
@@ -320,11 +320,11 @@ def test_a_large_changeset_is_a_few_lines(service: Caller, visit: Visitor) -> No
     service.post("/knowledge/thresholds", {"source": "AAPL", "metric": "volume", "value": 5e6, "direction": "above"})
     page = visit(service, "/ui/overview")
     changes = box(page, "Newest changes").get_by_role("listitem")
-    expect(changes).to_have_count(4)
+    expect(changes).to_have_count(3)
     expect(changes.first.get_by_role("link")).to_have_attribute("href", "knowledge#/thresholds/aapl.volume.above")
     expect(changes.first).to_contain_text("AAPL volume above 5,000,000")
     expect(changes.nth(1)).to_contain_text("Service number 59")
-    expect(changes.last).to_contain_text("and 57 more")
+    expect(changes.last).to_contain_text("and 58 more")
 
 
 def test_a_service_that_goes_away_and_comes_back_is_told(tmp_path: Path, visit: Visitor) -> None:
@@ -425,15 +425,27 @@ def test_nothing_moves_for_those_who_mind(service: Caller, visit: Visitor) -> No
     assert page.locator(".dot").evaluate("(it) => getComputedStyle(it).animationName") == "none"
 
 
+class Past:
+    """The time so many days ago."""
+
+    def __init__(self) -> None:
+        self.back = 0
+
+    def __call__(self) -> str:
+        return moment(datetime.now(UTC) - timedelta(days=self.back))
+
+
 @pytest.fixture
 def at_work(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Caller]:
     """A service that some agents have been at work with for months, up to now."""
-    now = datetime.now(UTC)
-    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", assemble.now), HashEmbedder(), assemble.now)
+    clock = Past()
     stack = ExitStack()
-    stack.enter_context(keeper)
-    keeper.add_all(list(_of_months(now)), dedup=False, by="import")
-    keeper._store.pictures.inject([*_given(now)])
+    store = SqliteStore(tmp_path / "cofio.db", clock)
+    keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock))
+    for clock.back in range(120, 0, -1):
+        keeper.add_all(_of_a_day(clock.back, datetime.fromisoformat(clock()).weekday()), dedup=False, by="codex")
+    clock.back = 0
+    store.pictures.inject([*_given(datetime.now(UTC))])
     caller = Caller(stack.enter_context(serving(keeper)), {"X-Cofio-Client": "claude-code"})
     for turn, said in enumerate(("We switched from Prisma to Drizzle.", "ok", "thanks", "sounds good, go on",
                                  "We decided to use Vitest.", "I prefer small pull requests.", "hm")):  # fmt: skip
@@ -445,14 +457,11 @@ def at_work(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) ->
     afterwards(stack.close)
 
 
-def _of_months(now: datetime) -> Iterator[Fact]:
-    """A few facts each day of the last 120, more on working days and more of late."""
-    for back in range(120, 0, -1):
-        at = now - timedelta(days=back)
-        busy = (150 - back) * (1 if at.weekday() > 4 else 4) // 100 + back * 7 % 3
-        for number in range(busy):
-            kind, text = SAID[(back * 3 + number * 7) % len(SAID)]
-            yield Fact(text=f"{text} (sprint {back}.{number})", kind=kind, created_at=at.isoformat())
+def _of_a_day(back: int, weekday: int) -> list[Fact]:
+    """What was said so many days ago: more on working days, and more of late."""
+    busy = (150 - back) * (1 if weekday > 4 else 4) // 100 + back * 7 % 3
+    chosen = [SAID[(back * 3 + number * 7) % len(SAID)] for number in range(busy)]
+    return [Fact(text=f"{text} (sprint {back}.{place})", kind=kind) for place, (kind, text) in enumerate(chosen)]
 
 
 def _given(now: datetime) -> Iterator[Injection]:
@@ -529,8 +538,11 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     clock = FixedClock()
     store = SqliteStore(tmp_path_factory.mktemp("full") / "cofio.db", clock)
     with Keeper(store, HashEmbedder(64), clock) as keeper:
+        vectors = np.random.default_rng(7).normal(size=(1_000, 64)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         for first in range(0, MANY, 1_000):
-            keeper.add_all([_fact(number) for number in range(first, first + 1_000)], dedup=False)
+            facts = [Add(_fact(number)) for number in range(first, first + 1_000)]
+            store.apply(facts, dict(enumerate(vectors)), by="import", why="")
         with serving(keeper) as url:
             yield Caller(url)
 

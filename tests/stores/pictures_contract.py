@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,7 @@ class PicturesContract:
         steps.append(store.pictures.pulse())
         store.inbox.settle(ending(item, "rejected", reason="nothing to learn"))
         steps.append(store.pictures.pulse())
-        assert [now.moved(then) for then, now in zip(steps, steps[1:], strict=False)] == [["inbox"]] * 3
+        assert [now.moved(then) for then, now in pairwise(steps)] == [["inbox"]] * 3
 
     # ── dots ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 

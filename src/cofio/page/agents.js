@@ -16,7 +16,7 @@ const PARTS = {
   work: { called: "At work", what: "Who keeps memories and is given them, and which clients do so by themselves." },
   keys: { called: "Keys", what: "Who may ask the service, for what, and until when." },
   log: { called: "Audit log", what: "What was changed with keys, and what was refused." },
-  connect: { called: "Connect an agent", what: "How an agent of yours comes to remember." },
+  connect: { called: "Connect", what: "How an agent of yours comes to remember." },
 };
 const DRAWN = { work, keys, log: deeds, connect: async (part) => fill(part, ways(isOpen)) };
 
@@ -28,7 +28,7 @@ enter({ show, empty });
 
 async function show() {
   isOpen = (await get("health")).auth === "open";
-  window.onhashchange = draw;
+  window.onhashchange = () => (/^(#\/|$)/.test(location.hash) ? draw() : null); // the rest is within the page
   await draw();
 }
 
@@ -104,7 +104,7 @@ async function work(part, { tell }) {
     make("section", { class: "block", "aria-labelledby": "work-title" },
       make("h2", { id: "work-title" }, "With these memories"), atWork(agents.agents)),
     make("section", { class: "block", "aria-labelledby": "hooks-title" },
-      make("h2", { id: "hooks-title" }, "On the service's machine"), clients));
+      make("h2", { id: "hooks-title" }, "On the service’s machine"), clients));
   tell(agents.agents.length === 1 ? "1 agent" : `${agents.agents.length} agents`);
 }
 

@@ -35,7 +35,7 @@ export const counted = (count, one, many = `${one}s`) => `${compact(count)} ${co
 // ── shapes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Whole and round numbers from 0 up to this one or beyond it. */
-export function ticks(most, steps = 4) {
+export function ticks(most, steps = 5) {
   const rough = Math.max(most, 1) / steps;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = Math.max(1, [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough));
@@ -200,11 +200,11 @@ const STEPS = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDow
 
 function listenTo(chart) {
   const { plot } = chart;
-  plot.addEventListener("focus", () => look(chart, chart.place, plot.matches(":focus-visible")));
+  plot.addEventListener("focus", () => plot.matches(":focus-visible") && look(chart, chart.place, true));
   plot.addEventListener("blur", () => look(chart, chart.place, false));
   plot.addEventListener("pointermove", (event) => look(chart, nearest(chart, event.offsetX), true));
   plot.addEventListener("pointerdown", (event) => look(chart, nearest(chart, event.offsetX), true));
-  plot.addEventListener("pointerleave", () => look(chart, chart.place, false));
+  plot.addEventListener("pointerleave", (event) => event.pointerType === "touch" || look(chart, chart.place, false));
   plot.addEventListener("keydown", (event) => {
     if (event.key === "Escape") return look(chart, chart.place, false);
     if (!Object.hasOwn(STEPS, event.key)) return;
@@ -266,10 +266,10 @@ export function sum(whole, parts) {
   const together = parts.reduce((all, each) => all + each.value, 0);
   const off = whole.value - together;
   const bar = (...pieces) => make("div", { class: "pieces" }, ...pieces.map(piece));
-  const signed = (each, sign) => make("li", {}, make("span", { class: "sign" }, sign), swatch(each.name),
+  const signed = (each, sign) => make("li", {}, make("span", { class: "op" }, sign), swatch(each.name),
     number(each.value), ` ${each.title}`);
   return make("div", { class: "sum" },
-    make("p", { class: "whole" }, number(whole.value), ` ${whole.title}`),
+    make("p", { class: "total" }, number(whole.value), ` ${whole.title}`),
     make("div", { class: "pair", "aria-hidden": "true" },
       bar(whole, { name: "nothing", value: Math.max(0, -off) }),
       bar(...parts, { name: "missing", value: Math.max(0, off) })),

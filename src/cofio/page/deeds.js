@@ -26,7 +26,7 @@ export async function deeds(part, { rest, tell }) {
 
 function narrowing(keys, about) {
   const id = newId("about");
-  const all = [make("option", { value: "" }, "every key, and none"),
+  const all = [make("option", { value: "" }, "any key, or none"),
     ...keys.map((each) => make("option", { value: String(each.id) }, `${each.name} (key ${each.id})`))];
   const chosen = make("select", { id }, ...all);
   chosen.value = about;

@@ -81,9 +81,10 @@ function commonLengths(before, after) {
 
 /** As few elements as can be: those that went before those that came, where they meet. The space after them is no part. */
 function drawn(steps) {
-  return gathered(steps).flatMap(([kind, text]) => {
+  return gathered(steps).flatMap(([kind, text], place, all) => {
     const marked = text.trimEnd();
-    return kind && marked ? [make(kind, {}, marked), text.slice(marked.length)] : [text];
+    const gap = text.slice(marked.length) || (all[place + 1]?.[0] === "ins" ? " " : "");
+    return kind && marked ? [make(kind, {}, marked), gap] : [text];
   });
 }
 

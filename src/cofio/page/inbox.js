@@ -68,7 +68,7 @@ function read() {
   const [, name = ""] = location.hash.split("/");
   view.trying = name === "try";
   view.item = /^[0-9]{1,15}$/.test(name) ? Number(name) : 0;
-  if (Object.hasOwn(TABS, name)) view.tab = name;
+  if (Object.hasOwn(TABS, name || "all")) view.tab = name || "all";
 }
 
 async function arrive() {

@@ -12,7 +12,7 @@ const ROLES = {
   admin: "everything, of everybody: keys, upkeep, settings",
 };
 const DAY = 86_400_000; // milliseconds
-const LASTS = { "": "never", "30": "in 30 days", "90": "in 90 days", "365": "in a year", "date": "on a date …" };
+const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["date", "on a date …"]];
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -60,7 +60,7 @@ function bounds(key) {
   const whose = ["user", "agent", "team"].filter((each) => key[each]).flatMap((each) => [`${each} `, said(key[each]), ", "]);
   const within = key.prefixes.length ? ["only ", ...key.prefixes.flatMap((each) => [make("code", {}, each), " "]), "· "] : [];
   return [...(whose.length ? whose.slice(0, -1) : ["sees everything"]), " · ", ...within,
-    make("code", {}, `${key.hint}…`), ` · key ${key.id}, made by `, said(key.created_by || "nobody"), " ", time(key.created_at)];
+    make("code", {}, `${key.hint}…`), ` · key ${key.id}, made `, time(key.created_at), " by ", said(key.created_by || "nobody")];
 }
 
 function state(key) {
@@ -122,7 +122,7 @@ function ending() {
   const id = newId("ends");
   const date = make("input", { type: "date", "aria-label": "The date on which it ends", hidden: true });
   const span = make("select", { id },
-    ...Object.entries(LASTS).map(([value, text]) => make("option", { value }, text)));
+    ...LASTS.map(([value, text]) => make("option", { value }, text)));
   span.addEventListener("change", () => {
     date.hidden = span.value !== "date";
     if (!date.hidden) date.focus();
@@ -193,7 +193,7 @@ function atOnce(mayGoOn) {
   return [
     make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",
       "this writes one into config.toml (it asks, and shows nothing), and starts the service anew."),
-    make("div", { class: "commands" }, ...["cofio config set api_key", "cofio down", "cofio up"].map((each) => copyable(each))),
+    make("div", { class: "commands" }, copyable("cofio config set api_key"), copyable("cofio down && cofio up")),
     mayGoOn ? make("p", { class: "hint" }, "“Go on here” keeps it for this tab alone, until you close that.") : null,
   ];
 }

@@ -8,7 +8,7 @@
 import { hue, mixed } from "./mapcolours.js";
 
 const SMALLEST = 2; // pixels, the radius of a point
-const LARGEST = 7;
+const LARGEST = 5;
 const FILLED = 0.1; // of the window, by all the points of the whole
 const GRAIN = 256; // pixels along the glow
 const SOFT = [0.18, 0.26]; // how dense the glow gets, in a light scheme and in a dark one

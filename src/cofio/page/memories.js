@@ -12,7 +12,7 @@ import { hits, newest } from "./listsource.js";
 import { listen } from "./live.js";
 import { pane } from "./memorydetail.js";
 import { fromAddress, narrowing, scope } from "./memoryfilters.js";
-import { add, addTag, setCategory } from "./memoryforms.js";
+import { add, addTag, afterwards, setCategory } from "./memoryforms.js";
 import { cells } from "./memoryrow.js";
 import { beginning, counted } from "./memorywords.js";
 import { undoing } from "./rows.js";
@@ -33,7 +33,7 @@ let ticked = [];
 let latest = 0; // the list that was asked for last: an answer to an earlier one is late
 let stop = () => {}; // ends the listening
 
-const acts = { open: (id) => go(id), close, refresh };
+const acts = { open: (id) => go(id), close, refresh, focus: () => list.focus() };
 
 enter({ show, empty });
 
@@ -128,7 +128,7 @@ function showOpen(wasOpen = false) {
   }
   detail.show(view.id, known(view.id));
   fill(find("told"), `Memory ${view.id} is open.`);
-  if (isNarrow()) find("detail").querySelector("h2, button")?.focus();
+  if (isNarrow()) (find("detail").querySelector("h2") ?? find("detail").querySelector("button"))?.focus();
 }
 
 /** What the list knows of a memory. */
@@ -310,7 +310,7 @@ async function change(action, how) {
   const done = await post("memories/bulk", { ids: ticked.map((each) => each.id), action, ...how });
   list.clear();
   await refresh();
-  list.focus();
+  afterwards(list.focus);
   tell(`${CHANGED[action]}: ${counted(done.changes.length, "memory", "memories")}.`, undoing(done.id, acts));
 }
 

@@ -4,7 +4,7 @@ import { get, patch, path, post, remove } from "./api.js";
 import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
 import { caller, doing, tell, trouble } from "./frame.js";
 import { changes, diff } from "./memoryhistory.js";
-import { editing, erase, hasDraft, sayAnew } from "./memoryforms.js";
+import { afterwards, editing, erase, hasDraft, sayAnew } from "./memoryforms.js";
 import { reasons, words } from "./memoryrow.js";
 import { METHODS, beginning, capital, counted } from "./memorywords.js";
 import { undoing } from "./rows.js";
@@ -13,7 +13,8 @@ const SIGHTINGS = 30; // that are shown
 const SHORT = 90; // letters of a text in a notice
 
 /**
- * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`.
+ * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`,
+ * `focus()`.
  * @returns {{ show: (id: number, known?: object) => Promise<void>, refresh: () => Promise<void>, empty: () => void }}
  */
 export function pane(place, acts) {
@@ -272,12 +273,14 @@ export function pane(place, acts) {
   async function superseded({ new_id: id, changeset, memory: after }) {
     acts.open(id);
     await acts.refresh();
+    afterwards(() => place.querySelector("h2")?.focus());
     tell(`Said anew: ${beginning(after.text, SHORT)}`, undoing(changeset, acts));
   }
 
   async function erased({ id }) {
     acts.close();
     await acts.refresh();
+    afterwards(acts.focus);
     tell(`Memory ${id} is erased.`);
   }
 }

@@ -18,6 +18,13 @@ function given(fields) {
   return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== "" && value.length !== 0));
 }
 
+/** Run it once the dialog that is open is gone, which gives the focus back; else now. */
+export function afterwards(run) {
+  const open = document.querySelector("dialog[open]");
+  if (open) open.addEventListener("close", run, { once: true });
+  else run();
+}
+
 /** A new memory. `done(told)` gets what the service says: that it was added, or known. */
 export function add(begun, done) {
   const text = field({ name: "text", label: "What is to be remembered", kind: "area", needed: true }, begun.text);
@@ -60,6 +67,12 @@ export function erase(memory, done) {
     sure, why);
   shown.querySelector(".primary").classList.add("erase");
   sure.input.focus();
+}
+
+/** Ask before more is taken back than one looks at. */
+export function takeBack(others, undo) {
+  dialog("Take back the whole change?", undo, "Take it back", make("p", {},
+    `It was done together with ${counted(others, "other", "others")}. All of it is taken back, and can be brought back again.`));
 }
 
 // ── many at once ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,8 +1,9 @@
 /** What happened to a memory and to those that it came from: every change, what it changed, and a way to take it back. */
 
-import { get, path } from "./api.js";
-import { make, plainNumber, said, time, unseen } from "./dom.js";
-import { caller } from "./frame.js";
+import { get, path, post } from "./api.js";
+import { fill, make, plainNumber, said, time, unseen } from "./dom.js";
+import { caller, doing, tell } from "./frame.js";
+import { takeBack } from "./memoryforms.js";
 import { counted, difference } from "./memorywords.js";
 import { undoing } from "./rows.js";
 
@@ -14,31 +15,56 @@ const UNSAID = ["add", "edit", "delete", "restore", "purge", "supersede", "confi
   "unpin", "tag", "untag", "new"]; // reasons where none was given
 const TOLD = 12; // changes whose whole changeset is asked for
 
-/** The changes of a memory and its lineage, newest first. */
+/** The changes of a memory and its lineage, newest first. What else was done with each is told as it comes in. */
 export async function changes(memory, acts) {
   const told = (await get(path("memory", String(memory.id), "history"))).changes.toReversed();
-  const newest = [...new Set(told.map((each) => each.changeset))].slice(0, TOLD);
-  const wholes = new Map(await Promise.all(newest.map(async (each) => [each, await whole(each)])));
-  return make("ol", { class: "history" }, ...told.map((each) => step(memory, each, wholes.get(each.changeset), acts)));
+  const lineage = new Set(told.map((each) => each.memory_id));
+  const sums = new Map(); // of changesets, by their ids
+  const sum = (id) => sums.get(id) ?? sums.set(id, summed(id, lineage)).get(id);
+  const steps = told.map((each) => step(memory, each, sum, acts));
+  complete(steps.slice(0, TOLD));
+  return make("ol", { class: "history" }, ...steps);
 }
 
-/** The changeset that a change is of: what else it moved, and whether it was undone. None where it may not be seen. */
-const whole = (changeset) => get(path("changes", String(changeset))).catch(() => null);
+async function complete(steps) {
+  for (const each of steps) await each.complete(); // one by one: a changeset may be long
+}
 
-function step(memory, change, changeset, acts) {
-  const others = changeset ? changeset.changes.length + changeset.knowledge.length - 1 : 0;
-  const undone = changeset?.undone_by;
-  const about = { type: "button", class: "link", onclick: undoing(change.changeset, acts) };
-  const back = caller.mayWrite && !undone && change.action !== "purge"
-    ? make("button", about, "Undo", unseen(` change ${change.changeset}`)) : null;
-  return make("li", {},
+/** What a changeset did beside this lineage, and whether it was undone. Nothing where it may not be seen. */
+async function summed(id, lineage) {
+  const found = await get(path("changes", String(id))).catch(() => ({ changes: [], knowledge: [], undone_by: null }));
+  const others = new Set(found.changes.map((each) => each.memory_id).filter((each) => !lineage.has(each)));
+  return { others: others.size + found.knowledge.length, isUndone: found.undone_by !== null };
+}
+
+async function undo(changeset, acts) {
+  const done = await post(path("changes", String(changeset), "undo"));
+  await acts.refresh();
+  tell("Taken back.", undoing(done.id, acts));
+}
+
+function step(memory, change, sum, acts) {
+  const beside = make("span", { class: "beside" });
+  const pressed = doing(async () => {
+    const { others } = await sum(change.changeset);
+    if (others) takeBack(others, () => undo(change.changeset, acts));
+    else await undo(change.changeset, acts);
+  });
+  const back = caller.mayWrite && change.action !== "purge"
+    ? make("button", { type: "button", class: "link", onclick: pressed }, "Undo", unseen(` change ${change.changeset}`)) : null;
+  const shown = make("li", {},
     make("div", { class: "step" },
       make("strong", {}, DONE[change.action] ?? change.action),
-      change.memory_id === memory.id ? null : link(change.memory_id),
-      others > 0 ? make("span", { class: "dim" }, `with ${counted(others, "more", "more")}`) : null,
-      undone ? make("span", { class: "tag" }, "undone") : null,
+      change.memory_id === memory.id ? null : link(change.memory_id), beside,
       make("span", { class: "dim" }, "by ", said(change.by), " · ", time(change.at)), back),
     why(change), what(change));
+  shown.complete = async () => {
+    const { others, isUndone } = await sum(change.changeset);
+    fill(beside, others ? make("span", { class: "dim" }, `with ${counted(others, "other", "others")}`) : null,
+      isUndone ? make("span", { class: "tag" }, "undone") : null);
+    if (isUndone) back?.remove();
+  };
+  return shown;
 }
 
 const link = (id) => make("a", { href: `#/${id}` }, `memory ${id}`);

@@ -5,7 +5,7 @@
  * How far it looks back stands in the address: #/30, #/90, #/365; #/30/new shows each day's own.
  */
 
-import { get } from "./api.js";
+import { get, path } from "./api.js";
 import { compact, counted, exact, number, overTime, sum } from "./charts.js";
 import { fill, find, make, newId, said, time, unseen } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
@@ -19,8 +19,9 @@ const PAUSE = 1_000; // milliseconds between two looks, at the least
 const SLOWEST = 30_000;
 const SOON = 2_000; // until a model has said how it is
 const MINUTE = 60_000; // how long "just now" and "today" may stand without a look
-const CHANGES = 6; // changes that are shown
-const OF_ONE = 3; // of them, of one changeset
+const CHANGES = 5; // changes that are shown
+const OF_ONE = 2; // of them, of one changeset
+const AT_ONCE = 3; // changesets that are asked for at a time: enough, where they are large
 const LETTERS = 300; // of a text, in a list
 
 const view = { days: 30, isNew: false };
@@ -38,7 +39,8 @@ async function show() {
   read();
   drawSpans();
   follow();
-  await Promise.all([refreshFigures(), refreshChanges()]);
+  await refreshFigures(); // first of all
+  await refreshChanges();
 }
 
 function empty() {
@@ -46,7 +48,7 @@ function empty() {
   for (const each of parts.splice(0)) each();
   for (const each of ["trouble", "first", "figures", "board", "live", "span"]) fill(find(each));
   [told, boxes] = [null, null];
-  seen.clear();
+  for (const each of [seen, done]) each.clear();
   shownFigures.clear();
 }
 
@@ -156,8 +158,8 @@ function failed(error) {
 async function refreshChanges() {
   const mine = boxes;
   try {
-    const { changesets } = await get("changes", { limit: CHANGES });
-    if (mine === boxes) drawChanges(changesets);
+    const rows = await gathered();
+    if (mine === boxes) drawChanges(rows);
   } catch (error) {
     if (mine === boxes && error.status) fill(boxes.changes, trouble(error));
   }
@@ -437,12 +439,24 @@ function lasted(seconds) {
 const DID = { add: "Learned", update: "Updated", edit: "Edited", delete: "Archived", restore: "Restored",
   noop: "Heard again", purge: "Erased", revert: "Taken back" };
 const QUIET = ["delete", "noop", "purge"];
+const done = new Map(); // what is shown of a changeset, by its id
 const seen = new Set(); // the changes that were shown before
 
-function drawChanges(changesets) {
+/** The newest changes, as many as are shown. What a changeset did is asked for once: it stays so. */
+async function gathered() {
+  const { changesets } = await get("changes", { limit: CHANGES });
+  const rows = [];
+  for (let next = 0; next < changesets.length && rows.length < CHANGES; next += AT_ONCE) {
+    const some = changesets.slice(next, next + AT_ONCE).map(({ id }) => id);
+    await Promise.all(some.map(async (id) => done.has(id) || done.set(id, changesOf(await get(path("changes", id))))));
+    rows.push(...some.flatMap((id) => done.get(id)));
+  }
+  return rows.slice(0, CHANGES);
+}
+
+function drawChanges(rows) {
   const isFirst = seen.size === 0;
   const focused = document.activeElement?.closest(".changes li")?.dataset.id;
-  const rows = changesets.flatMap(changesOf).slice(0, CHANGES);
   const lines = rows.map((each) => {
     const isFresh = !isFirst && !seen.has(each.id);
     seen.add(each.id);

@@ -24,7 +24,7 @@ let latest = 0; // the part that was asked for last
 enter({ show, empty });
 
 async function show() {
-  window.onhashchange = draw;
+  window.onhashchange = () => (/^(#\/|$)/.test(location.hash) ? draw() : null); // the rest is within the page
   await draw();
 }
 
@@ -97,7 +97,7 @@ function notices() {
   ];
 }
 
-const restart = () => make("p", { class: "commands" }, copyable("cofio down"), copyable("cofio up"));
+const restart = () => make("p", {}, copyable("cofio down && cofio up"));
 
 function narrowing(again) {
   const id = newId("find");
@@ -202,7 +202,7 @@ function changing() {
     make("p", {}, "Nothing is changed here. Open one for its line and its variable, put it into ", copyable(known.file),
       known.there ? "" : " (which is not there yet)", " and start the service again. Flags win over variables, variables ",
       "over the file, and that over the defaults."),
-    restart());
+    known.settings.some((each) => each.waits) ? null : restart());
 }
 
 // ── the doctor ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -171,7 +171,7 @@ function known(facts, several, more, isNarrowed) {
 function fact(memory, several) {
   const { agent, user, team, occurrences } = memory;
   const who = [user, agent].filter(Boolean).map((each) => said(each));
-  const whose = several && team ? make("a", { class: "chip", href: address(view.which, team) }, said(team)) : null;
+  const whose = several && team ? make("a", { class: "pill", href: address(view.which, team) }, said(team)) : null;
   const often = occurrences > 1 ? make("span", {}, `told ${exact(occurrences)} times`) : null;
   return make("li", { "data-id": `f${memory.id}` }, words(memory),
     make("p", { class: "about" }, ...who, whose, kind(memory), time(memory.created_at), often));
@@ -184,5 +184,5 @@ const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${i
 function kind({ category, kind: name }) {
   const swatch = make("span", { class: "swatch", "data-part": category, "aria-hidden": "true" });
   const isSaid = name === "other" || name === category;
-  return make("a", { class: "chip", href: address(isSaid ? category : name) }, swatch, isSaid ? category : name);
+  return make("a", { class: "pill", href: address(isSaid ? category : name) }, swatch, isSaid ? category : name);
 }

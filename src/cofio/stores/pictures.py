@@ -1,4 +1,4 @@
-"""The store as people look at it, in the SQLite file: counts by day, who is at work, and memories with their vectors."""
+"""The store as people look at it, in the SQLite file: counts by day, who is at work, memories with their vectors."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ from cofio.transfer import knowledge
 BATCH = 1_000  # memories in one changeset
 #: What is not copied, for people.
 STAYS = (
-    "the history of changes (a copy begins its own), the inbox, the logs of retrievals and of access, past runs, "
-    "which files of notes were read"
+    "the history of changes (a copy begins its own), the inbox, the logs of retrievals, of what agents were given and "
+    "of access, past runs, which files of notes were read"
 )
 _ALL = 1 << 31  # changesets, more than there are
 _FIELDS = tuple(each.name for each in fields(Memory))

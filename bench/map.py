@@ -1,0 +1,230 @@
+"""What the map costs, and how well it shows who is near whom, beside plain PCA in the same run.
+
+    python -m bench.map [--sizes 1000 10000 20000] [--texts 3000] [--file LINES] [--strict] [--json PATH]
+
+    material ─▶ a store ─▶ the first look ─▶ another look ─▶ a look after one memory more
+    texts ─ real embedder ─▶ vectors ─▶ our plane, PCA's plane ─▶ neighbours kept, trustworthiness, labels, purity
+
+Speed is that of `keeper.outlook.map` on the embedded store, on vectors that are mixtures of truly embedded ones
+(bench/vectors.py says how). PCA is the two strongest directions of the same vectors, by NumPy, and nothing else.
+Quality is measured on truly embedded texts: the made-up facts of bench/corpus.py, whose topics are their labels, or the
+lines of a file, `label<tab>text` or a text alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+import cofio
+from bench import measure
+from bench.corpus import facts
+from bench.vectors import ANCHORS, Material
+from cofio import embedders, layout
+from cofio.keeper import Keeper
+from cofio.layout.groups import grouped
+from cofio.layout.square import apart, fitted
+from cofio.model import Fact
+from cofio.picture import SIDE, Dots
+from cofio.settings import Settings
+from cofio.stores.blas import one_thread
+from cofio.testing import HashEmbedder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from cofio.ports import Embedder, Matrix
+
+    Places = NDArray[np.int64]
+
+_RESULTS = Path(__file__).parent / "results"
+_ROUNDS = 3
+_K = 10  # neighbours
+_ASKED = 500  # points whose neighbours are looked at
+BARS = (
+    ("the first look at 10,000 memories takes less than 2 s", "cold_ms", 2_000.0),
+    ("another look takes less than 100 ms", "warm_ms", 100.0),
+    ("as JSON they are less than 2 MB", "megabytes", 2.0),
+)
+BETTER = (
+    ("twice as many neighbours are kept as by PCA", "kept", 2.0),
+    ("clusters are purer than on PCA's plane", "purity", 1.0),
+)
+
+
+# ── speed ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def timed(folder: Path, size: int) -> dict[str, float]:
+    """How long each look takes, in a store of so many memories."""
+    material = Material(folder)
+    texts = [text for _, text in material.said(0, size + 1)]
+    embedder = material.embedder(0, size + 1)
+    looks: dict[str, list[float]] = {"cold_ms": [], "warm_ms": [], "one_more_ms": []}
+    with _keeper(folder / f"{size}.db", embedder) as keeper:
+        for start in range(0, size, 1_000):
+            some = texts[start : min(size, start + 1_000)]
+            keeper.add_all([Fact(text=text, source="bench/app") for text in some], dedup=False)
+    for turn in range(_ROUNDS):
+        with _keeper(folder / f"{size}.db", embedder) as keeper:
+            keeper.outlook.map(most=1)  # the store has opened its eyes
+            looks["cold_ms"].append(1_000 * measure.once(keeper.outlook.map))
+            looks["warm_ms"].append(1_000 * measure.once(keeper.outlook.map))
+            if not turn:
+                keeper.add_all([Fact(text=texts[size], source="bench/app")], dedup=False)
+                looks["one_more_ms"].append(1_000 * measure.once(keeper.outlook.map))
+            drawn = keeper.outlook.map()
+    vectors = np.asarray(material.vectors(0, size))
+    with one_thread():
+        pca = [1_000 * measure.once(lambda: flat(vectors)) for _ in range(_ROUNDS)]
+    said: list[bytes] = []
+    encoding = 1_000 * measure.once(lambda: said.append(msgspec.json.encode(drawn.as_dict())))
+    figures = {name: statistics.median(each) for name, each in looks.items()}
+    return {
+        **figures,
+        "pca_ms": statistics.median(pca),
+        "encoding_ms": encoding,
+        "megabytes": len(said[0]) / 1e6,
+        "clusters": len(drawn.clusters),
+    }
+
+
+def _keeper(path: Path, embedder: Any) -> Keeper:
+    return cofio.open(f"sqlite://{path}", embedder=embedder, home=path.parent)
+
+
+def flat(vectors: Matrix) -> Matrix:
+    """The vectors' coordinates in the two directions in which they differ most: plain PCA."""
+    spread = vectors - vectors.mean(axis=0)
+    _, directions = np.linalg.eigh(spread.T @ spread)
+    found: Matrix = spread @ directions[:, :-3:-1]
+    return found
+
+
+# ── quality ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def judged(texts: Sequence[str], labels: Sequence[str], embedder: Embedder) -> dict[str, dict[str, float]]:
+    """How well our plane and PCA's show what is near in the vectors."""
+    vectors = np.asarray(embedder.embed(texts, "document"), np.float32)
+    count = len(texts)
+    dots = Dots(range(count, 0, -1), vectors, texts, [""] * count, [""] * count, [""] * count, count)
+    with one_thread():
+        drawn = layout.drawn(dots)
+        plain = apart(fitted(np.ascontiguousarray(flat(vectors), np.float32).view(np.complex64)[:, 0]))
+    ours = np.stack([drawn.x, drawn.y], axis=1)
+    return {"ours": _quality(vectors, ours, labels), "pca": _quality(vectors, plain, labels)}
+
+
+def _quality(vectors: Matrix, places: Places, labels: Sequence[str]) -> dict[str, float]:
+    asked = np.random.default_rng(0).permutation(len(vectors))[:_ASKED]
+    apart_ = np.square(places[asked, np.newaxis] - places).sum(axis=2).astype(np.float64)
+    apart_[np.arange(len(asked)), asked] = np.inf
+    shown = np.argsort(apart_, axis=1, kind="stable")[:, :_K]
+    cosines = vectors[asked] @ vectors.T
+    cosines[np.arange(len(asked)), asked] = 2  # itself comes first: rank 0
+    ranks = np.argsort(np.argsort(-cosines, axis=1, kind="stable"), axis=1)
+    rank = np.take_along_axis(ranks, shown, axis=1)
+    own = np.array(labels)
+    quality = {
+        "kept": float(np.mean(rank <= _K)),
+        "trust": _trust(rank, len(vectors)),
+        "spread": float(np.mean(np.ptp(places, axis=0)) / SIDE),
+    }
+    if len(set(labels)) > 1:
+        quality["alike"] = float(np.mean(own[shown] == own[asked, np.newaxis]))
+        quality["purity"] = _purity(grouped(places), own)
+    return quality
+
+
+def _trust(rank: Places, count: int) -> float:
+    """Trustworthiness: 1 when all whom the plane shows as neighbours are, the less the farther off they truly are."""
+    most = len(rank) * _K * (2 * count - 3 * _K - 1) / 2
+    return float(1 - np.maximum(rank - _K, 0).sum() / most)
+
+
+def _purity(group: Places, labels: NDArray[Any]) -> float:
+    """The share of points that are in a cluster most of whose members have their label; those in none count as not."""
+    most = (Counter(labels[group == each].tolist()).most_common(1)[0][1] for each in range(group.max(initial=-1) + 1))
+    return sum(most) / len(group)
+
+
+def read(path: Path) -> tuple[list[str], list[str]]:
+    """The texts of a file, and their labels."""
+    lines = [line.rpartition("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [text for _, _, text in lines], [label for label, _, _ in lines]
+
+
+# ── the run ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def measured(sizes: Sequence[int], texts: int, file: Path | None, embedder: Embedder) -> dict[str, Any]:
+    """Every figure."""
+    with tempfile.TemporaryDirectory(prefix="cofio-bench-") as folder:
+        Material.make(Path(folder), embedder, count=max(sizes) + 1, asked=1, warming=0)
+        figures = {str(size): timed(Path(folder), size) for size in sizes}
+    said = facts(texts)
+    given, labels = read(file) if file else ([each.text for each in said], [each.topic for each in said])
+    quality = judged(given, labels, embedder)
+    return {"machine": measure.machine(), "figures": figures, "texts": len(given), "quality": quality}
+
+
+def missed(results: dict[str, Any]) -> list[str]:
+    """The bars that the figures do not clear."""
+    figures, quality = results["figures"].get("10000", {}), results["quality"]
+    slow = [says for says, name, most in BARS if figures.get(name, 0) > most]
+    ours, pca = quality["ours"], quality["pca"]
+    return slow + [says for says, name, times in BETTER if name in ours and ours[name] < times * pca[name]]
+
+
+def show(results: dict[str, Any]) -> None:
+    print(f"{'memories':>10}{'first':>10}{'again':>10}{'one more':>10}{'PCA':>10}{'JSON':>10}")
+    for size, each in results["figures"].items():
+        times = "".join(f"{each[name]:>7,.0f} ms" for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms"))
+        print(f"{int(size):>10,}{times}{each['megabytes']:>7.2f} MB   {each['clusters']} clusters")
+    print(f"of {results['texts']:,} texts, truly embedded: ours, PCA's")
+    for name, ours in results["quality"]["ours"].items():
+        print(f"{name:>10}{ours:>10.3f}{results['quality']['pca'][name]:>10.3f}")
+    lost = missed(results)
+    for says in (*(bar[0] for bar in BARS), *(bar[0] for bar in BETTER)):
+        print(f"bar: {says}: {'MISSED' if says in lost else 'cleared'}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The figures; 1 when a bar is missed and that matters."""
+    parser = argparse.ArgumentParser(
+        prog="bench.map", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000])
+    parser.add_argument("--texts", type=int, default=3_000, help="how many made-up texts are embedded and judged")
+    parser.add_argument("--file", type=Path, help="texts of your own to judge by, a line each")
+    parser.add_argument("--hash", action="store_true", help="hashed words in place of the model")
+    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--json", type=Path, default=_RESULTS / "map.json")
+    options = parser.parse_args(arguments)
+    results = measured(options.sizes, options.texts, options.file, _embedder(options.hash))
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    show(results)
+    return 1 if options.strict and missed(results) else 0
+
+
+def _embedder(hashed: bool) -> Embedder:
+    if hashed:
+        return HashEmbedder()
+    settings = Settings.load()
+    return embedders.make("local", home=settings.home, download=settings.model_download)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
