@@ -10,7 +10,7 @@ import pytest
 from cofio.errors import CofioError, Conflict, Forbidden, InvalidInput, NotFound
 from cofio.keeper import Keeper
 from cofio.model import Viewer
-from cofio.testing import MemoryStore, FixedClock, HashEmbedder
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 TEXTS = ("We deploy on Fridays.", "Reviews need two approvals.", "The API speaks JSON.", "Ann is on call in May.")
 

@@ -461,9 +461,7 @@ class Store(Protocol):
     def has_speakers(self) -> bool:
         """Whether any memory has a speaker: where none has, nobody needs to be looked for."""
 
-    def page(
-        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
-    ) -> tuple[list[Memory], int]:
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         """The newest memories of the scope whose id is below `after`, and how many the scope has in all.
 
         So many of them as `skip` says are passed over: whoever scrolls far need not read what lies between.

@@ -165,9 +165,7 @@ class Seen:
     def has_speakers(self) -> bool:
         return self._store.has_speakers()
 
-    def page(
-        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
-    ) -> tuple[list[Memory], int]:
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         found, total = self._store.page(self._sight.scope(scope), limit=limit, after=after, skip=skip)
         return self._sight.memories(found), total
 

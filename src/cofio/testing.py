@@ -216,9 +216,7 @@ class MemoryStore:
     def has_speakers(self) -> bool:
         return any(memory.speaker for memory in self._tables.memories.values())
 
-    def page(
-        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
-    ) -> tuple[list[Memory], int]:
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         inside = sorted((memory for memory in self._inside(scope)), key=lambda memory: -memory.id)
         below = [memory for memory in inside if after is None or memory.id < after]
         return below[skip : skip + limit], len(inside)
@@ -403,7 +401,7 @@ class MemoryStore:
         live = [memory for memory in self._tables.memories.values() if not memory.archived]
         groups = {
             f"by_{name}": dict(Counter(getattr(memory, name) for memory in live))
-            for name in ("category", "kind", "source", "project", "visibility")
+            for name in ("category", "kind", "source", "visibility")
         }
         return {
             "store": "memory",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -223,10 +224,13 @@ def test_the_doctor_looks_at_the_service_from_within(home: Path, start: Start) -
     assert states.pop("claude-code") == "warning"
     assert set(states.values()) == {"ok"}
     assert "1 memory" in found["store"]["says"]
+    service.delete("/memory/1")
+    assert checked(service)["store"]["state"] == "ok"  # what is archived is no trouble
+    service.post("/memory/1/restore")
     assert "`cofio install claude-code`" in found["claude-code"]["hint"]
     assert {each["hint"] for each in found.values() if each["state"] == "ok"} == {""}
     assert service.get("/memories").json["total"] == 1  # no proof has left its words
-    assert service.get("/changes").json["changesets"][0]["id"] == 1
+    assert service.get("/changes").json["changesets"][0]["id"] == 3
 
 
 def test_the_doctor_looks_at_the_clients_alone(home: Path, start: Start) -> None:
@@ -234,6 +238,19 @@ def test_the_doctor_looks_at_the_clients_alone(home: Path, start: Start) -> None
     service = start(Settings.load({"home": home}), embedder=Silent(), doctor=looking(home))
     assert list(checked(service, about="clients")) == ["cursor"]
     assert service.get("/doctor", about="everybody").status == 400
+
+
+def test_memories_without_a_vector_are_told(home: Path, start: Start) -> None:
+    service = start(Settings.load({"home": home}), doctor=looking(home))
+    service.post("/memory/add", {"text": "We deploy on Fridays, after lunch."})
+    with sqlite3.connect(home / "cofio.db") as store:
+        store.execute("DELETE FROM vectors")
+    store.close()
+    found = checked(service)["store"]
+    assert (found["state"], found["says"]) == (
+        "warning", "1 memory has no vector: words alone find what they say."
+    )  # fmt: skip
+    assert "cofio reembed --missing" in found["hint"]
 
 
 def test_an_embedder_that_fails_is_told(home: Path, start: Start) -> None:

@@ -209,7 +209,9 @@ def test_on_an_open_service_the_journal_names_the_client_and_nobody_is_audited(k
     says(url, calls("memory_add", text="We use pnpm"))
     says(url, calls("memory_add", text="We use vite"), {"X-Cofio-Client": "robot"})
     assert [each.by for each in keeper.changes()] == ["robot", "mcp"]
-    assert [each.source for each in keeper.list().memories] == ["robot", "mcp"]
+    says(url, calls("memory_add", text="We use Bun"), {"User-Agent": "codex-mcp-client/0.166.0"})
+    says(url, calls("memory_add", text="We use Deno"), {"User-Agent": "curl/8.0 codex"})
+    assert [each.source for each in keeper.list().memories] == ["mcp", "codex", "robot", "mcp"]
     assert keeper.deeds() == []
 
 

@@ -87,6 +87,9 @@ def test_who_is_at_work_stands_there_with_what_it_kept_and_was_given(service: Ca
     expect(page.locator(".agent", has_text="codex")).to_contain_text("kept 1")
     expect(page.locator(".agent", has_text="codex")).to_contain_text("was given 0")
     expect(page.locator("#told")).to_have_text("3 agents")
+    claude.get_by_role("link", name="claude-code").click()
+    expect(page).to_have_url(f"{service.url}/ui/memories#/?source=claude-code")
+    expect(page.locator("#count")).to_contain_text("2")
 
 
 def test_the_hooks_of_every_client_are_told_with_what_to_do(service: Caller, visit: Visitor) -> None:

@@ -6,12 +6,12 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from cofio.keeper import Keeper
 from cofio.model import Add, Fact
@@ -55,32 +55,44 @@ class Chart:
         now = "const [x, y, scale] = document.getElementById('dots').dataset.view.split(',').map(Number);"
         self.page.wait_for_function(f"(value) => {{ {now} return {holds}; }}", arg=value)
 
-    def inside(self, number: int) -> Spot:
-        """Where a memory is drawn, in pixels of the canvas."""
+    def insides(self) -> dict[int, Spot]:
+        """Where the memories are drawn, in pixels of the canvas."""
         x, y, scale, wide = self.view
-        box = self.canvas.bounding_box()
-        assert box
-        _, at_x, at_y, *_ = self.points[number]
-        return (at_x - x) * scale * wide + box["width"] / 2, (at_y - y) * scale + box["height"] / 2
+        box = self.box
+        return {
+            number: ((at_x - x) * scale * wide + box["width"] / 2, (at_y - y) * scale + box["height"] / 2)
+            for number, at_x, at_y, *_ in self.points.values()
+        }
+
+    def spots(self) -> dict[int, Spot]:
+        """Where they are drawn, in pixels of the window."""
+        box = self.box
+        return {number: (box["x"] + across, box["y"] + down) for number, (across, down) in self.insides().items()}
 
     def spot(self, number: int) -> Spot:
-        """Where it is drawn, in pixels of the window."""
-        box = self.canvas.bounding_box()
-        assert box
-        across, down = self.inside(number)
-        return box["x"] + across, box["y"] + down
+        return self.spots()[number]
+
+    @property
+    def box(self) -> FloatRect:
+        found = self.canvas.bounding_box()
+        assert found
+        return found
 
     def lonely(self) -> int:
-        """The memory that is farthest from any other, and from the edge that has the buttons."""
-        xy = np.array([self.inside(each) for each in self.points])
+        """The memory that is farthest from any other."""
+        xy = np.array(list(self.insides().values()))
         apart = np.hypot(*(xy[:, None] - xy[None]).transpose(2, 0, 1))
         np.fill_diagonal(apart, np.inf)
         return list(self.points)[int(apart.min(axis=1).argmax())]
 
     def within(self, left: float, top: float, right: float, bottom: float) -> set[int]:
         """The memories that are drawn in a part of the window."""
-        spots = {each: self.spot(each) for each in self.points}
-        return {each for each, (across, down) in spots.items() if left < across < right and top < down < bottom}
+        return {each for each, (x, y) in self.spots().items() if left < x < right and top < y < bottom}
+
+    def all_seen(self, numbers: Iterable[int]) -> bool:
+        """Whether these are drawn where they can be seen."""
+        spots, box = self.insides(), self.box
+        return all(0 < spots[each][0] < box["width"] and 0 < spots[each][1] < box["height"] for each in numbers)
 
     def colour(self, number: int) -> list[int]:
         """The pixel in the middle of a memory."""
@@ -91,7 +103,7 @@ class Chart:
             copy.drawImage(canvas, Math.round(across * sharp), Math.round(down * sharp), 1, 1, 0, 0, 1, 1);
             return [...copy.getImageData(0, 0, 1, 1).data];
         }"""
-        found: list[int] = self.page.evaluate(look, list(self.inside(number)))
+        found: list[int] = self.page.evaluate(look, list(self.insides()[number]))
         return found
 
     def drag(self, *way: Spot, keys: tuple[str, ...] = ()) -> None:
@@ -113,12 +125,17 @@ def seed(service: Caller, facts: list[dict[str, Any]]) -> list[int]:
     return [each["id"] for each in answer.json["results"]]
 
 
+def ids_listed(page: Page) -> list[int]:
+    found: list[int] = page.locator("#panel .member").evaluate_all("(all) => all.map((it) => Number(it.dataset.id))")
+    return found
+
+
 def listed(page: Page) -> set[int]:
     """The memories that the panel lists, all of them."""
     more = page.locator("#panel .further")
     while more.is_visible():
         more.click()
-    return {int(each.get_attribute("data-id") or 0) for each in page.locator("#panel .member").all()}
+    return set(ids_listed(page))
 
 
 def title(page: Page) -> Locator:
@@ -135,8 +152,7 @@ def notice(page: Page) -> Locator:
 
 def wide(chart: Chart) -> tuple[float, float, float, float]:
     """The left half of the canvas, in pixels of the window; clear of its edges."""
-    box = chart.canvas.bounding_box()
-    assert box
+    box = chart.box
     return box["x"] + 4, box["y"] + 4, box["x"] + box["width"] / 2, box["y"] + box["height"] - 4
 
 
@@ -163,12 +179,7 @@ def test_it_opens_on_all_memories_and_says_how_many_there_are(told: Caller, visi
     counts = Counter(chart.told["points"]["category"])
     for place, category in enumerate(chart.told["categories"]):
         expect(page.locator(".class", has_text=category.title())).to_contain_text(str(counts[place]))
-    box = chart.canvas.bounding_box()
-    assert box
-    for each in chart.points:
-        across, down = chart.inside(each)
-        assert 0 < across < box["width"]
-        assert 0 < down < box["height"]
+    assert chart.all_seen(chart.points)
     picture(page, "map")
 
 
@@ -306,11 +317,12 @@ def test_a_box_chooses_what_lies_in_it_and_control_adds_to_that(told: Caller, vi
     expect(title(page)).to_have_text(f"{len(expected)} memories chosen")
     expect(page.locator("#told")).to_have_text(f"{len(expected)} memories chosen")
     assert listed(page) == expected
-    categories = Counter(told.get(f"/memory/{each}").json["category"] for each in expected)
+    points = chart.told["points"]
+    of = dict(zip(points["id"], points["category"], strict=True))
+    categories = Counter(chart.told["categories"][of[each]] for each in expected)
     text = page.locator("#panel > p").first.inner_text()
     assert {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", text)} == categories
-    far = max(chart.points.keys() - expected, key=lambda each: chart.spot(each)[0])
-    across, down = chart.spot(far)
+    across, down = max(chart.spots().values())  # the one that is farthest to the right
     around = chart.within(across - 8, down - 8, across + 8, down + 8)
     chart.drag((across - 8, down - 8), (across + 8, down + 8), keys=("Shift", "Control"))
     expect(title(page)).to_have_text(f"{len(expected | around)} memories chosen")
@@ -326,8 +338,8 @@ def test_a_line_drawn_by_hand_chooses_what_it_encloses(told: Caller, visit: Visi
     left, top, right, bottom = wide(chart)
     press(page, "Select")
     expect(page.get_by_role("button", name="Select")).to_have_attribute("aria-pressed", "true")
-    spots = {each: chart.spot(each) for each in chart.within(left, top, right, bottom)}
-    shares = {each: (x - left) / (right - left) + (y - top) / (bottom - top) for each, (x, y) in spots.items()}
+    half = {each: chart.spots()[each] for each in chart.within(left, top, right, bottom)}
+    shares = {each: (x - left) / (right - left) + (y - top) / (bottom - top) for each, (x, y) in half.items()}
     corner = {each for each, share in shares.items() if share < 1}
     chart.drag((left, top), (right, top), (left, bottom))  # a triangle
     expect(title(page)).to_have_text(f"{len(corner)} memories chosen")
@@ -352,12 +364,7 @@ def test_every_group_is_in_a_list_that_goes_to_it(told: Caller, visit: Visitor) 
     members = {each for each, point in chart.points.items() if point[5] == number}
     assert listed(page) == members
     chart.until("scale > value", before[2])
-    box = chart.canvas.bounding_box()
-    assert box
-    for each in members:  # all of them are in sight
-        across, down = chart.inside(each)
-        assert 0 < across < box["width"]
-        assert 0 < down < box["height"]
+    assert chart.all_seen(members)
 
 
 def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: Visitor) -> None:
@@ -394,8 +401,7 @@ def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:
     before = told.get("/stats").json["retrievals"]
     page.get_by_role("searchbox", name="Find").fill("Stripe invoice refund")
     expect(title(page)).to_have_text("50 answers")
-    shown = [int(each.get_attribute("data-id") or 0) for each in page.locator("#panel .member").all()]
-    assert shown == [each["id"] for each in best]
+    assert ids_listed(page) == [each["id"] for each in best]
     assert chart.colour(number) != plain  # it recedes
     assert told.get("/stats").json["retrievals"] == before
     expect(page).to_have_url(re.compile("find=Stripe"))
@@ -449,7 +455,7 @@ def test_a_project_or_a_category_has_a_map_of_its_own(told: Caller, visit: Visit
     Chart(page, told, project="mobile")
     page.locator("select[name=project]").select_option("No project")
     assert len(Chart(page, told, project="").points) > 0
-    expect(page.locator("select[name=project] option")).to_have_count(len(told.get("/projects").json["projects"]) + 1)
+    expect(page.locator("select[name=project] option")).to_have_count(len(told.get("/projects").json["projects"]) + 2)
 
 
 def test_nothing_fits_and_the_way_back(service: Caller, visit: Visitor) -> None:
@@ -479,7 +485,7 @@ def test_the_chosen_are_archived_at_once_and_undone_at_once(service: Caller, vis
     expect(page.locator("#what")).to_contain_text(f"{60 - len(expected)} memories")
     assert chart.spot(stays) == place  # nothing else moves
     chart.drag((left, top), (right, bottom), keys=("Shift",))
-    expect(title(page)).to_have_text("0 memories chosen")
+    expect(page.locator("#told")).to_have_text("0 memories chosen")
     notice(page).get_by_role("button", name="Undo").click()
     expect(title(page)).to_have_text(f"{len(expected)} memories chosen")
     assert not any(service.get(f"/memory/{each}").json["archived_at"] for each in expected)
@@ -555,7 +561,7 @@ def test_hostile_texts_are_only_texts(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/map#/project", **CALM)
     chart = Chart(page, service)
     for number in ids[-9:]:
-        page.mouse.move(*chart.spot(number))
+        page.mouse.move(*chart.spots()[number])
         expect(page.locator("#tip")).to_contain_text("<img src=x")
     expect(page.locator(".class", has_text="script>")).to_have_count(1)
     page.mouse.click(*chart.spot(ids[-1]))
@@ -657,8 +663,7 @@ def test_a_phone_moves_it_with_one_finger_and_zooms_with_two(told: Caller, visit
     def fingers(kind: str, *spots: Spot) -> None:
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in spots]})
 
-    box = chart.canvas.bounding_box()
-    assert box
+    box = chart.box
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     number = chart.lonely()
     before, x = chart.spot(number), chart.view[0]

@@ -620,7 +620,6 @@ class StoreContract:
         assert (stats["memories"], stats["archived"], stats["vectors"], stats["changesets"]) == (1, 1, 2, 3)
         assert stats["by_source"] == {"cc/b": 1}
         assert stats["by_category"] == {"detail": 1}
-        assert stats["by_project"] == {"": 1}
 
     def test_a_closed_store_says_so(self, store: Store) -> None:
         add(store, "something")

@@ -18,13 +18,14 @@ from cofio.access import allows
 from cofio.api import guard
 from cofio.api.captures import kept
 from cofio.api.desk import Call, Desk
+from cofio.api.hooks import CALLED
 from cofio.api.noted import what
 from cofio.api.refusals import to_stranger
 from cofio.api.replies import JSON, Reply
 from cofio.conversation import Captured
 from cofio.errors import CofioError, Forbidden, InvalidInput, NotConfigured
 from cofio.mcp import SDK
-from cofio.mcp.acts import BY, Caller, Memories, folder_or_name
+from cofio.mcp.acts import BY, KNOWN_AS, Caller, Memories, folder_or_name
 from cofio.mcp.answers import Answer
 from cofio.mcp.counter import Counter
 from cofio.mcp.tools import tool_called
@@ -86,8 +87,8 @@ class AtDesk(Counter):
 
     def _who(self, client: str) -> Caller:
         headers = self._call.headers
-        name = client or headers.get("x-cofio-client", "").strip() or BY
         by = guard.caller(headers, self._call.key, BY)
+        name = client or headers.get("x-cofio-client", "").strip() or _known(headers.get("user-agent", "")) or BY
         return Caller(self._named(self._call.project) or None, name, self._named, by)
 
     @contextmanager
@@ -102,6 +103,13 @@ class AtDesk(Counter):
         """A line for the audit log. On an open service nobody can be told from another, and nothing is noted."""
         if self._call.auth == "ok":
             self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
+
+
+def _known(agent: str) -> str:
+    """The client that calls itself so, if we know it: of the older protocol, each request does not say whose it is."""
+    product = agent.partition("/")[0].strip()
+    name = KNOWN_AS.get(product, product)
+    return name if name in CALLED else ""
 
 
 class _Memories:

@@ -17,12 +17,13 @@ _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 
 @command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
-@click.argument("page", type=click.Choice(PAGES), required=False)
+@click.argument("page", type=click.Choice(PAGES), required=False, metavar="[PAGE]")
 @click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
 def ui(session: Session, page: str | None, only_print: bool) -> None:
-    """Open the service's pages in your browser: memories, the map, upkeep, keys, settings.
+    """Open the service's pages in your browser, at the overview or at a PAGE.
 
-    It starts no service: `cofio up` does.
+    There are: overview, memories, map, inbox, upkeep, knowledge, team, agents, settings. No service is started;
+    `cofio up` does that.
     """
     from cofio import daemon
 

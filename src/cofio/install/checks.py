@@ -135,10 +135,10 @@ def store(settings: Settings, client: Asked) -> Check:
         told = client.stats()
     except CofioError as error:
         return Check("store", "wrong", error.message, error.hint)
-    known, unfound = told["memories"], told["memories"] - told["vectors"]
-    if unfound > 0:
-        says = f"{unfound:,} of {known:,} memories have no vector: they are found by their words alone."
-        return Check("store", "warning", says, "`cofio reembed` makes the vectors.")
+    known, bare = told["memories"], told["memories"] + told["archived"] - told["vectors"]
+    if bare > 0:
+        says = f"{bare:,} {'memory has' if bare == 1 else 'memories have'} no vector: words alone find what they say."
+        return Check("store", "warning", says, "`cofio down`, `cofio reembed --missing`, then `cofio up`.")
     many = f"{known:,} {'memory' if known == 1 else 'memories'}"
     return Check("store", "ok", f"{settings.shown('store')}, {many}, {told['bytes'] / 1e6:,.1f} MB")
 

@@ -5,6 +5,7 @@ points ─ k-means ─▶ cells of about PER points ─ each beside the NEAR cel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 #: Up to so many points everybody is compared with everybody.
 FEW = 2_048
-#: Points of a cell, and among how many cells, its own with them, its points look for neighbours.
-PER, NEAR = 64, 5
+#: Points of a cell, and in how many others its points look for neighbours. A cell of doubles can be too large for that:
+#: it is taken in parts.
+PER, NEAR, LARGEST = 64, 4, 1_024
 #: The cells are made from so many points of each, in so many rounds.
 SAMPLED, ROUNDS = 16, 5
 #: Rows of a product: 20 MiB with ten thousand columns.
@@ -82,17 +84,19 @@ def _weighed(rows: Rows, squares: Matrix) -> Near:
     return Near(rows, weights / weights.sum(axis=1, keepdims=True))
 
 
-def _cells(points: Matrix, at_least: int) -> list[tuple[Rows, Rows]]:
-    """The points of each cell, and those of it and of the cells around it: at least so many."""
+def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
+    """The points of each cell, and among whom they look: at least so many, those of their cell first."""
     centres = _centres(points, len(points) // PER)
     cell = _nearest(points, centres, 1)[0][:, 0]
     order = np.argsort(cell, kind="stable")
     members = np.split(order, np.searchsorted(cell[order], np.arange(1, len(centres))))
-    near, _ = _nearest(centres, centres, min(NEAR, len(centres)))
-    around = (np.concatenate([members[each] for each in cells]) for cells in near)
-    everybody = np.arange(len(points))
-    found = zip(members, around, strict=True)
-    return [(own, some if len(some) >= at_least else everybody) for own, some in found if len(own)]
+    around, _ = _without(np.arange(len(centres)), *_nearest(centres, centres, min(NEAR + 1, len(centres))))
+    for own, cells in zip(members, around, strict=True):
+        others = np.concatenate([members[each][:LARGEST] for each in cells])
+        for start in range(0, len(own), LARGEST):
+            part = own[start : start + LARGEST]
+            some = np.concatenate([part, others])
+            yield part, some if len(some) >= at_least else np.arange(len(points))
 
 
 def _centres(points: Matrix, count: int) -> Matrix:

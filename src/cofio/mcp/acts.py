@@ -18,6 +18,8 @@ BY = "mcp"  # who did it, in the journal
 EVERYWHERE = "*"  # the project that stands for all of them
 HITS, MOST_HITS = 5, 20
 CHANGES = 20  # of a memory, on a page
+#: What clients call themselves, where the hooks know them by another name.
+KNOWN_AS = {"codex-mcp-client": "codex"}
 
 
 class Memories(Protocol):

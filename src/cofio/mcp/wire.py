@@ -38,6 +38,7 @@ from mcp.types import (
 )
 
 from cofio.errors import CofioError, Conflict, InvalidInput, NotFound
+from cofio.mcp.acts import KNOWN_AS
 from cofio.mcp.answers import short
 from cofio.mcp.counter import Counter
 from cofio.mcp.front import NAME, TITLE, Lines, input_schema, prompts, templates, tools
@@ -45,8 +46,6 @@ from cofio.mcp.tools import instructions
 from cofio.version import __version__
 
 _AT_ONCE = 8  # calls; more wait
-#: What clients call themselves, where the hooks know them by another name.
-_CLIENTS = {"codex-mcp-client": "codex"}
 _THEIRS = (InvalidInput, NotFound, Conflict)  # what is wrong with the question
 _WRONG = "Something went wrong inside cofio.", "Its log says what."
 _Context = ServerRequestContext[Any]
@@ -161,7 +160,7 @@ def _client(context: _Context) -> str:
     """Who asks, by the name that it gives itself; "" where it gives none."""
     told = context.session.client_params
     name = short(told.client_info.name, 64).replace("/", "-") if told else ""
-    return _CLIENTS.get(name, name)
+    return KNOWN_AS.get(name, name)
 
 
 # ── standard input and output ─────────────────────────────────────────────────────────────────────────────────────────

@@ -130,9 +130,12 @@ function atWork(agents) {
 
 function agentItem({ name, memories, kept_at, recalls, recalled_at }) {
   return make("li", { class: "agent" },
-    make("p", { class: "name" }, name ? said(name) : make("span", { class: "dim" }, "without a name")),
+    make("p", { class: "name" }, memories ? link(name) : said(name)),
     figure(memories, "kept", "the last", kept_at), figure(recalls, "was given", "asked", recalled_at));
 }
+
+/** Its name, with the way to what it kept. */
+const link = (name) => make("a", { href: `memories#/?source=${encodeURIComponent(name)}` }, said(name));
 
 function figure(count, word, last, at) {
   return make("p", { class: "figure" },

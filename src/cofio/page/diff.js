@@ -32,7 +32,7 @@ export function beyond(text, others) {
   return drawn(mine.map((word, place) => [known[place] ? "" : "ins", word]));
 }
 
-const words = (text) => text.match(WORD) ?? [];
+const words = (text) => text.match(WORD)?.filter(Boolean) ?? [];
 const same = (one, other) => one.trimEnd() === other.trimEnd();
 
 /** The words of both in order, each with what became of it: "", "del" or "ins". */

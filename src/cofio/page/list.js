@@ -13,8 +13,8 @@ const NOTHING = { total: 0, at: () => null, want: () => {}, range: async () => [
 
 /**
  * @param {HTMLElement} box the listbox
- * @param {object} told `draw(item, place)` gives what a row holds; `open(item)` and `leave()` are done for whoever asks;
- *   `ticked(items)` hears what is ticked; `most` can be; `failed(error)` hears of trouble
+ * @param {object} told `draw(item, place)` gives what a row holds; `open(item)` and `leave()` are done on behalf of
+ *   whoever asks; `ticked(items)` hears what is ticked; `most` can be; `failed(error)` hears of trouble
  */
 export function listing(box, told) {
   const name = newId("row");

@@ -61,7 +61,7 @@ async function show() {
 /** Every project, for the choice among them. */
 async function nameProjects() {
   const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
-  projects = new Map(told.projects.map(({ name }) => [name || NONE, projectName(name)]));
+  projects = new Map(told.projects.filter(({ name }) => name).map(({ name }) => [name, projectName(name)]));
   drawTools();
 }
 
@@ -285,7 +285,7 @@ function drawTools() {
     ? document.activeElement.name ?? "" : "";
   fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
     searching(), ways(),
-    narrowing("project", "Project", [["", "All projects"], ...[...projects].sort(([, one], [, other]) => one.localeCompare(other))]),
+    narrowing("project", "Project", [["", "All projects"], [NONE, "No project"], ...[...projects].sort(([, one], [, other]) => one.localeCompare(other))]),
     narrowing("category", "Category", [["", "All categories"], ...["decision", "learning", "detail"].map((each) => [each, each])])));
   if (focused) find("tools").querySelector(`[name="${focused}"]:is(:checked, :not([type="radio"]))`)?.focus();
 }

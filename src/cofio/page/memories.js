@@ -63,7 +63,8 @@ function empty() {
   for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told"]) fill(find(each));
 }
 
-const keys = () => `Arrows move, Enter opens${caller.mayWrite ? ", Space ticks, Shift with an arrow ticks several" : ""}.`;
+const keys = () => (caller.mayWrite
+  ? "Arrows move, Enter opens, Space ticks, Shift with an arrow ticks several." : "Arrows move, Enter opens.");
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -248,7 +249,8 @@ async function reload(isTop) {
     list.focus();
     relist();
   };
-  fill(find("news"), fresh ? button(`${fresh < HITS ? "" : "More than "}${counted(fresh, "new memory", "new memories")}: show`, show, "pill") : null);
+  const word = `${fresh < HITS ? "" : "More than "}${counted(fresh, "new memory", "new memories")}: show`;
+  fill(find("news"), fresh ? button(word, show, "pill") : null);
 }
 
 /** Whether the same search finds the same by now; if so it is shown as it is, else a word says that it does not. */
@@ -304,7 +306,8 @@ function untick() {
   list.focus();
 }
 
-const CHANGED = { archive: "Archived", restore: "Brought back", pin: "Pinned", unpin: "Unpinned", edit: "Changed", tag: "Tagged" };
+const CHANGED = { archive: "Archived", restore: "Brought back", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
+  tag: "Tagged" };
 
 async function change(action, how) {
   const done = await post("memories/bulk", { ids: ticked.map((each) => each.id), action, ...how });

@@ -11,6 +11,8 @@ import { undoing } from "./rows.js";
 
 const SIGHTINGS = 30; // that are shown
 const SHORT = 90; // letters of a text in a notice
+const HOLDS = { fresh: "All of it is as it was.", changed: "Some of it has changed.", vanished: "Some of it is gone.",
+  "": "Nobody can tell from here whether it is as it was." };
 
 /**
  * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`,
@@ -103,7 +105,8 @@ export function pane(place, acts) {
 
   function bar(heading) {
     const close = make("button", { type: "button", class: "back", "data-act": "close", onclick: acts.close },
-      make("span", { class: "arrow", "aria-hidden": "true" }, "←"), make("span", { class: "cross", "aria-hidden": "true" }, "×"),
+      make("span", { class: "arrow", "aria-hidden": "true" }, "←"),
+      make("span", { class: "cross", "aria-hidden": "true" }, "×"),
       make("span", { class: "word" }, "Back to the list"));
     if (!heading) return make("div", { class: "bar-above" }, close);
     return make("div", { class: "bar-above" }, close,
@@ -124,6 +127,7 @@ export function pane(place, acts) {
   }
 
   function facts() {
+    const metadata = JSON.stringify(memory.metadata);
     const told = Object.entries({
       "Project": memory.project ? said(memory.project, { class: "mono" }) : null,
       "Source": memory.source ? said(memory.source) : null,
@@ -139,7 +143,7 @@ export function pane(place, acts) {
         ? [`${counted(memory.retrieval_count, "time", "times")}, last `, time(memory.last_retrieved_at)] : "never yet",
       "Imported": memory.origin ? said(memory.origin) : null,
       "Context": memory.context ? said(memory.context, { class: "long" }) : null,
-      "More": Object.keys(memory.metadata).length ? said(JSON.stringify(memory.metadata), { class: "long mono" }) : null,
+      "More": metadata === "{}" ? null : said(metadata, { class: "long mono" }),
     });
     return make("dl", { class: "facts" }, ...told.filter(([, value]) => value).map(([name, value]) => make("div",
       { class: ["Context", "More"].includes(name) ? "broad" : null }, make("dt", {}, name), make("dd", {}, value))));
@@ -200,14 +204,14 @@ export function pane(place, acts) {
 
   function fresh() {
     if (!memory.anchors.length) return null;
-    const states = { fresh: "All of it is as it was.", changed: "Some of it has changed.", vanished: "Some of it is gone." };
     return later("What it speaks of", async () => {
       const told = await get(path("memory", String(memory.id), "freshness"));
-      const anchors = memory.anchors.map((each) => make("li", {}, make("code", {}, each.name),
-        make("span", { class: "dim" }, ` ${each.kind}`), each.path === each.name ? null : make("span", { class: "dim" }, " in ", said(each.path))));
+      const anchors = memory.anchors.map(({ name, kind, path: where }) => make("li", {}, make("code", {}, name),
+        make("span", { class: "dim" }, ` ${kind}`, where === name ? null : [" in ", said(where)])));
+      const stale = told.stale.map((each) => make("li", {}, said(each)));
       return [
-        make("p", { class: `holds ${told.freshness}` }, states[told.freshness] ?? "Nobody can tell from here whether it is as it was."),
-        told.stale.length ? make("ul", { class: "stale" }, ...told.stale.map((each) => make("li", {}, said(each)))) : null,
+        make("p", { class: `holds ${told.freshness}` }, HOLDS[told.freshness]),
+        stale.length ? make("ul", { class: "stale" }, ...stale) : null,
         make("ul", { class: "anchors" }, ...anchors),
         caller.mayWrite && told.freshness && told.freshness !== "fresh" ? act("confirm", "Still holds", confirm) : null,
       ];

@@ -57,10 +57,12 @@ function day(text, at) {
 export function narrowing(place, view, changed) {
   const names = { project: new Set(), source: new Set(), agent: new Set(), tags: new Set() };
   const fields = newId("fields");
-  const lists = Object.fromEntries(["source", "agent", "tags"].map((name) => [name, make("datalist", { id: newId(name) })]));
+  const offered = (name) => [name, make("datalist", { id: newId(name) })];
+  const lists = Object.fromEntries(["source", "agent", "tags"].map(offered));
   const search = make("input", { type: "search", id: newId("search"), autocomplete: "off", spellcheck: "false",
     placeholder: "What do we know about …", "aria-label": "Search memories" });
-  const panel = make("div", { id: fields, class: "fields filters", role: "group", "aria-label": "Filters", hidden: true });
+  const panel = make("div", { id: fields, class: "fields filters", role: "group", "aria-label": "Filters" });
+  panel.hidden = true;
   const opener = make("button", { type: "button", "aria-expanded": "false", "aria-controls": fields, onclick: toggle });
   const chips = make("div", { class: "chips" });
   const inputs = {};
@@ -136,11 +138,13 @@ export function narrowing(place, view, changed) {
 
   // ── what can be chosen ───────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Names that the store counts. Those that it does not tell are taken from what is listed. */
+  /** Names that the service tells. The others are taken from what is listed. */
   async function choices() {
-    const told = await get("stats").catch(() => ({}));
-    for (const name of ["project", "source"]) add(name, Object.keys(told[`by_${name}`] ?? {}));
-    draw();
+    const [{ projects = [] }, { by_source: sources = {} }] = await Promise.all(
+      [get("projects", { limit: KNOWN }), get("stats")].map((asked) => asked.catch(() => ({}))));
+    add("project", projects.map((each) => each.name));
+    add("source", Object.keys(sources));
+    drawChoices();
   }
 
   function seen(memories) {

@@ -9,6 +9,7 @@ import { CATEGORIES, KINDS, VISIBILITIES, counted } from "./memorywords.js";
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 const WHY = { name: "why", label: "Why", hint: "Stands in the journal." };
 const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
+const PINNED = "Pinned: it is recalled first, and never pruned";
 const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
 
 /** Fields as one object, without what was left empty. */
@@ -72,7 +73,8 @@ export function erase(memory, done) {
 /** Ask before more is taken back than one looks at. */
 export function takeBack(others, undo) {
   dialog("Take back the whole change?", undo, "Take it back", make("p", {},
-    `It was done together with ${counted(others, "other", "others")}. All of it is taken back, and can be brought back again.`));
+    `It was done together with ${counted(others, "other", "others")}. ` +
+    "All of it is taken back, and can be brought back again."));
 }
 
 // ── many at once ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -96,6 +98,7 @@ export function addTag(memories, known, done) {
 
 // ── in its place ───────────────────────────────────────────────────────────────────────────────────────────────────
 
+const MEANWHILE = "Somebody has changed it meanwhile. What you change here is kept; the rest stays theirs.";
 const drafts = new Map(); // what was begun, by the memory's id: it is there when one comes back to it
 
 export const hasDraft = (id) => drafts.has(id);
@@ -112,7 +115,7 @@ export function editing(memory, done, left) {
     field({ name: "category", label: "Category", choices: CATEGORIES }, begun.category ?? was.category),
     field(TAGS, begun.tags ?? was.tags),
     field({ name: "project", label: "Project" }, begun.project ?? was.project),
-    field({ name: "pinned", label: "Pinned: it is recalled first, and never pruned", kind: "tick" }, begun.pinned ?? was.pinned),
+    field({ name: "pinned", label: PINNED, kind: "tick" }, begun.pinned ?? was.pinned),
     field(WHY, begun.why),
   ];
   const values = () => Object.fromEntries(fields.map(({ name, input }) =>
@@ -132,11 +135,16 @@ export function editing(memory, done, left) {
     drafts.delete(memory.id);
     left();
   };
-  const form = make("form", { class: "editing", "aria-label": `Edit memory ${memory.id}`, onsubmit: save, novalidate: true,
-    oninput: () => drafts.set(memory.id, values()), onkeydown: (event) => event.key === "Escape" && leave() },
-  news, text, make("div", { class: "fields" }, ...fields.slice(1)), wrong,
-  make("div", { class: "actions" }, make("button", { class: "primary" }, "Save"), button("Cancel", leave)));
-  form.meanwhile = () => fill(news, "Somebody has changed it meanwhile. What you change here is kept; the rest stays theirs.");
+  const escape = (event) => {
+    if (event.key !== "Escape") return;
+    event.preventDefault(); // else the whole pane is left
+    leave();
+  };
+  const about = { class: "editing", "aria-label": `Edit memory ${memory.id}`, novalidate: true };
+  const form = make("form", { ...about, onsubmit: save, oninput: () => drafts.set(memory.id, values()), onkeydown: escape },
+    news, text, make("div", { class: "fields" }, ...fields.slice(1)), wrong,
+    make("div", { class: "actions" }, make("button", { class: "primary" }, "Save"), button("Cancel", leave)));
+  form.meanwhile = () => fill(news, MEANWHILE);
   return form;
 }
 

@@ -1,4 +1,4 @@
-/** What happened to a memory and to those that it came from: every change, what it changed, and a way to take it back. */
+/** What happened to a memory and to those that it came from: every change, what it did, and a way to take it back. */
 
 import { get, path, post } from "./api.js";
 import { fill, make, plainNumber, said, time, unseen } from "./dom.js";
@@ -9,10 +9,9 @@ import { undoing } from "./rows.js";
 
 const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archived", restore: "Brought back",
   noop: "Said again", purge: "Erased", revert: "Taken back" };
-const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at", "archived_at",
-  "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // what is said elsewhere, or by the act itself
-const UNSAID = ["add", "edit", "delete", "restore", "purge", "supersede", "confirm", ...Object.keys(DONE), "archive", "pin",
-  "unpin", "tag", "untag", "new"]; // reasons where none was given
+const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at",
+  "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // said elsewhere, or by the act
+const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag", "untag"]; // no why
 const TOLD = 12; // changes whose whole changeset is asked for
 
 /** The changes of a memory and its lineage, newest first. What else was done with each is told as it comes in. */
@@ -50,8 +49,9 @@ function step(memory, change, sum, acts) {
     if (others) takeBack(others, () => undo(change.changeset, acts));
     else await undo(change.changeset, acts);
   });
+  const about = { type: "button", class: "link", onclick: pressed };
   const back = caller.mayWrite && change.action !== "purge"
-    ? make("button", { type: "button", class: "link", onclick: pressed }, "Undo", unseen(` change ${change.changeset}`)) : null;
+    ? make("button", about, "Undo", unseen(` change ${change.changeset}`)) : null;
   const shown = make("li", {},
     make("div", { class: "step" },
       make("strong", {}, DONE[change.action] ?? change.action),
@@ -81,7 +81,8 @@ function what({ action, before, after }) {
     ? make("p", { class: "changed" }, said(after.text))
     : old === after.text ? null : diff(old, after.text);
   if (!before || action === "noop") return before ? null : texts;
-  const names = Object.keys(after).filter((name) => !HIDDEN.includes(name) && shown(before[name]) !== shown(after[name]));
+  const isOther = (name) => !HIDDEN.includes(name) && shown(before[name]) !== shown(after[name]);
+  const names = Object.keys(after).filter(isOther);
   const list = names.map((name) => make("li", {},
     make("span", { class: "dim" }, `${name.replaceAll("_", " ")} `),
     make("del", {}, said(shown(before[name]) || "none")), unseen(" became "),

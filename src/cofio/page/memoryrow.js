@@ -11,7 +11,8 @@ export function cells(memory, mayTick) {
   const text = beginning(memory.text, LETTERS);
   return [
     mayTick ? make("span", { class: "tick", "aria-hidden": "true" }) : null,
-    make("span", { class: "gist" }, words(text, memory.why?.words ?? []), memory.why ? bars(memory) : null, about(memory)),
+    make("span", { class: "gist" },
+      words(text, memory.why?.words ?? []), memory.why ? bars(memory) : null, about(memory)),
   ].filter(Boolean);
 }
 
@@ -42,7 +43,8 @@ function about(memory) {
 /** One bar of two parts, on a scale to 1: how near it is in meaning, and how many of the words it has. */
 function bars({ score, why }) {
   const reason = (kind, word, share) => (share > 0 ? make("span", {},
-    make("span", { class: `key ${kind}`, "aria-hidden": "true" }), make("span", { class: "word" }, word), share.toFixed(2)) : null);
+    make("span", { class: `key ${kind}`, "aria-hidden": "true" }),
+    make("span", { class: "word" }, word), share.toFixed(2)) : null);
   return make("span", { class: "score" },
     make("span", { class: "number" }, unseen("score "), score.toFixed(2)), bar(why),
     make("span", { class: "reasons" }, ...[reason("near", "meaning", why.vector_share),
@@ -60,16 +62,18 @@ function bar({ vector_share: near, keyword_share: worded }) {
 
 /** The same at length, for the detail. */
 export function reasons({ score, why }) {
-  const row = (kind, title, share, rank, more) => make("div", { class: "reason" },
+  const row = (kind, title, shares, share, rank, more) => make("div", { class: "reason" },
     make("dt", {}, make("span", { class: `key ${kind}`, "aria-hidden": "true" }), title),
-    make("dd", {}, bar(kind === "near" ? { vector_share: share, keyword_share: 0 } : { vector_share: 0, keyword_share: share }),
+    make("dd", {}, bar({ vector_share: 0, keyword_share: 0, ...shares }),
       make("span", { class: "number" }, share.toFixed(2)),
       make("span", { class: "dim" }, rank ? `ranks ${ordinal(rank)}` : "has no rank"), more));
-  const held = why.words.length ? make("span", { class: "held" }, ...why.words.map((each) => make("mark", {}, said(each)))) : null;
+  const marks = why.words.map((each) => make("mark", {}, said(each)));
+  const held = marks.length ? make("span", { class: "held" }, ...marks) : null;
+  const { vector_share, keyword_share } = why;
   return make("div", { class: "why-hit" },
     make("dl", { class: "whys" },
-      row("near", "Meaning", why.vector_share, why.vector_rank, null),
-      row("worded", "Words", why.keyword_share, why.keyword_rank, held)),
+      row("near", "Meaning", { vector_share }, vector_share, why.vector_rank, null),
+      row("worded", "Words", { keyword_share }, keyword_share, why.keyword_rank, held)),
     make("p", { class: "formula" }, make("code", {}, why.formula)),
     unseen(`The score is ${score.toFixed(2)}; ${counted(why.words.length, "word", "words")} matched.`));
 }

@@ -1,12 +1,13 @@
 /** The words of memories: what their fields are called, how a project is, and what differs between two texts. */
 
-export const KINDS = ["preference", "policy", "technology", "decision", "temporal", "pattern", "correlation", "threshold",
-  "observation", "learning", "other"];
+export const KINDS = ["preference", "policy", "technology", "decision", "temporal", "pattern", "correlation",
+  "threshold", "observation", "learning", "other"];
 export const CATEGORIES = ["decision", "learning", "detail"];
 export const VISIBILITIES = ["private", "team", "global"];
 
 /** How something was learned, as people say it. */
-export const METHODS = { pattern: "read by a pattern", llm: "read by a model", manual: "told by hand", import: "imported" };
+export const METHODS = { pattern: "read by a pattern", llm: "read by a model", manual: "told by hand",
+  import: "imported" };
 
 /** A text with a capital letter. */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
@@ -25,7 +26,8 @@ export function ordinal(number) {
 const ORDER = new Intl.PluralRules("en", { type: "ordinal" });
 
 /** The beginning of a text, as much of it as may be shown: never half of a character. */
-export const beginning = (text, most) => (text.length <= most ? text : `${[...text.slice(0, most + 1)].slice(0, -1).join("")}…`);
+export const beginning = (text, most) => (text.length <= most ? text
+  : `${[...text.slice(0, most + 1)].slice(0, -1).join("")}…`);
 
 // ── what matched ───────────────────────────────────────────────────────────────────────────────────────────────────
 

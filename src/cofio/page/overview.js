@@ -137,6 +137,7 @@ function drawLive(isLive) {
 }
 
 async function refreshFigures() {
+  if (!boxes) return; // the page was left
   const mine = ++latest;
   try {
     const found = await get("overview", { days: view.days });
@@ -157,6 +158,7 @@ function failed(error) {
 
 async function refreshChanges() {
   const mine = boxes;
+  if (!mine) return;
   try {
     const rows = await gathered();
     if (mine === boxes) drawChanges(rows);
@@ -180,7 +182,7 @@ function draw() {
   drawTokens();
   drawLedger();
   drawHealth();
-  if (told.extraction.enabled && !told.extraction.status) setTimeout(() => boxes && refreshFigures(), SOON);
+  if (told.extraction.enabled && !told.extraction.status) setTimeout(refreshFigures, SOON);
 }
 
 /** Every box of the board, empty as yet. */

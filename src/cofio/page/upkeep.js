@@ -57,7 +57,7 @@ function notForYou() {
 /** Show what the address says; what it says of nothing of ours is passed over. */
 function arrive() {
   const [, name = ""] = location.hash.split("/");
-  if (Object.hasOwn(VIEWS, name)) view = name;
+  if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";
   const tab = ([each, [title]]) => make("a", { href: `#/${each}`, "aria-current": each === view ? "page" : null }, title);
   const focused = find("views").contains(document.activeElement);
   fill(find("views"), ...Object.entries(VIEWS).map(tab));

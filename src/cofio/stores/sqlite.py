@@ -173,9 +173,7 @@ class SqliteStore:
         with self._file.reading() as connection:
             return bool(connection.execute(_SQL["any_speaker"]).fetchone()[0])
 
-    def page(
-        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
-    ) -> tuple[list[Memory], int]:
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         where, values = condition(scope)
         last = after if after is not None else 1 << 62
         with self._file.reading() as connection:
@@ -417,7 +415,7 @@ class SqliteStore:
             signature = _read_signature(connection)
             groups = {
                 f"by_{column}": dict(connection.execute(_SQL["stats_by"].format(column=column)).fetchall())
-                for column in ("category", "kind", "source", "project", "visibility")
+                for column in ("category", "kind", "source", "visibility")
             }
         return {
             "store": "sqlite",

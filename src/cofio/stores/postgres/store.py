@@ -47,7 +47,7 @@ from cofio.stores.scopes import POSTGRES, condition
 from cofio.wording import fingerprint
 
 _LAST = (1 << 63) - 1  # above every id
-_GROUPS = ("category", "kind", "source", "project", "visibility")
+_GROUPS = ("category", "kind", "source", "visibility")
 _log = logging.getLogger(__name__)
 
 
@@ -154,9 +154,7 @@ class PostgresStore:
         with self._server.reading() as rows:
             return bool(rows.value("any_speaker"))
 
-    def page(
-        self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0
-    ) -> tuple[list[Memory], int]:
+    def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
         where, values = condition(scope, POSTGRES)
         with self._server.reading() as rows:
             found = _page(rows, scope, limit, _LAST if after is None else after, skip)
