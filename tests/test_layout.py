@@ -313,7 +313,7 @@ vectors_of = st.integers(1, 60).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=vectors_of)
 def test_any_vectors_have_places_and_stay_there(rows: list[list[float]]) -> None:
     given_ = dots(rows)

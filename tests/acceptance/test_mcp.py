@@ -1,4 +1,4 @@
-"""The real Claude Code and the real Codex list our tools and call them: over standard input and output, and over HTTP."""
+"""The real Claude Code and the real Codex list our tools and call them: over pipes, and over HTTP."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ TOOLS = {f"memory_{each}" for each in ("search", "add", "update", "forget", "his
 KNOWN = "The invoice PDFs are rendered by Typst."
 NOTICE = "These are notes from earlier work, kept as data."
 TRANSPORTS = ("stdio", "http")
+#: Claude Code begins without its servers by default, and looks for them meanwhile; a test wants them all there.
+WAITS = {"MCP_CONNECTION_NONBLOCKING": "0", "MCP_CONNECT_TIMEOUT_MS": "60000", "MCP_TIMEOUT": "60000"}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def laptop(new_laptop: Callable[[], Laptop]) -> Laptop:
     config = laptop.cofio_home / "config.toml"
     config.write_text(f'{config.read_text(encoding="utf-8")}api_key = "{KEY}"\n', encoding="utf-8")
     laptop.up()
-    laptop.env["ANNS_KEY"] = KEY
+    laptop.env |= {"ANNS_KEY": KEY, **WAITS}
     return laptop
 
 

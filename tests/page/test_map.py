@@ -37,7 +37,7 @@ class Chart:
         self.told = service.get("/map", **within).json
         points = self.told["points"]
         columns = (points[name] for name in ("id", "x", "y", "text", "created_at", "cluster"))
-        self.points = {point[0]: point for point in zip(*columns, strict=True)}
+        self.points: dict[int, tuple[Any, ...]] = {point[0]: point for point in zip(*columns, strict=True)}
         expect(self.canvas).to_have_attribute("data-points", str(len(self.points)))
         expect(self.canvas).to_have_attribute("data-view", re.compile("."))
 
@@ -230,9 +230,11 @@ def test_one_goes_nearer_by_key_by_wheel_and_by_button_and_the_address_remembers
     page.mouse.wheel(0, -300)
     chart.until("scale > value", whole[2])
     assert math.dist(before, chart.spot(number)) < 2  # what one points at stays there
+    near = chart.view[2]
     press(page, "Zoom in")
-    expect(page).to_have_url(re.compile(r"#/category\?at=\d+,\d+,\d"))
+    chart.until("scale > value", near * 1.59)
     kept = chart.view
+    expect(page).to_have_url(re.compile(rf"#/category\?at=\d+,\d+,{kept[2] / whole[2]:.4g}$"))
     page.reload()
     again = Chart(page, told)
     assert np.allclose(again.view, kept, rtol=0.01)

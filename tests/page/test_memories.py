@@ -109,7 +109,9 @@ def open_line(page: Page, says: str) -> Locator:
 
 
 def search(page: Page, text: str) -> None:
-    page.get_by_role("searchbox", name="Search memories").fill(text)
+    with page.expect_response("**/search"):
+        page.get_by_role("searchbox", name="Search memories").fill(text)
+    expect(page.locator("#count")).to_contain_text("best first")
     expect(page.locator("#list[aria-busy]")).to_have_count(0)
 
 
@@ -166,6 +168,11 @@ def test_a_search_is_answered_while_one_types_and_says_why(shop: Caller, visit: 
     expect(detail.locator(".why-hit")).to_contain_text(why["formula"])
     expect(detail.locator(".why-hit")).to_contain_text("ranks 1st")
     expect(detail.locator(".held mark")).to_have_text(["deploy", "storefront"])
+    search(page, "smoke tests")
+    expect(detail.locator(".held mark")).to_have_text(["smoke", "tests"])
+    page.get_by_role("searchbox").fill("")
+    expect(page.locator("#count")).to_contain_text("newest first")
+    expect(detail.locator(".why-hit")).to_have_count(0)
 
 
 def test_whoever_looks_recalls_nothing(shop: Caller, visit: Visitor) -> None:
@@ -280,7 +287,8 @@ def test_lineage_history_and_what_differs_are_shown_and_undone(shop: Caller, vis
     expect(detail.locator(".lineal")).to_contain_text("Memory 14 stands in its place.")
     detail.locator(".lineal a").click()
     expect(steps).to_have_count(3)
-    steps.nth(1).get_by_role("button", name="Undo").click()
+    expect(steps.nth(1).get_by_role("button", name="Undo")).to_have_count(0)  # it is taken back with the one above
+    steps.nth(0).get_by_role("button", name="Undo").click()
     expect(notice(page)).to_contain_text("Taken back.")
     expect(detail).to_contain_text("There is no memory 14.")
     expect(line(page, "Tuesdays and Thursdays")).to_have_count(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +31,7 @@ MERGED = f"{BACKUP} runs at 02:00, is kept for 30 days and never includes the au
 IMPORT = "The hourly import of the partner catalogue"
 OTHERS = (f"{IMPORT} takes 20 minutes", f"{IMPORT} skips sold out items", f"{IMPORT} retries 3 times")
 OLD, NEW = "The staging API listens on port 8080", "The staging API listens on port 9090"
-NOW = "2026-07-01T12:00:00Z"
+NOW = "2026-01-18T12:00:00Z"
 
 
 class Merger(ScriptedLLM):
@@ -171,6 +172,28 @@ def test_a_merge_of_the_model_is_approved_and_undone_and_approved_again(house: O
     press(card, "Approve")
     expect(card).to_contain_text("Done")
     assert len(here.live()) == len(before) - 2
+
+
+def test_a_long_look_says_that_it_goes_on(house: Open, visit: Visitor) -> None:
+    go_on = threading.Event()
+
+    class Slow(Merger):
+        """A model that thinks until it is told to go on."""
+
+        def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+            assert go_on.wait(60)
+            return super().complete(system, user, schema=schema)
+
+    page = open_page(visit, house(repeating, llm=Slow()))
+    try:
+        press(page, "Look for repeats")
+        expect(page.locator(".busy")).to_contain_text("Looking through the memories")
+        expect(page.get_by_role("button", name="Look for repeats")).to_have_attribute("aria-busy", "true")
+        assert hindrances(page) == []
+    finally:
+        go_on.set()
+    expect(page.locator(".plan .card")).to_have_count(2)
+    expect(page.locator(".busy")).to_be_hidden()
 
 
 def test_what_is_refused_is_told_with_the_reason(house: Open, visit: Visitor) -> None:
@@ -419,7 +442,12 @@ DIFFERENCES = [
 def test_a_difference_holds_both_texts(house: Open, visit: Visitor) -> None:
     script = """async ([before, after]) => {
       const { difference, sides } = await import("./diff.js");
-      const inside = (nodes) => { const all = document.createElement("p"); all.append(...nodes); all.normalize(); return all; };
+      const inside = (nodes) => {
+        const all = document.createElement("p");
+        all.append(...nodes);
+        all.normalize();
+        return all;
+      };
       const told = (each) => ({ DEL: "-", INS: "+" }[each.tagName] ?? "") + each.textContent;
       const [one, other] = sides(before, after).map((nodes) => inside(nodes).textContent);
       return [[...inside(difference(before, after)).childNodes].map(told), one, other];

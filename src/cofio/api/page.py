@@ -23,6 +23,7 @@ def page_of(name: str) -> Callable[[Desk, None, Call], Reply]:
     def whole_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
         return _sent(pages()[name])
 
+    whole_page.__name__ = f"{name}_page"  # every operation has a name of its own
     return whole_page
 
 

@@ -7,11 +7,15 @@ import { undoing } from "./rows.js";
 
 const EXCERPT = 240; // characters of what was said, in the list
 const LONG = 1_000; // characters from which on a text is folded
-const CONTEXTS = { pre_compact: "before a compaction", analysis: "an agent's report", observation: "a watched dialogue" };
+const CONTEXTS = {
+  pre_compact: "before a compaction",
+  analysis: "an agent's report",
+  observation: "a watched dialogue",
+};
 
 /** Where captures stand, in the order of the tabs, and what that means. */
 export const STATES = {
-  pending: { many: "Pending", says: "Waits for its turn. What needs the model is tried again for as long as it takes." },
+  pending: { many: "Pending", says: "Waits for its turn. What needs the model is tried for as long as it takes." },
   parked: { many: "Parked", says: "Tried three times in vain. It waits for you to have it tried again." },
   rejected: { many: "Rejected", says: "Read, and nothing in it was worth keeping." },
   stored: { many: "Stored", says: "Something was learned from it." },
@@ -75,7 +79,8 @@ export function state(name) {
 /** From whom it came. */
 function from({ exchange }) {
   if (!exchange) return "";
-  return [exchange.client || exchange.source || "unknown", exchange.user || exchange.agent].filter(Boolean).join(" · ");
+  const { client, source, user, agent } = exchange;
+  return [client || source || "unknown", user || agent].filter(Boolean).join(" · ");
 }
 
 /** What became of it, in a sentence. */
@@ -98,7 +103,8 @@ function next({ due_at }) {
 
 /** How many facts were kept, changed, archived: "2 kept, 1 known". */
 export function counted({ actions = [], knowledge = [] }, would = false) {
-  const parts = Object.entries(DONE).map(([name, [done]]) => [actions.filter((each) => each.action === name).length, done]);
+  const many = (name) => actions.filter((each) => each.action === name).length;
+  const parts = Object.entries(DONE).map(([name, [done]]) => [many(name), done]);
   const rows = knowledge.filter((each) => each.action !== "noop").length;
   const told = [...parts, [rows, rows === 1 ? "row of knowledge" : "rows of knowledge"]].filter(([count]) => count);
   const text = told.map(([count, word]) => `${count} ${word.toLowerCase()}`).join(", ");
@@ -127,7 +133,7 @@ const knows = ({ result }) => result.actions?.length || result.knowledge?.length
 function recalled({ changes, knowledge }) {
   const written = changes.filter((each) => each.after && each.action !== "revert");
   return {
-    actions: written.map((each) => ({ action: each.action, text: each.after.text, id: each.memory_id, reason: each.reason })),
+    actions: written.map(({ action, after, memory_id: id, reason }) => ({ action, text: after.text, id, reason })),
     knowledge: knowledge.map((each) => ({ action: each.action, ref: `${each.table}/${each.key}`, says: "" })),
   };
 }

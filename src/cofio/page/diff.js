@@ -59,10 +59,13 @@ function between(before, after) {
     if (same(before[one], after[other])) {
       steps.push(["", after[other]]);
       [one, other] = [one + 1, other + 1];
-    } else if (lengths[(one + 1) * width + other] >= lengths[one * width + other + 1]) steps.push(["del", before[one++]]);
-    else steps.push(["ins", after[other++]]);
+    } else {
+      const goes = lengths[(one + 1) * width + other] >= lengths[one * width + other + 1];
+      steps.push(goes ? ["del", before[one++]] : ["ins", after[other++]]);
+    }
   }
-  return [...steps, ...before.slice(one).map((word) => ["del", word]), ...after.slice(other).map((word) => ["ins", word])];
+  const rest = (words, kind) => words.map((word) => [kind, word]);
+  return [...steps, ...rest(before.slice(one), "del"), ...rest(after.slice(other), "ins")];
 }
 
 /** How many words are common from each place on, as one long table. */
@@ -79,7 +82,7 @@ function commonLengths(before, after) {
   return lengths;
 }
 
-/** As few elements as can be: those that went before those that came, where they meet. The space after them is no part. */
+/** As few elements as can be: those that went before those that came, where they meet; the space after is no part. */
 function drawn(steps) {
   return gathered(steps).flatMap(([kind, text], place, all) => {
     const marked = text.trimEnd();

@@ -58,7 +58,7 @@ function notForYou() {
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "The inbox is for keys that may write"),
     make("p", {}, "It shows what people said, word for word. Your key may read memories, and no more."),
-    make("p", { class: "dim" }, "An admin makes another one: ", make("code", {}, "cofio keys create NAME --role write")));
+    make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role write")));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,7 +155,9 @@ function arrange() {
   lines.forEach((line, at) => {
     if (list.children[at] !== line) list.insertBefore(line, list.children[at] ?? null);
   });
-  if (!list.parentNode) fill(find("captures"), make("p", { class: "dim state" }), list, make("div", { class: "after" }));
+  if (!list.parentNode) {
+    fill(find("captures"), make("p", { class: "dim state" }), list, make("div", { class: "after" }));
+  }
   fill(find("captures").querySelector(".state"), TABS[view.tab].says);
   fill(find("captures").querySelector(".after"), ...after());
   fill(find("told"), lines.length === 1 ? "1 capture" : `${lines.length}${following ? " of more" : ""} captures`);
@@ -177,9 +179,10 @@ function after() {
     added[0]?.querySelector(".head").focus();
   });
   const again = ["parked", "rejected"].includes(view.tab) && lines.some((each) => each.item.exchange);
+  const word = lines.length === 1 ? "Retry it" : `Retry all ${lines.length} shown`;
   return [
     following ? button("Show more", more, "further") : null,
-    again ? button(lines.length === 1 ? "Retry it" : `Retry all ${lines.length} shown`, doing(retryAll), "further") : null,
+    again ? button(word, doing(retryAll), "further") : null,
   ];
 }
 

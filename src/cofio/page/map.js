@@ -6,7 +6,7 @@
  */
 
 import { get, post } from "./api.js";
-import { button, fill, find, make, newId, plainNumber, said, settled } from "./dom.js";
+import { button, fill, find, make, plainNumber, said, settled } from "./dom.js";
 import { complain, doing, enter, tell, trouble } from "./frame.js";
 import { listen } from "./live.js";
 import { Canvas } from "./mapcanvas.js";
@@ -14,13 +14,13 @@ import { WAYS, coloured, projectName } from "./mapcolours.js";
 import { Dots } from "./mapdots.js";
 import { hands } from "./maphands.js";
 import { many, showChosen, showFound, showGroups, showMemory } from "./mappanel.js";
+import { NONE, drawControls, drawLegend, drawTools, swatch } from "./maptools.js";
 import { View } from "./mapview.js";
 import { undoing } from "./rows.js";
 
 const ANSWERS = 50; // memories that a search lights up
 const REACH = 9; // pixels within which a point is meant
 const LOOKED = 100; // new memories that are counted
-const NONE = "\u2205"; // in the address and in a choice: what has no project
 const DONE = { pin: "Pinned", unpin: "Unpinned", archive: "Archived" };
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const WHEN = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
@@ -51,8 +51,11 @@ enter({ show, empty });
 
 async function show() {
   read();
-  drawTools();
-  drawControls();
+  showTools();
+  drawControls(find("controls"), view, (truth) => {
+    isChoosing = truth;
+    find("stage").classList.toggle("choosing", truth);
+  });
   window.onhashchange = arrive;
   deafen = listen((what) => what.has("memories") && look());
   await Promise.all([load(), nameProjects()]);
@@ -62,7 +65,7 @@ async function show() {
 async function nameProjects() {
   const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
   projects = new Map(told.projects.filter(({ name }) => name).map(({ name }) => [name, projectName(name)]));
-  drawTools();
+  showTools();
 }
 
 function empty() {
@@ -121,8 +124,9 @@ function read() {
 function write(isStep = false) {
   if (!dots) return;
   const told = new URLSearchParams();
-  const isWhole = Math.abs(view.zoom - 1) < 0.01 && Math.abs(view.across((view.box[0] + view.box[2]) / 2) - view.width / 2) < 2;
-  if (dots.count && !isWhole) told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
+  if (dots.count && !view.isWhole) {
+    told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
+  }
   for (const name of ["project", "category", "find", "open"]) if (seen[name]) told.set(name, seen[name]);
   for (const each of seen.hidden) told.append("hide", each);
   const rest = told.size ? `?${String(told).replaceAll("%2C", ",")}` : "";
@@ -132,7 +136,7 @@ function write(isStep = false) {
 async function arrive() {
   const { project, category, find: before } = seen;
   if (!read()) return;
-  drawTools();
+  showTools();
   if (seen.project !== project || seen.category !== category) return load();
   recolour();
   if (seen.at) goTo(seen.at);
@@ -177,7 +181,7 @@ function asked(where) {
 async function arranged() {
   Object.assign(picked, { title: "", places: [] });
   [chosen, found, pointed] = [null, null, -1];
-  drawTools();
+  showTools();
   describe();
   if (!dots.count) return blank(await emptiness());
   fill(find("nothing"));
@@ -199,7 +203,8 @@ function blank(why) {
 /** What to do where there is nothing. */
 async function emptiness() {
   if (seen.project || seen.category) {
-    return make("div", { class: "empty" }, make("p", {}, "No memory that is on the map fits."), button("Show all", all));
+    return make("div", { class: "empty" },
+      make("p", {}, "No memory that is on the map fits."), button("Show all", all));
   }
   if (known) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
@@ -208,7 +213,8 @@ async function emptiness() {
   }
   return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories yet"),
     make("p", {}, "Once there are some, they lie here as points, near each other where they mean alike."),
-    make("p", { class: "dim" }, "On the command line: ", make("code", {}, 'cofio add "We deploy on Tuesdays, never on Fridays."')));
+    make("p", { class: "dim" }, "On the command line: ",
+      make("code", {}, 'cofio add "We deploy on Tuesdays, never on Fridays."')));
 }
 
 function all() {
@@ -274,86 +280,28 @@ function recolour() {
     if (dots.shown[place] && dots.cluster[place] >= 0) dots.clusters[dots.cluster[place]].shown++;
   }
   canvas.paint(dots, colours);
-  drawLegend();
+  drawLegend(find("legend"), colours.classes, seen.hidden, hide);
   redraw();
 }
 
 // ── what narrows and colours it ────────────────────────────────────────────────────────────────────────────────────
 
-function drawTools() {
-  const focused = document.activeElement?.closest("#tools")
-    ? document.activeElement.name ?? "" : "";
-  fill(find("tools"), make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
-    searching(), ways(),
-    narrowing("project", "Project", [["", "All projects"], [NONE, "No project"], ...[...projects].sort(([, one], [, other]) => one.localeCompare(other))]),
-    narrowing("category", "Category", [["", "All categories"], ...["decision", "learning", "detail"].map((each) => [each, each])])));
-  if (focused) find("tools").querySelector(`[name="${focused}"]:is(:checked, :not([type="radio"]))`)?.focus();
-}
-
-function searching() {
-  const id = newId("find");
-  const input = make("input", { id, name: "find", type: "search", autocomplete: "off", placeholder: "What answers lights up" });
-  input.value = seen.find;
-  const ask = settled(() => search(), 250);
-  input.addEventListener("input", () => {
-    seen.find = input.value.trim();
-    ask();
+function showTools() {
+  drawTools(find("tools"), seen, projects, {
+    search,
+    colour: (way) => {
+      Object.assign(seen, { way, hidden: new Set() });
+      if (dots?.count) recolour();
+      drawPanel();
+      write();
+    },
+    narrow: (name, value) => {
+      Object.assign(seen, { [name]: value, hidden: new Set(), open: 0, at: null });
+      write(true);
+      load();
+    },
   });
-  return make("div", { class: "field find" }, make("label", { for: id }, "Find"), input);
 }
-
-function ways() {
-  const choice = ([way, name]) => {
-    const input = make("input", { type: "radio", name: "way", value: way, onchange: () => colourBy(way) });
-    input.checked = seen.way === way;
-    return make("label", {}, input, make("span", {}, name));
-  };
-  return make("fieldset", { class: "ways" }, make("legend", {}, "Colour by"),
-    make("div", { class: "segments" }, ...Object.entries(WAYS).map(choice)));
-}
-
-function colourBy(way) {
-  Object.assign(seen, { way, hidden: new Set() });
-  if (!dots?.count) return write();
-  recolour();
-  drawPanel();
-  write();
-}
-
-/** A choice that has the map drawn of some alone. */
-function narrowing(name, label, choices) {
-  const id = newId(name);
-  if (seen[name] && !choices.some(([value]) => value === seen[name])) choices.push([seen[name], seen[name]]);
-  const select = make("select", { id, name }, ...choices.map(([value, text]) => make("option", { value }, text)));
-  select.value = seen[name];
-  select.addEventListener("change", () => {
-    Object.assign(seen, { [name]: select.value, hidden: new Set(), open: 0, at: null });
-    write(true);
-    load();
-  });
-  return make("div", { class: `field ${name}` }, make("label", { for: id }, label), select);
-}
-
-/** What the colours mean. Each can be hidden, or be shown alone. */
-function drawLegend() {
-  const focused = document.activeElement?.closest("#legend") ? document.activeElement.dataset.does : "";
-  const entry = ({ key, name, hue, count }) => {
-    const dot = make("span", { class: "dot", "aria-hidden": "true" });
-    dot.style.background = `var(${hue})`;
-    const isShown = !seen.hidden.has(key);
-    return make("div", { class: "entry" },
-      make("button", { type: "button", class: "class", "aria-pressed": String(isShown), "data-does": `toggle ${key}`,
-        title: key, onclick: () => hide(toggled(key)) },
-      dot, said(name), make("span", { class: "count" }, plainNumber(count))),
-      make("button", { type: "button", class: "only", "data-does": `only ${key}`, "aria-label": `Only ${name}`,
-        onclick: () => hide(colours.classes.map((each) => each.key).filter((each) => each !== key)) }, "only"));
-  };
-  fill(find("legend"), ...colours.classes.map(entry),
-    seen.hidden.size ? make("button", { type: "button", class: "link", "data-does": "all", onclick: () => hide([]) }, "Show all") : null);
-  if (focused) [...find("legend").querySelectorAll("button")].find((each) => each.dataset.does === focused)?.focus();
-}
-
-const toggled = (key) => (seen.hidden.has(key) ? [...seen.hidden].filter((each) => each !== key) : [...seen.hidden, key]);
 
 function hide(keys) {
   seen.hidden = new Set(keys);
@@ -364,20 +312,13 @@ function hide(keys) {
   fill(find("told"), `${many(dots.those(() => true).length)} shown`);
 }
 
-function drawControls() {
-  const act = (text, name, run) => make("button", { type: "button", "aria-label": name, title: name, onclick: run }, text);
-  const choosing = make("button", { type: "button", class: "choosing", "aria-pressed": "false", onclick: () => {
-    isChoosing = !isChoosing;
-    choosing.setAttribute("aria-pressed", String(isChoosing));
-    find("stage").classList.toggle("choosing", isChoosing);
-  } }, "Select");
-  fill(find("controls"), act("+", "Zoom in", () => view.flyNearer(1.6)), act("−", "Zoom out", () => view.flyNearer(1 / 1.6)),
-    act("⤢", "Show the whole map", () => view.fit()), choosing);
-}
-
 // ── pointing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const placeAt = (across, down) => dots.nearest(...view.spot(across, down), Math.max(REACH, canvas.radius + 3) / view.scale, view.wide);
+/** The point at a place of the canvas; -1 where there is none. */
+function placeAt(across, down) {
+  const reach = Math.max(REACH, canvas.radius + 3) / view.scale;
+  return dots.nearest(...view.spot(across, down), reach, view.wide);
+}
 
 function point(across, down) {
   if (!dots?.count) return;
@@ -403,10 +344,8 @@ function drawTip() {
   tip.hidden = pointed < 0;
   if (pointed < 0) return fill(tip);
   const project = dots.projects[dots.project[pointed]];
-  const dot = make("span", { class: "dot", "aria-hidden": "true" });
-  dot.style.background = `var(${colours.classes[colours.of[pointed]].hue})`;
   fill(tip, make("p", { class: "says" }, said(dots.text[pointed])),
-    make("p", { class: "dim" }, dot, dots.categories[dots.category[pointed]],
+    make("p", { class: "dim" }, swatch(colours.classes[colours.of[pointed]].hue), dots.categories[dots.category[pointed]],
       project ? [" · ", said(projectName(project))] : null,
       " · ", make("time", { datetime: dots.created[pointed] }, WHEN.format(dots.at[pointed]))));
   placeTip();
@@ -453,7 +392,7 @@ function choose(places, title = "", isMore = false) {
   chosen = all.length ? new Uint8Array(dots.count) : null;
   for (const place of all) chosen[place] = 1;
   if (seen.open) Object.assign(seen, { open: 0 });
-  drawPanel(true);
+  drawPanel();
   redraw();
   write();
   fill(find("told"), `${many(all.length)} chosen`);
@@ -526,7 +465,8 @@ function describeLess() {
 function drawPanel() {
   if (!dots?.count) return;
   if (seen.open) return showMemory(seen.open, dots, colours, acts);
-  if (chosen) return showChosen(picked.title || `${many(picked.places.length)} chosen`, picked.places, dots, colours, acts);
+  const { places, title } = picked;
+  if (chosen) return showChosen(title || `${many(places.length)} chosen`, places, dots, colours, acts);
   if (found) return showFound(answers(), found.places, dots, colours, acts);
   showGroups(dots, colours, acts);
 }
@@ -555,17 +495,17 @@ function shut() {
 async function search() {
   const mine = ++asking;
   write();
-  if (!seen.find) {
+  if (!seen.find.trim()) {
     found = null;
     drawPanel();
     return redraw();
   }
   try {
-    const query = { query: seen.find, k: ANSWERS, noted: false };
+    const query = { query: seen.find.trim(), k: ANSWERS, noted: false };
     if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
     if (seen.category) query.category = seen.category;
     const { results } = await post("search", query);
-    if (mine === asking && dots) light(results.map((each) => dots.place.get(each.id) ?? -1).filter((place) => place >= 0));
+    if (mine === asking && dots) light(results.map((each) => dots.place.get(each.id)).filter((each) => each !== undefined));
   } catch (error) {
     if (mine === asking) complain(error);
   }
@@ -580,6 +520,8 @@ function light(places) {
   drawPanel();
   redraw();
   fill(find("told"), answers());
+  const unseen = places.filter((place) => !view.shows(dots.x[place], dots.y[place]));
+  if (2 * unseen.length > places.length) view.fit(roomy(dots.box(places)));
 }
 
 function answers() {
@@ -592,8 +534,9 @@ function answers() {
 async function look() {
   if (!dots) return;
   const drawn = dots;
-  const { memories, total } = await get(asked("memories"), { limit: LOOKED }).catch(() => ({ memories: [], total: known }));
-  if (drawn !== dots) return;
+  const told = await get(asked("memories"), { limit: LOOKED }).catch(() => null);
+  if (drawn !== dots || !told) return;
+  const { memories, total } = told;
   const fresh = memories.filter((each) => each.id > dots.newest).length;
   if (!fresh && total === known) return void fill(find("news"));
   const text = fresh ? `${fresh === LOOKED ? `${LOOKED} or more` : fresh} new` : "The memories have changed";

@@ -165,31 +165,33 @@ export class Canvas {
     const wide = high * view.wide;
     const [left, top] = [view.across(0) - 0.05 * wide, view.down(0) - 0.05 * high];
     const { style } = this.glow;
-    style.opacity = String(Math.max(0, Math.min(1, 1.4 - view.zoom / 8)));
-    style.visibility = view.zoom > 11 ? "hidden" : "visible";
+    style.opacity = String(Math.max(0, Math.min(1, 1.5 - view.zoom / 4)));
+    style.visibility = view.zoom > 6 ? "hidden" : "visible";
     style.transform = `translate(${left}px, ${top}px) scale(${wide / GRAIN}, ${high / GRAIN})`;
   }
 
   // ── the names of groups ──────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The names that have room, the largest group's first. What one sees never moves a name, only how near one is. */
+  /** The names that have room, the largest group's first. Those out of sight take part: else names came and went. */
   #name(dots, view) {
     this.labels ??= dots.clusters.map((each) => [this.#write(first(each.name)), this.#write(each.name)]);
     this.names = [];
     const length = view.zoom < FEWER ? 0 : 1;
-    const order = [...dots.clusters.keys()].sort((one, other) => dots.clusters[other].members - dots.clusters[one].members);
-    for (const group of order) {
+    for (const group of dots.bySize) {
       if (!dots.clusters[group].shown) continue;
       const { image, wide, high } = this.labels[group][length];
       const { x, y, high: hill } = dots.clusters[group];
       const off = Math.min(MOST_ABOVE, 1.4 * hill * view.scale) + high / 2;
-      const spots = [-off, off, 0].map((step) => (
-        { group, left: view.across(x) - wide / 2, top: view.down(y) + step - high / 2, wide, high }));
+      const isIn = view.shows(x, y);
+      const left = view.across(x) - wide / 2;
+      const spots = [-off, off, 0].map((step) => ({
+        group, wide, high, top: view.down(y) + step - high / 2,
+        left: isIn ? Math.max(2, Math.min(view.width - wide - 2, left)) : left,
+      }));
       const free = spots.find((each) => !this.names.some((other) => overlap(each, other)));
       if (!free) continue;
       this.names.push(free);
-      const isSeen = free.left < view.width && free.left + wide > 0 && free.top < view.height && free.top + high > 0;
-      if (isSeen) this.pen.drawImage(image, free.left, free.top, wide, high);
+      this.pen.drawImage(image, free.left, free.top, wide, high);
     }
   }
 
@@ -202,7 +204,8 @@ export class Canvas {
     const [wide, high] = [Math.ceil(pen.measureText(text).width) + 12, 24];
     Object.assign(image, { width: wide * this.sharp, height: high * this.sharp });
     pen.scale(this.sharp, this.sharp);
-    Object.assign(pen, { font: NAMED, textBaseline: "middle", lineJoin: "round", strokeStyle: this.inks.halo, lineWidth: 4.5 });
+    Object.assign(pen, { font: NAMED, textBaseline: "middle", lineJoin: "round" });
+    Object.assign(pen, { strokeStyle: this.inks.halo, lineWidth: 4.5 });
     pen.globalAlpha = 0.9;
     pen.strokeText(text, 6, high / 2);
     pen.globalAlpha = 1;
@@ -263,8 +266,9 @@ function over(pixel, ink, cover) {
   if (below === 0) return (ink & 0xffffff) | (cover << 24);
   const alpha = cover + Math.round((below * (255 - cover)) / 255);
   const part = Math.round((cover * 256) / alpha);
-  const outer = ((((pixel & 0xff00ff) * (256 - part)) >>> 8) & 0xff00ff) + ((((ink & 0xff00ff) * part) >>> 8) & 0xff00ff);
-  const inner = (((pixel >> 8) & 0xff) * (256 - part) + ((ink >> 8) & 0xff) * part) >> 8;
+  const rest = 256 - part;
+  const outer = ((((pixel & 0xff00ff) * rest) >>> 8) & 0xff00ff) + ((((ink & 0xff00ff) * part) >>> 8) & 0xff00ff);
+  const inner = (((pixel >> 8) & 0xff) * rest + ((ink >> 8) & 0xff) * part) >> 8;
   return (alpha << 24) | (inner << 8) | (outer & 0xff00ff);
 }
 

@@ -96,7 +96,9 @@ function starts(period, oldest, newest) {
 const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1);
 
 /** A project as people call it: a path by its last part. */
-export const projectName = (project) => (project === "" ? "No project" : project.replace(/\/+$/, "").split("/").pop() || project);
+export function projectName(project) {
+  return project === "" ? "No project" : project.replace(/\/+$/, "").split("/").pop() || project;
+}
 
 // ── colours as numbers ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ export class Dots {
   constructor({ total, side, categories, projects, clusters, points }) {
     const count = points.id.length;
     Object.assign(this, { count, total, side, categories, projects });
-    this.clusters = clusters.map(({ words, x, y, count: members }) => ({ name: named(words), x, y, members }));
+    this.clusters = clusters.map(({ words, x, y }) => ({ name: named(words), x, y, shown: 0 }));
     this.id = Float64Array.from(points.id);
     this.x = Float32Array.from(points.x);
     this.y = Float32Array.from(points.y);
@@ -22,6 +22,7 @@ export class Dots {
     this.gone = new Uint8Array(count); // archived since
     this.shown = new Uint8Array(count).fill(1);
     this.place = new Map(points.id.map((id, place) => [id, place]));
+    this.bySize = [...clusters.keys()].sort((one, other) => clusters[other].count - clusters[one].count);
     for (const [number, each] of this.clusters.entries()) each.high = this.#height(number, each.y);
     this.newest = points.id.reduce((most, id) => Math.max(most, id), 0);
     this.#file();

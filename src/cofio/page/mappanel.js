@@ -4,13 +4,16 @@ import { get, path } from "./api.js";
 import { button, fill, find, make, plainNumber, said, time } from "./dom.js";
 import { caller, doing, trouble } from "./frame.js";
 import { projectName } from "./mapcolours.js";
+import { swatch } from "./maptools.js";
 
 const SHOWN = 100; // memories that are listed at a time
 const BESIDE = 5; // that lie near the one that is opened
 export const AT_ONCE = 1_000; // memories that can be changed at once
 
 /** So many memories, in words. */
-export const many = (count, word = "memory", words = "memories") => `${plainNumber(count)} ${count === 1 ? word : words}`;
+export function many(count, word = "memory", words = "memories") {
+  return `${plainNumber(count)} ${count === 1 ? word : words}`;
+}
 
 /** Put this into the panel, below its title. */
 function put(title, ...inside) {
@@ -116,13 +119,13 @@ function list(places, dots, colours, acts) {
 }
 
 function member(place, dots, { of, classes }, acts) {
-  const dot = make("span", { class: "dot", "aria-hidden": "true" });
-  dot.style.background = `var(${classes[of[place]].hue})`;
   const point = () => acts.point(place);
   return make("li", {}, make("button", {
     type: "button", class: "member", "data-id": dots.id[place], onclick: () => acts.open(place, true),
     onpointerenter: point, onfocus: point, onpointerleave: acts.leave, onblur: acts.leave,
-  }, dot, make("span", { class: "says" }, said(dots.text[place])), make("span", { class: "when" }, time(dots.created[place]))));
+  }, swatch(classes[of[place]].hue),
+  make("span", { class: "says" }, said(dots.text[place])),
+  make("span", { class: "when" }, time(dots.created[place]))));
 }
 
 const back = (where, go) => button(`‹ ${where}`, go, "link back");
@@ -157,9 +160,7 @@ function about(memory, place, dots, colours, acts) {
 }
 
 function category(name) {
-  const dot = make("span", { class: "dot", "aria-hidden": "true" });
-  dot.style.background = `var(--${name}, var(--hue-other))`;
-  return make("span", { class: "mark" }, dot, name);
+  return make("span", { class: "mark" }, swatch(`--${name}`), name);
 }
 
 function facts(memory) {

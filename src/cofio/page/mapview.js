@@ -7,19 +7,27 @@
 const CLOSEST = 60; // times nearer than the whole
 const FARTHEST = 0.7;
 const MARGIN = 44; // pixels around what is to be seen whole
-const [NARROWEST, WIDEST] = [0.7, 1.6];
+const [NARROWEST, WIDEST] = [0.5, 1.6];
 const LASTS = 260; // milliseconds that a flight takes
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class View {
   /** `changed()` is called whenever another part is seen. */
   constructor(changed) {
-    Object.assign(this, { x: 0, y: 0, scale: 1, wide: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1], changed, flight: 0 });
+    Object.assign(this, { x: 0, y: 0, scale: 1, wide: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1] });
+    Object.assign(this, { changed, flight: 0 });
   }
 
   /** How much nearer than the whole one is: 1 for all of it. */
   get zoom() {
     return this.scale / this.whole;
+  }
+
+  /** Whether all is seen, as it is at first. */
+  get isWhole() {
+    const { x, y } = this.#fitting(this.box);
+    const off = Math.hypot((this.x - x) * this.wide, this.y - y) * this.scale;
+    return Math.abs(this.zoom - 1) < 0.01 && off < 2;
   }
 
   /** Take over how large the window is, and the box of all that there is to see. */
@@ -36,7 +44,8 @@ export class View {
   #fitting([left, top, right, bottom]) {
     const across = (this.width - 2 * MARGIN) / Math.max((right - left) * this.wide, 1);
     const along = (this.height - 2 * MARGIN) / Math.max(bottom - top, 1);
-    return { x: (left + right) / 2, y: (top + bottom) / 2, scale: Math.max(Math.min(across, along, this.width / 400), 1e-4) };
+    const scale = Math.max(Math.min(across, along, this.width / 400), 1e-4);
+    return { x: (left + right) / 2, y: (top + bottom) / 2, scale };
   }
 
   /** From the map to the window, and back. */
@@ -86,9 +95,13 @@ export class View {
 
   /** Have a spot in sight: nothing moves where it is. */
   reach(x, y) {
+    if (!this.shows(x, y, MARGIN)) this.fly({ x, y, scale: this.scale });
+  }
+
+  /** Whether a spot is in the window, so far from its edge. */
+  shows(x, y, within = 0) {
     const [across, down] = [this.across(x), this.down(y)];
-    const isIn = across > MARGIN && across < this.width - MARGIN && down > MARGIN && down < this.height - MARGIN;
-    if (!isIn) this.fly({ x, y, scale: this.scale });
+    return across > within && across < this.width - within && down > within && down < this.height - within;
   }
 
   /** Go there in a moment; at once for whoever wants no motion. */

@@ -167,6 +167,7 @@ async function relist() {
     fill(find("news"));
     list.show(source, (view.text.trim() ? HIT : ROW) * rem());
     list.mark(view.id);
+    detail.explain(known(view.id));
     drawCount();
   } catch (error) {
     if (mine !== latest) return;

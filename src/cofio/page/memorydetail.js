@@ -17,14 +17,15 @@ const HOLDS = { fresh: "All of it is as it was.", changed: "Some of it has chang
 /**
  * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`,
  * `focus()`.
- * @returns {{ show: (id: number, known?: object) => Promise<void>, refresh: () => Promise<void>, empty: () => void }}
+ * @returns {{ show: (id: number, known?: object) => Promise<void>, explain: (hit: object) => void,
+ *   refresh: () => Promise<void>, empty: (...inside: Node[]) => void }}
  */
 export function pane(place, acts) {
   let memory = null; // as it is shown
   let wanted = 0; // the id of the one that was asked for last
   let form = null; // while it is changed
 
-  return { show, refresh, empty };
+  return { show, explain, refresh, empty };
 
   function empty(...inside) {
     [wanted, memory, form] = [0, null, null];
@@ -41,10 +42,16 @@ export function pane(place, acts) {
     else if (isOther) fill(place, make("p", { class: "dim looking" }, "Looking it up …"));
     try {
       const found = await get(path("memory", String(id)));
-      if (wanted === id) draw({ ...found, why: known?.why, score: known?.score }, true);
+      if (wanted === id && !form) draw({ ...found, why: known?.why, score: known?.score }, true);
     } catch (error) {
       if (wanted === id) fill(place, bar(null), trouble(error));
     }
+  }
+
+  /** Say why it is a hit, where it is one by now. */
+  function explain(hit) {
+    if (!memory || form || hit?.why?.formula === memory.why?.formula || (hit && hit.id !== memory.id)) return;
+    draw({ ...memory, why: hit?.why, score: hit?.score }, true);
   }
 
   /** As it is by now. What somebody is about to change is left to them. */

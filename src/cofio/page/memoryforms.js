@@ -138,7 +138,7 @@ export function editing(memory, done, left) {
   const escape = (event) => {
     if (event.key !== "Escape") return;
     event.preventDefault(); // else the whole pane is left
-    leave();
+    if (!drafts.has(memory.id)) leave(); // what was written is not dropped by a key
   };
   const about = { class: "editing", "aria-label": `Edit memory ${memory.id}`, novalidate: true };
   const form = make("form", { ...about, onsubmit: save, oninput: () => drafts.set(memory.id, values()), onkeydown: escape },

@@ -20,7 +20,8 @@ export async function changes(memory, acts) {
   const lineage = new Set(told.map((each) => each.memory_id));
   const sums = new Map(); // of changesets, by their ids
   const sum = (id) => sums.get(id) ?? sums.set(id, summed(id, lineage)).get(id);
-  const steps = told.map((each) => step(memory, each, sum, acts));
+  const isLast = (each, place) => told.findIndex((other) => other.changeset === each.changeset) === place;
+  const steps = told.map((each, place) => step(memory, each, isLast(each, place), sum, acts));
   complete(steps.slice(0, TOLD));
   return make("ol", { class: "history" }, ...steps);
 }
@@ -42,7 +43,7 @@ async function undo(changeset, acts) {
   tell("Taken back.", undoing(done.id, acts));
 }
 
-function step(memory, change, sum, acts) {
+function step(memory, change, isLast, sum, acts) {
   const beside = make("span", { class: "beside" });
   const pressed = doing(async () => {
     const { others } = await sum(change.changeset);
@@ -50,7 +51,7 @@ function step(memory, change, sum, acts) {
     else await undo(change.changeset, acts);
   });
   const about = { type: "button", class: "link", onclick: pressed };
-  const back = caller.mayWrite && change.action !== "purge"
+  const back = caller.mayWrite && isLast && change.action !== "purge" // a changeset is taken back as a whole
     ? make("button", about, "Undo", unseen(` change ${change.changeset}`)) : null;
   const shown = make("li", {},
     make("div", { class: "step" },

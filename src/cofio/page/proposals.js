@@ -12,14 +12,16 @@ const AT_ONCE = 900; // decisions that are approved in one changeset, about
 export const repeats = (acts) => looking({
   chore: "consolidate",
   word: "Look for repeats",
-  says: "Memories that are near each other are compared, and a model, where one is set, is asked how to put several into one. It can take a minute. Nothing is changed by looking.",
+  says: "Memories that are near each other are compared, and a model, where one is set, is asked how to put several "
+    + "into one. It can take a minute. Nothing is changed by looking.",
   none: "Nothing repeats.",
 }, acts);
 
 export const unused = (acts) => looking({
   chore: "prune",
   word: "Look for what nobody asks for",
-  says: "Details that were never recalled for two months, decisions and what was learned for four; what is pinned stays. It can take a minute. Nothing is changed by looking.",
+  says: "What was never recalled for months; what is pinned stays. A model, where one is set, is asked whether it is "
+    + "still worth keeping. It can take a minute. Nothing is changed by looking.",
   none: "There is nothing to set aside.",
 }, acts);
 
@@ -50,7 +52,7 @@ export function asking(word, says, out, look) {
     }
   }, out);
   return make("div", { class: "looking" },
-    make("div", { class: "asked" }, make("p", { class: "dim" }, says), make("button", { type: "button", class: "primary", onclick: start }, word)),
+    make("div", { class: "asked" }, make("p", { class: "dim" }, says), button(word, start, "primary")),
     busy, out);
 }
 
@@ -65,8 +67,10 @@ function drawn(plan, none, acts) {
     list.append(...next);
     for (const each of next) each.load();
     const left = cards.length - list.children.length;
-    fill(more, left ? button(`Show more of the other ${plainNumber(left)}`, () => (further(), next.at(-1).nextSibling?.focus()), "further") : null);
+    fill(more, left ? button(`Show more of the other ${plainNumber(left)}`, goOn, "further") : null);
+    return next[0];
   };
+  const goOn = () => further()?.focus();
   further();
   return [
     make("div", { class: "found-line" }, make("p", { role: "status" }, counted(plan, cards.length, none)),
@@ -147,13 +151,12 @@ function inParts(cards) {
 
 /**
  * What is proposed, to be approved or left.
- * @returns {HTMLLIElement & { decisions: object[], isOpen: () => boolean, load: () => Promise<void>, settle: Function }}
+ * @returns {HTMLLIElement & { decisions: object[], load: () => Promise<void> }} and what `card` has
  */
 function proposal(plan, decisions, acts) {
   const texts = make("div", { class: "texts" }, make("p", { class: "calm" }, "Looking them up …"));
-  const shown = card(texts, why(decisions), acts, (as_of) => [
-    ["Approve", "primary", () => post("maintenance/approve", { chore: plan.chore, as_of: as_of ?? plan.as_of, decisions })],
-  ]);
+  const approve = (as_of) => () => post("maintenance/approve", { chore: plan.chore, as_of, decisions });
+  const shown = card(texts, why(decisions), acts, (as_of) => [["Approve", "primary", approve(as_of ?? plan.as_of)]]);
   shown.decisions = decisions;
   shown.load = async () => {
     const known = new Map();
@@ -171,8 +174,8 @@ function why(decisions) {
 
 /**
  * A card with its buttons; once one was pressed, with what was done, and how to take it back.
- * `offers(as_of)` are the buttons: a word, a kind, what to do, and what to say then. After an undo they are offered again,
- * and `as_of` is that undo: what was seen here is what it restored.
+ * `offers(as_of)` are the buttons: a word, a kind, what to do, and what to say then. After an undo they are offered
+ * again, and `as_of` is that undo: what was seen here is what it restored.
  */
 export function card(texts, reason, acts, offers) {
   const bottom = make("div", { class: "bottom" });
@@ -236,8 +239,8 @@ export function side(word, id, known, nodes, kind) {
   const there = id === null ? null : known.get(id);
   const isThere = id === null || there;
   return make("div", { class: `side ${kind}` },
-    make("p", { class: "side-head" }, make("strong", {}, word),
-      id === null ? null : make("span", {}, memory(id)), there ? make("span", { class: "dim" }, time(there.created_at)) : null),
+    make("p", { class: "side-head" }, make("strong", {}, word), id === null ? null : memory(id),
+      there ? make("span", { class: "dim" }, time(there.created_at)) : null),
     make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It is gone by now.")));
 }
 

@@ -7,7 +7,8 @@ import { fill, make, plainNumber, said, time } from "./dom.js";
 import { asking, card } from "./proposals.js";
 
 const MOST = 100; // pairs that are shown
-const SAYS = "The nearest memories of each place are compared by what they say. It can take a minute. Nothing is changed by looking.";
+const SAYS = "The nearest memories of each place are compared by what they say. It can take a minute. Nothing is "
+  + "changed by looking.";
 
 export function contradictions(acts) {
   const out = make("div", { class: "plan" });
@@ -39,8 +40,10 @@ function pair({ newer, older, reason }, asOf, acts) {
     post("maintenance/approve", { chore: "contradictions", as_of: as_of ?? asOf, decisions });
   const gone = ({ id }, into, why) => ({ action: "delete", id, reason: why, ...(into ? { into: into.id } : {}) });
   const shown = card(texts, reason ? make("p", { class: "dim why-line" }, said(reason)) : null, acts, (as_of) => [
-    ["Newer holds", "primary", settle([gone(older, newer, "the newer holds")], as_of), "The newer holds; the older is archived."],
-    ["Older holds", null, settle([gone(newer, older, "the older holds")], as_of), "The older holds; the newer is archived."],
+    ["Newer holds", "primary", settle([gone(older, newer, "the newer holds")], as_of),
+      "The newer holds; the older is archived."],
+    ["Older holds", null, settle([gone(newer, older, "the older holds")], as_of),
+      "The older holds; the newer is archived."],
     ["Both hold", null, () => post("maintenance/agree", { ids: [newer.id, older.id] }), "Both hold."],
     ["Neither holds", "danger", settle([gone(newer, null, "neither holds"), gone(older, null, "neither holds")], as_of),
       "Neither holds; both are archived."],
@@ -53,11 +56,12 @@ function one(word, told, nodes, kind) {
   const place = told.project || told.source;
   return make("div", { class: `side ${kind}` },
     make("p", { class: "side-head" }, make("strong", {}, word), memory(told.id),
-      make("span", { class: "dim" }, time(told.created_at)), place ? make("span", { class: "dim" }, said(place)) : null),
+      make("span", { class: "dim" }, time(told.created_at)),
+      place ? make("span", { class: "dim" }, said(place)) : null),
     make("div", { class: "words" }, folded(...nodes)));
 }
 
-/** What is done to a memory here concerns the other pairs that it is in: they follow, where it still says what it said. */
+/** What is done to a memory concerns the other pairs that it is in: they follow, where it still says what it said. */
 async function follow(cards, changed, { id: changeset }) {
   const touched = new Set(changed.memories.map((each) => each.id));
   const others = cards.filter((each) => each !== changed && each.memories.some(({ id }) => touched.has(id)));

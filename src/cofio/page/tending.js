@@ -73,7 +73,7 @@ export function whatRan(acts) {
       const held = document.activeElement?.closest(".run")?.dataset.id;
       fill(ran, runs.length
         ? make("ol", { class: "found" }, ...runs.slice(0, shown).map((each, place) => run(each, dones[place], acts)))
-        : make("p", { class: "calm" }, "Nothing ran yet. What you approve by hand stands in the journal of each memory."),
+        : make("p", { class: "calm" }, "Nothing ran yet. What you approve here is in the history of each memory."),
       runs.length > shown ? button("Show more", more) : null);
       if (held) ran.querySelector(`[data-id="${held}"] button`)?.focus();
     } catch (error) {

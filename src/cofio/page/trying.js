@@ -30,15 +30,16 @@ export function trying(refresh) {
     field({ name: "source", label: "Source", hint: "Where it was said: client/project." }, "page"),
   ];
   const context = choice("Handed over as", CONTEXTS);
-  const out = make("div", { class: "tried", role: "region", "aria-live": "polite", "aria-label": "What would be learned" });
+  const about = { role: "region", "aria-live": "polite", "aria-label": "What would be learned" };
+  const out = make("div", { class: "tried", ...about });
   const shown = make("form", { class: "paste", novalidate: true }, words,
     make("div", { class: "fields" }, ...labels, context),
     make("div", { class: "actions" }, make("button", { class: "primary" }, "See what would be learned")),
     make("p", { class: "hint" }, "Nothing is stored by looking. Secrets are taken out before anything is read: "
       + "what you see below is what would be kept."), reader());
   shown.addEventListener("submit", doing(async () => {
-    const about = Object.fromEntries(labels.map((each) => [each.name, each.read()]));
-    const body = { messages: words.read(), context: context.input.value, ...about };
+    const place = Object.fromEntries(labels.map((each) => [each.name, each.read()]));
+    const body = { messages: words.read(), context: context.input.value, ...place };
     fill(out, make("p", { class: "calm" }, "Reading …"));
     fill(out, ...await told(body, await post("capture", { ...body, dry_run: true }), refresh));
     shown.oninput = () => outdated(out);
@@ -57,16 +58,19 @@ function choice(label, known) {
 /** Who reads: the model, or patterns alone. */
 function reader() {
   const line = make("p", { class: "hint" });
-  get("extract/status").then(({ enabled, provider, model, status }) => fill(line, enabled
-    ? `What patterns cannot read is put to ${model} of ${provider}${status === "unhealthy" ? ", which does not answer now" : ""}.`
-    : "No model is set: patterns and rules read it."), () => {});
+  const said = ({ enabled, provider, model, status }) => {
+    if (!enabled) return "No model is set: patterns and rules read it.";
+    const silent = status === "unhealthy" ? ", which does not answer now" : "";
+    return `What patterns cannot read is put to ${model} of ${provider}${silent}.`;
+  };
+  get("extract/status").then((told) => fill(line, said(told)), () => {}); // it is a hint, and no more
   return line;
 }
 
 /** The text is another one than what was read. */
 function outdated(out) {
   for (const each of out.querySelectorAll(".learn")) {
-    fill(each, make("p", { class: "dim" }, "The text has changed since. Look again before you have all of it learned."));
+    fill(each, make("p", { class: "dim" }, "The text has changed since. Look again before all of it is learned."));
   }
 }
 
@@ -102,11 +106,12 @@ async function fact(action, body, refresh) {
   const [, would] = DONE[action.action] ?? [action.action, action.action];
   const about = action.old_id ?? action.existing_id;
   const old = about ? await get(path("memory", String(about))).catch(() => null) : null;
+  const sort = [...new Set([action.kind, action.category])].filter((each) => each !== "other").join(" · ");
+  const why = action.action === "noop" ? "" : action.error ?? action.reason;
   const card = make("li", { class: "card" },
-    make("div", { class: "card-head" }, make("span", { class: `chip ${action.action}` }, would),
-      make("span", { class: "dim" }, [...new Set([action.kind, action.category])].filter((each) => each !== "other").join(" · "))),
-    ...meant(action, old),
-    action.reason && action.action !== "noop" ? make("p", { class: "dim" }, said(action.error ?? action.reason)) : null);
+    make("div", { class: "card-head" },
+      make("span", { class: `chip ${action.action}` }, would), make("span", { class: "dim" }, sort)),
+    ...meant(action, old), why ? make("p", { class: "dim" }, said(why)) : null);
   card.append(make("div", { class: "actions" }, ...choices(action, body, card, refresh)));
   return card;
 }
@@ -168,11 +173,11 @@ function learning(body, refresh) {
     const done = await post("capture", { ...body, wait: true });
     for (const each of out.querySelectorAll(".card .actions")) each.remove();
     const waits = done.state === "pending";
-    fill(where, make("p", {}, make("strong", {}, waits ? "Handed over: it is read in its turn." : `Learned: ${counted(done).toLowerCase()}.`),
-      " ", make("a", { href: `#/${done.id}` }, "See the capture")));
+    const word = waits ? "Handed over: it is read in its turn." : `Learned: ${counted(done).toLowerCase()}.`;
+    fill(where, make("p", {}, make("strong", {}, word), " ", make("a", { href: `#/${done.id}` }, "See the capture")));
     where.querySelector("a").focus();
     refresh();
     const back = done.changeset ? undoing(done.changeset, { refresh }) : null;
-    tell(waits ? "Handed over." : `Learned: ${counted(done).toLowerCase()}.`, back);
+    tell(word, back);
   });
 }

@@ -50,15 +50,16 @@ function empty() {
 function notForYou() {
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Upkeep is for admins"),
-    make("p", {}, "It looks at every memory of the store, whoever's it is, and may change any of them. Your key may not."),
-    make("p", { class: "dim" }, "An admin makes another one: ", make("code", {}, "cofio keys create NAME --role admin")));
+    make("p", {}, "It looks at every memory of the store, whoever's it is, and may change any. Your key may not."),
+    make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role admin")));
 }
 
 /** Show what the address says; what it says of nothing of ours is passed over. */
 function arrive() {
   const [, name = ""] = location.hash.split("/");
   if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";
-  const tab = ([each, [title]]) => make("a", { href: `#/${each}`, "aria-current": each === view ? "page" : null }, title);
+  const here = (each) => (each === view ? "page" : null);
+  const tab = ([each, [title]]) => make("a", { href: `#/${each}`, "aria-current": here(each) }, title);
   const focused = find("views").contains(document.activeElement);
   fill(find("views"), ...Object.entries(VIEWS).map(tab));
   if (focused) find("views").querySelector("[aria-current]").focus();
