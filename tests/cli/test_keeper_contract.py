@@ -257,6 +257,26 @@ def memories_are_listed_by_page_and_scope(memories: Memories) -> Any:
 
 
 @scenario
+def projects_are_listed_by_name_and_page(memories: Memories) -> Any:
+    for project in ("/srv/web", "/srv/wëb app", "acme/web", "", "/srv/web"):
+        memories.add(f"Something about {project or 'nothing'}", project=project, dedup=False)
+    found = memories.projects()
+    assert [(each.name, each.memories) for each in found] == [("/srv/web", 2), ("/srv/wëb app", 1), ("acme/web", 1)]
+    refusal = refused(InvalidInput, lambda: memories.projects(limit=0))
+    return [found, memories.projects(limit=1), memories.projects(after="/srv/wëb app"), refusal[0]]
+
+
+@scenario
+def a_search_goes_on_where_it_ended(memories: Memories) -> Any:
+    for number in range(9):
+        memories.add(f"Host {number} is patched")
+    pages = [memories.search("which host is patched?", k=4, skip=skip) for skip in (0, 4, 8, 12)]
+    assert [len(page) for page in pages] == [4, 4, 1, 0]
+    assert len({hit.id for page in pages for hit in page}) == 9
+    return pages
+
+
+@scenario
 def many_memories_change_in_one_changeset(memories: Memories) -> Any:
     _some(memories)
     tagged = memories.bulk([1, 3, 4], "tag", tags=["infra"], by="tester", why="sorted")

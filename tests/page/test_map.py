@@ -550,7 +550,9 @@ def test_a_key_is_offered_what_it_may_do(serve: Callable[..., Caller], visit: Vi
     expect(page.locator("#panel .actions button")).to_have_count(deeds)
     press(page, "Forget key")
     expect(page.locator("#page")).to_be_hidden()
-    assert page.locator("#panel").inner_text() == ""
+    assert page.locator("#panel").inner_text() == ""  # and nothing stays behind
+    assert chart.canvas.evaluate("(it) => it.width") == 0
+    expect(chart.canvas).to_have_attribute("aria-label", "Map of memories")
 
 
 def test_hostile_texts_are_only_texts(service: Caller, visit: Visitor) -> None:

@@ -73,6 +73,7 @@ function empty() {
   asking++;
   deafen();
   dots = null;
+  canvas.clear();
   for (const each of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "told"]) fill(find(each));
 }
 
@@ -104,8 +105,9 @@ const acts = {
 
 /** Take over what the address says; what it says of nothing of ours is passed over. */
 function read() {
-  const [, way, rest = ""] = /^#\/(\w*)\??(.*)$/s.exec(location.hash) ?? [];
-  if (way === undefined) return false;
+  const ours = /^(?:#\/(\w*)\??(.*))?$/s.exec(location.hash);
+  if (!ours) return false;
+  const [, way = "", rest = ""] = ours;
   const given = new URLSearchParams(rest);
   const at = (given.get("at") ?? "").split(",").map(Number);
   Object.assign(seen, {
@@ -137,7 +139,7 @@ async function arrive() {
   const { project, category, find: before } = seen;
   if (!read()) return;
   showTools();
-  if (seen.project !== project || seen.category !== category) return load();
+  if (!dots?.count || seen.project !== project || seen.category !== category) return load();
   recolour();
   if (seen.at) goTo(seen.at);
   else view.fit();
@@ -344,8 +346,9 @@ function drawTip() {
   tip.hidden = pointed < 0;
   if (pointed < 0) return fill(tip);
   const project = dots.projects[dots.project[pointed]];
+  const { hue } = colours.classes[colours.of[pointed]];
   fill(tip, make("p", { class: "says" }, said(dots.text[pointed])),
-    make("p", { class: "dim" }, swatch(colours.classes[colours.of[pointed]].hue), dots.categories[dots.category[pointed]],
+    make("p", { class: "dim" }, swatch(hue), dots.categories[dots.category[pointed]],
       project ? [" · ", said(projectName(project))] : null,
       " · ", make("time", { datetime: dots.created[pointed] }, WHEN.format(dots.at[pointed]))));
   placeTip();
@@ -472,6 +475,7 @@ function drawPanel() {
 }
 
 function open(place, isFar = false) {
+  if (seen.open === dots.id[place] && !isFar) return;
   seen.open = dots.id[place];
   pointed = place;
   if (isFar) view.reach(dots.x[place], dots.y[place]);
@@ -505,13 +509,14 @@ async function search() {
     if (seen.project) query.project = seen.project === NONE ? "" : seen.project;
     if (seen.category) query.category = seen.category;
     const { results } = await post("search", query);
-    if (mine === asking && dots) light(results.map((each) => dots.place.get(each.id)).filter((each) => each !== undefined));
+    if (mine === asking && dots) light(results.map((each) => each.id).filter((id) => dots.place.has(id)));
   } catch (error) {
     if (mine === asking) complain(error);
   }
 }
 
-function light(places) {
+function light(ids) {
+  const places = ids.map((id) => dots.place.get(id));
   const lit = new Uint8Array(dots.count);
   for (const place of places) lit[place] = 1;
   found = { places, lit };

@@ -35,6 +35,15 @@ export class Canvas {
     this.labels = null;
   }
 
+  /** Leave nothing of it behind. */
+  clear() {
+    this.canvas.width = this.canvas.height = 0;
+    this.glow.getContext("2d").clearRect(0, 0, GRAIN, GRAIN);
+    this.words = this.pixels = this.labels = null;
+    for (const name of ["points", "view"]) delete this.canvas.dataset[name];
+    this.canvas.setAttribute("aria-label", "Map of memories");
+  }
+
   /** Take the colours of the scheme for these classes, and lay the glow. */
   paint(dots, { of, classes }) {
     const style = getComputedStyle(document.documentElement);

@@ -5,7 +5,7 @@ import { WAYS } from "./mapcolours.js";
 
 /** In the address and in a choice: what has no project. */
 export const NONE = "\u2205";
-const CATEGORIES = ["decision", "learning", "detail"];
+const CATEGORIES = [["", "All categories"], ["decision", "Decision"], ["learning", "Learning"], ["detail", "Detail"]];
 const NEARER = 1.6; // times, by a button
 
 /** A dot of a colour. */
@@ -31,7 +31,7 @@ export function drawTools(box, seen, projects, acts) {
   refill(box, make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
     searching(seen, acts), ways(seen, acts),
     narrowing(seen, "project", "Project", [["", "All projects"], [NONE, "No project"], ...sorted], acts),
-    narrowing(seen, "category", "Category", [["", "All categories"], ...CATEGORIES.map((each) => [each, each])], acts)));
+    narrowing(seen, "category", "Category", CATEGORIES, acts)));
 }
 
 function searching(seen, acts) {
@@ -61,8 +61,9 @@ function ways(seen, acts) {
 /** A choice that has the map drawn of some alone. */
 function narrowing(seen, name, label, choices, acts) {
   const id = newId(name);
-  if (seen[name] && !choices.some(([value]) => value === seen[name])) choices.push([seen[name], seen[name]]);
-  const options = choices.map(([value, text]) => make("option", { value }, text));
+  const isKnown = !seen[name] || choices.some(([value]) => value === seen[name]);
+  const all = isKnown ? choices : [...choices, [seen[name], seen[name]]];
+  const options = all.map(([value, text]) => make("option", { value }, text));
   const select = make("select", { id, name, "data-does": name }, ...options);
   select.value = seen[name];
   select.addEventListener("change", () => acts.narrow(name, select.value));
