@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from cofio.checkup import Check
 from tests.api.caller import Caller
@@ -206,11 +206,31 @@ def test_one_press_of_escape_does_not_lose_a_key_that_nobody_copied(service: Cal
     box(page, "Agent").fill("ci")
     press(page, "Make the key")
     made = page.get_by_role("dialog", name="The key of ci")
+    expect(made).to_be_visible()
     page.keyboard.press("Escape")
     expect(made).to_contain_text("You have not copied it.")
     page.keyboard.press("Escape")
     expect(made).to_have_count(0)
     expect(key(page, "ci")).to_be_visible()
+
+
+def test_a_key_that_was_cancelled_too_late_is_shown_all_the_same(service: Caller, visit: Visitor) -> None:
+    secret, root = keyed(service)
+    page = visit(service, "/ui/agents#/keys")
+    enter(page, secret)
+    held: list[Route] = []
+    page.route("**/keys", lambda route: held.append(route) if route.request.method == "POST" else route.continue_())
+    press(page, "Make a key")
+    box(page, "Name").fill("ci")
+    box(page, "Agent").fill("ci")
+    with page.expect_request(lambda each: each.method == "POST"):
+        press(page, "Make the key")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    held[0].continue_()
+    made = page.get_by_role("dialog", name="The key of ci")
+    assert service.having(made.locator(".secret").inner_text()).get("/memories").status == 200
+    assert len(root.get("/keys").json["keys"]) == 2
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

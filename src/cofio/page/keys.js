@@ -97,6 +97,7 @@ function asking(first, refresh) {
     const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: listed(prefixes.read()) };
     made = await post("keys",
       { name: name.read(), role: role(), ...(role() === "admin" ? {} : bounds), expires_at: expires() });
+    if (!shown.open) handOver(made, first, refresh); // cancelled, and made all the same
   };
   const shown = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
     name, roles, bound, expiry, warning);

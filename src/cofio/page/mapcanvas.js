@@ -192,11 +192,10 @@ export class Canvas {
       const { x, y, high: hill } = dots.clusters[group];
       const off = Math.min(MOST_ABOVE, 1.4 * hill * view.scale) + high / 2;
       const isIn = view.shows(x, y);
-      const left = view.across(x) - wide / 2;
-      const spots = [-off, off, 0].map((step) => ({
-        group, wide, high, top: view.down(y) + step - high / 2,
-        left: isIn ? Math.max(2, Math.min(view.width - wide - 2, left)) : left,
-      }));
+      const inside = (value, most) => (isIn ? Math.max(2, Math.min(most - 2, value)) : value);
+      const left = inside(view.across(x) - wide / 2, view.width - wide);
+      const spots = [-off, off, 0].map((step) => (
+        { group, left, top: inside(view.down(y) + step - high / 2, view.height - high), wide, high }));
       const free = spots.find((each) => !this.names.some((other) => overlap(each, other)));
       if (!free) continue;
       this.names.push(free);

@@ -59,7 +59,7 @@ class PostgresPictures:
     def dots(self, scope: Scope, most: int, characters: int) -> Dots:
         where, values = condition(live(scope), POSTGRES)
         with self._server.reading() as rows:
-            found = rows.all("dots", {**values, "characters": characters, "most": most}, where=where)
+            found = rows.in_bytes("dots", {**values, "characters": characters, "most": most}, where=where)
             if not found:
                 return NO_DOTS
             total = len(found) if len(found) < most else int(rows.value("count_dots", values, where=where))
