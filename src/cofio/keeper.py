@@ -656,7 +656,8 @@ class Keeper:
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
         """The projects that live memories belong to, by name, from the one that follows `after`."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
-        return [Project(*each) for each in self._store.projects(Scope(), limit, checked_text(after, "after", MAX_LABEL))]
+        checked_text(after, "after", MAX_LABEL)
+        return [Project(*each) for each in self._store.projects(Scope(), limit, after)]
 
     def count(self) -> int:
         """How many live memories there are."""

@@ -36,7 +36,7 @@ class _Judged(NamedTuple):
 def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
     """The memories that answer the query, best first; at most k, none below the thresholds.
 
-    How deep the rankings go depends on k and not on what is skipped: so pages agree on one order, and end where it ends.
+    How deep the rankings go depends on k, not on what is skipped: so pages agree on one order, and end where it ends.
     """
     depth = max(DEPTH, 2 * query.k)
     looked_for = telling(query.text) if query.hybrid else []

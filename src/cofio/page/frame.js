@@ -11,6 +11,7 @@ export const caller = { mayWrite: false, mayAll: false };
 /** Fill the page once the service lets us in, and empty it when it no longer does. A key is asked for if need be. */
 export async function enter(page) {
   locked.addEventListener("locked", (event) => shut(page, event.detail));
+  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   await knock(page);
 }
 

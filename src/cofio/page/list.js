@@ -13,8 +13,9 @@ const NOTHING = { total: 0, at: () => null, want: () => {}, range: async () => [
 
 /**
  * @param {HTMLElement} box the listbox
- * @param {object} told `draw(item, place)` gives what a row holds; `open(item)` and `leave()` are done on behalf of
- *   whoever asks; `ticked(items)` hears what is ticked; `most` can be; `failed(error)` hears of trouble
+ * @param {object} told `draw(item, place)` gives what a row holds, `says(item)` a text that tells whether that is still
+ *   the same; `open(item)` and `leave()` are done on behalf of whoever asks; `ticked(items)` hears what is ticked, of
+ *   which there can be `most`; `failed(error)` hears of trouble
  */
 export function listing(box, told) {
   const name = newId("row");
@@ -51,13 +52,14 @@ export function listing(box, told) {
   const inSight = () => Math.min(source.total - 1, Math.ceil(above() / tall));
   const perPage = () => Math.max(1, Math.floor(box.clientHeight / tall) - 1);
 
-  function redraw(isAnew = false) {
+  /** Draw what has come into sight, and what says something else than it did. */
+  function redraw() {
     if (!box.clientHeight) return;
     room.style.blockSize = `${height()}px`;
     const first = Math.max(0, Math.floor(above() / tall) - AROUND);
     const last = Math.min(source.total, Math.ceil((above() + box.clientHeight) / tall) + AROUND) - 1;
     for (const [place, row] of drawn) {
-      if (!isAnew && place >= first && place <= last) continue;
+      if (place >= first && place <= last && row.says === said(place)) continue;
       row.remove();
       drawn.delete(place);
     }
@@ -73,11 +75,14 @@ export function listing(box, told) {
     source.want(first, last);
   }
 
+  const said = (place) => `${source.total} ${told.says(source.at(place))}`;
+
   function made(place) {
     const item = source.at(place);
     const about = { role: "option", id: `${name}-${place}`, "aria-setsize": source.total, "aria-posinset": place + 1 };
     const row = make("div", { ...about, class: item ? "line" : "line blank" }, ...told.draw(item, place));
     row.dataset.place = place;
+    row.says = said(place);
     mark(row, item, place);
     return row;
   }
@@ -195,14 +200,14 @@ export function listing(box, told) {
 
   return {
     clear,
-    redraw: () => redraw(true),
+    redraw,
     /** List something else, from its beginning. */
     show(other, rowHeight) {
       [source, tall, active, from] = [other, rowHeight, -1, -1];
       box.style.setProperty("--row", `${tall}px`);
       ticks.clear();
       box.scrollTop = kept = 0;
-      redraw(true);
+      redraw();
       told.ticked([]);
     },
     /** Let `change` replace what is listed; whatever is in sight stays where it is. */
@@ -212,7 +217,8 @@ export function listing(box, told) {
       source = (await change()) ?? source;
       const now = place(source, was, first);
       if (wasActive !== undefined) active = Math.min(source.total - 1, place(source, wasActive, active));
-      redraw(true);
+      redraw();
+      markAll();
       if (now !== first) scrollTo(above() + (now - first) * tall);
     },
     /** Whether several may be ticked. */

@@ -13,7 +13,7 @@ import { listen } from "./live.js";
 import { pane } from "./memorydetail.js";
 import { fromAddress, narrowing, scope } from "./memoryfilters.js";
 import { add, addTag, afterwards, setCategory } from "./memoryforms.js";
-import { cells } from "./memoryrow.js";
+import { cells, says } from "./memoryrow.js";
 import { beginning, counted } from "./memorywords.js";
 import { undoing } from "./rows.js";
 
@@ -39,8 +39,8 @@ enter({ show, empty });
 
 async function show() {
   stop();
-  list ??= listing(find("list"), { draw: (item) => cells(item, caller.mayWrite), open: opened, leave: close,
-    ticked: drawTicked, failed: complain, most: TICKED });
+  const row = { draw: (item) => cells(item, caller.mayWrite), says: (item) => says(item, caller.mayWrite) };
+  list ??= listing(find("list"), { ...row, open: opened, leave: close, ticked: drawTicked, failed: complain, most: TICKED });
   list.several(caller.mayWrite);
   fill(find("keys"), keys());
   detail = pane(find("detail"), acts);

@@ -16,6 +16,13 @@ export function cells(memory, mayTick) {
   ].filter(Boolean);
 }
 
+/** All that a row tells of a memory, as a text. */
+export function says(memory, mayTick) {
+  if (!memory) return "";
+  const { id, updated_at, occurrences, freshness, why } = memory;
+  return [id, updated_at, occurrences, freshness, why?.formula, mayTick].join();
+}
+
 /** A text, with what matched marked in it. */
 export function words(text, found) {
   const parts = matched(text, found).map(([part, isMatch]) => (isMatch ? make("mark", {}, part) : part));
