@@ -13,6 +13,9 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import story
 
 from cofio import Fact
 from cofio.assemble import keeper as assembled
@@ -20,6 +23,7 @@ from cofio.keeper import Keeper
 from cofio.settings import Settings
 
 DAYS = 90
+FURTHER = 500  # facts, beside those of the sentences
 AGENTS = ("claude-code", "codex", "cursor", "openclaw")
 PROJECTS = ("storefront", "payments", "mobile", "warehouse", "platform")
 
@@ -63,12 +67,12 @@ def main() -> int:
     return 0
 
 
-def fill(home: Path, today: datetime | None = None, days: int = DAYS) -> int:
-    """Live ninety days in a store of this folder, up to today; how many memories there are then."""
+def fill(home: Path, today: datetime | None = None, days: int = DAYS, further: int = FURTHER) -> int:
+    """Live so many days in a store of this folder, up to today; how many memories there are then."""
     last = (today or datetime.now(UTC)).replace(hour=8, minute=0, second=0, microsecond=0)
     clock, chance = Days(last - timedelta(days=days)), random.Random(7)
     with assembled(Settings.load({"home": home}), clock=clock) as keeper:
-        facts = list(_facts(chance))
+        facts = _facts(chance, further)
         share = len(facts) / days
         for day in range(days):
             clock.dawn(last - timedelta(days=days - 1 - day))
@@ -76,17 +80,24 @@ def fill(home: Path, today: datetime | None = None, days: int = DAYS) -> int:
         return keeper.count()
 
 
-def _facts(chance: random.Random) -> list[Fact]:
-    """What each project has written down, in the order of the story."""
+def _facts(chance: random.Random, further: int) -> list[Fact]:
+    """What each project has written down, in the order of the story; and further facts, so that there is a crowd."""
     made = {}
     for topic, kind, sentence in _sentences():
         for project in PROJECTS:
             text, agent = _chosen(sentence, project, chance), chance.choice(AGENTS)
             about = {"source": f"{agent}/{project}", "project": project, "agent": agent}
             made[text] = Fact(text=text, kind=kind, tags=(topic,), **about)
-    facts = list(made.values())
+    facts = [*made.values(), *(_told(each, chance) for each in story.facts(further))]
     chance.shuffle(facts)
     return facts
+
+
+def _told(fact: dict[str, Any], chance: random.Random) -> Fact:
+    """A fact of the crowd, by one of the agents; the story has its own days."""
+    agent = chance.choice(AGENTS)
+    about = {name: fact[name] for name in ("text", "kind", "project", "category")}
+    return Fact(**about, source=f"{agent}/{fact['project'] or 'team'}", agent=agent)
 
 
 def _sentences() -> Iterator[tuple[str, str, str]]:

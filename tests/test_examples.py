@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
@@ -102,3 +103,22 @@ def test_the_demo_runs() -> None:
     with redirect_stdout(io.StringIO()) as printed:
         loaded(EXAMPLES / "demo.py").main()
     assert "can I ship this on friday afternoon?" in printed.getvalue()
+
+
+# ── the showcase ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_showcase_is_lived_the_usual_way(tmp_path: Path) -> None:
+    script = (
+        f"from pathlib import Path; import showcase;print(showcase.fill(Path({str(tmp_path)!r}), days=3, further=20))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=EXAMPLES, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    with cofio.open(f"sqlite://{tmp_path}/cofio.db") as keeper:
+        assert keeper.count() == int(done.stdout)
+        told = keeper.outlook.overview(days=90)
+        assert {each.day for each in told.arrived if each.day} == set(told.days[-3:])
+        assert told.injected
+        assert keeper.ledger().captured > 0

@@ -126,7 +126,6 @@ def test_an_empty_store_says_how_an_agent_comes_here(service: Caller, visit: Vis
     expect(page.locator("#main")).to_be_focused()
     expect(page.locator(".way")).to_have_count(5)  # that leads nowhere else
     page.go_back()
-    page.go_back()
     expect(page.locator(".empty")).to_be_visible()
 
 
@@ -290,6 +289,9 @@ def test_what_is_missing_is_told_in_the_form_and_nothing_is_made(service: Caller
     box(form, "Name").fill("nobody")
     press(form, "Make the key")
     expect(form.get_by_role("alert")).to_contain_text("The key is nobody's.")
+    form.get_by_label("Ends", exact=True).select_option("date")
+    press(form, "Make the key")
+    expect(form.get_by_role("alert")).to_contain_text("“Ends” has no date.")  # and it is not one that never ends
     assert len(root.get("/keys").json["keys"]) == 1
 
 

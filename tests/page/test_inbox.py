@@ -444,6 +444,16 @@ def test_a_key_that_may_write_sees_its_own_and_no_counts(inbox: Open, visit: Vis
 # ── for everybody ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_the_way_past_the_menu_leaves_one_where_one_is(inbox: Open, visit: Visitor) -> None:
+    page = open_page(visit, inbox(some_of_everything), "#/rejected")
+    expect(page.locator("#states [aria-current]")).to_contain_text("Rejected")
+    page.get_by_role("link", name="Skip to the content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    assert page.url.endswith("#/rejected")
+    expect(page.locator("#states [aria-current]")).to_contain_text("Rejected")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_keeps_anybody_out(inbox: Open, visit: Visitor, scheme: str) -> None:
     page = open_page(visit, inbox(some_of_everything), color_scheme=scheme)

@@ -390,7 +390,8 @@ def test_the_keyboard_is_enough(service: Caller, visit: Visitor) -> None:
     keep(service, "patterns", pattern="it goes up")
     page = visit(service)
     expect(page.locator(".empty")).to_be_visible()
-    tab_to(page, at(".skip"))
+    page.keyboard.press("Tab")
+    assert at(".skip")()  # the first stop, wherever the menu was scrolled to
     tab_to(page, at("#acts .primary"))
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.keyboard.press("Enter")

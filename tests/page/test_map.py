@@ -19,7 +19,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving
-from tests.page import story
+from examples import story
 from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
 
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'

@@ -348,6 +348,25 @@ def test_a_service_that_goes_away_and_comes_back_is_told(tmp_path: Path, visit: 
     visit.faults[:] = [each for each in visit.faults if "ERR_CONNECTION" not in each and "ERR_INCOMPLETE" not in each]
 
 
+def test_a_tab_that_nobody_sees_lets_go_of_its_connection_and_catches_up(service: Caller, visit: Visitor) -> None:
+    page = visit(service, "/ui/overview")
+    streams = []
+    page.on("request", lambda each: streams.append(each) if each.url.endswith("/events") else None)
+    look = """(isHidden) => {
+        Object.defineProperty(document, "hidden", { get: () => isHidden, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    expect(page.locator("#live")).to_contain_text("Live")
+    with page.expect_event("requestfailed", lambda each: each.url.endswith("/events")):
+        page.evaluate(look, True)
+    assert streams == []
+    add(service, "We deploy on Fridays.")
+    with page.expect_request(lambda each: each.url.endswith("/events")):
+        page.evaluate(look, False)
+    expect(value(page, "Memories")).to_have_text("1")
+    expect(page.locator("#live")).to_have_text(re.compile("^Live"))
+
+
 # ── for everybody ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -370,6 +389,9 @@ def test_a_key_sees_its_share_and_no_broken_boxes(serve: Callable[..., Caller], 
         expect(box(page, "Health")).not_to_contain_text("Store")
         expect(page.locator(".trouble")).to_have_count(0)
         expect(page.locator("body")).not_to_contain_text("secret plan")
+        page.get_by_role("link", name="90 days").click()
+        expect(value(page, "New in 90 days")).to_have_text("2")
+        expect(page.locator(".tile:visible")).to_have_count(3)
         assert hindrances(page) == []
         page.get_by_role("button", name="Forget key").click()
         expect(page.locator("#gate")).to_be_visible()

@@ -169,6 +169,27 @@ def test_a_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -
     expect(page.locator("#team")).to_be_empty()
 
 
+def test_a_key_that_is_revoked_meanwhile_says_so_and_another_goes_on(
+    serve: Callable[..., Caller], visit: Visitor
+) -> None:
+    visit.expected = {401}
+    service = serve(api_key="owner")
+    owner = service.having("owner")
+    tell(owner, "Web deploys on Fridays.", team="web")
+    made = owner.post("/keys", {"name": "ann", "user": "ann", "team": "web", "role": "read"}).json
+    page = visit(service, "/ui/team")
+    unlock(page, made["secret"])
+    expect(facts(page)).to_have_count(1)
+    owner.delete(f"/keys/{made['id']}")
+    page.get_by_role("link", name="Decisions").click()  # it asks for two things, and both are refused
+    expect(page.locator("#gate .trouble")).to_contain_text("was revoked")
+    expect(page.locator("#team")).to_be_empty()
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("#gate .trouble")).to_contain_text("was revoked")
+    unlock(page, "owner")
+    expect(box(page, "Facts")).to_be_visible()
+
+
 def test_texts_are_shown_harmlessly(service: Caller, visit: Visitor) -> None:
     for text in (WEIRD, "W" * LONG, "<b>" * 3_333, "\u202eright to left \u2066 isolate"):
         tell(service, text, WEIRD, 2, user="U" * 500, team=WEIRD)

@@ -8,7 +8,7 @@ import { get } from "./api.js";
 import { ways } from "./connect.js";
 import { deeds } from "./deeds.js";
 import { checkList } from "./checks.js";
-import { fill, find, make, plainNumber, said, time } from "./dom.js";
+import { counted, fill, find, make, menu, plainNumber, said, time } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
 import { keyList, making } from "./keys.js";
 
@@ -28,7 +28,7 @@ enter({ show, empty });
 
 async function show() {
   isOpen = (await get("health")).auth === "open";
-  window.onhashchange = () => (/^(#\/|$)/.test(location.hash) ? draw() : null); // the rest is within the page
+  window.onhashchange = draw;
   await draw();
 }
 
@@ -71,12 +71,8 @@ async function refresh() {
 }
 
 function drawParts() {
-  const focused = document.activeElement?.getAttribute("href");
-  const links = offered().map((name) => make("a",
-    { href: `#/${name}`, "aria-current": name === view.part ? "page" : null }, PARTS[name].called));
-  find("parts").hidden = links.length < 2;
-  fill(find("parts"), ...links);
-  links.find((each) => each.getAttribute("href") === focused)?.focus();
+  find("parts").hidden = offered().length < 2;
+  menu(find("parts"), offered().map((name) => [`#/${name}`, name === view.part, PARTS[name].called]));
 }
 
 // ── the door ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,7 +101,7 @@ async function work(part, { tell }) {
       make("h2", { id: "work-title" }, "With these memories"), atWork(agents.agents)),
     make("section", { class: "block", "aria-labelledby": "hooks-title" },
       make("h2", { id: "hooks-title" }, "On the service’s machine"), clients));
-  tell(agents.agents.length === 1 ? "1 agent" : `${agents.agents.length} agents`);
+  tell(counted(agents.agents.length, "agent"));
 }
 
 /** What is to be said of each client's hooks; not told to those elsewhere. */
@@ -148,5 +144,5 @@ function figure(count, word, last, at) {
 async function keys(part, at) {
   const known = (await get("keys")).keys;
   fill(part, keyList(known, at));
-  at.tell(known.length === 1 ? "1 key" : `${known.length} keys`);
+  at.tell(counted(known.length, "key"));
 }

@@ -31,8 +31,9 @@ export const remove = (path, query = {}) => ask("DELETE", path, { query });
 
 /** The events of a stream, one by one, as `{ event, data }`, until it ends or is aborted. */
 export async function* stream(where, signal) {
+  const used = key.get();
   const response = await sent("GET", where, {}, null, signal);
-  if (!response.ok) throw refused(response, await response.json().catch(() => null));
+  if (!response.ok) throw refused(response, await response.json().catch(() => null), used);
   let text = "";
   for await (const bytes of parts(response.body.pipeThrough(new TextDecoderStream()))) {
     const blocks = (text + bytes).split("\n\n");
@@ -58,18 +59,29 @@ function event(block) {
 /** A path whose parts may hold anything. */
 export const path = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
 
+/** What a part of a path holds; "" where it is none. */
+export function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
+}
+
 async function ask(method, where, { query = {}, body = null }) {
+  const used = key.get();
   const response = await sent(method, where, query, body);
   const told = await response.json().catch(() => null);
   if (response.ok && told !== null) return told;
-  throw refused(response, told);
+  throw refused(response, told, used);
 }
 
-/** What was refused, and why. Whoever wants to know of the key is told. */
-function refused(response, told) {
+/** What was refused, and why. Whoever wants to know of the key is told, unless another one is in use by now. */
+function refused(response, told, used) {
   const { message, hint, code } = told?.error ?? {};
   const refusal = new Refusal(message ?? `The service answered ${response.status}.`, hint, code, response.status);
-  if (response.status === 401) locked.dispatchEvent(new CustomEvent("locked", { detail: refusal }));
+  const isOurs = response.status === 401 && used === key.get();
+  if (isOurs) locked.dispatchEvent(new CustomEvent("locked", { detail: refusal }));
   return refusal;
 }
 

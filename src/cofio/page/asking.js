@@ -1,16 +1,11 @@
 /** The boxes beside the rows: does this fire, what is on now, what would be read from this sentence. */
 
 import { get, post } from "./api.js";
-import { button, fill, make, newId, plainNumber, said, time } from "./dom.js";
+import { box, button, fill, make, plainNumber, said, time } from "./dom.js";
 import { caller, doing, trouble } from "./frame.js";
 import { field } from "./forms.js";
 import { belief } from "./rows.js";
 import { TABLES, adds, measured, says } from "./words.js";
-
-function box(title, ...inside) {
-  const name = newId("box");
-  return make("section", { class: "box", "aria-labelledby": name }, make("h2", { id: name }, title), ...inside);
-}
 
 const results = () => make("div", { class: "results", role: "status" });
 

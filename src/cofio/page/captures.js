@@ -1,9 +1,8 @@
 /** Captures as a list: what was said, where it stands, and, opened, what was learned from it. */
 
 import { get, path, post } from "./api.js";
-import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { doing, tell } from "./frame.js";
-import { undoing } from "./rows.js";
+import { beginning, button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
+import { doing, tell, undoing } from "./frame.js";
 
 const EXCERPT = 240; // characters of what was said, in the list
 const LONG = 1_000; // characters from which on a text is folded
@@ -59,7 +58,7 @@ export function capture(item, acts) {
 
 function cells(item) {
   const first = item.exchange?.messages.map((each) => each.text).join(" · ") ?? "";
-  const text = first ? said(first.slice(0, EXCERPT)) : make("em", {}, forgotten(item));
+  const text = first ? said(beginning(first, EXCERPT)) : make("em", {}, forgotten(item));
   return [
     state(item.state),
     make("span", { class: "what" },
@@ -72,7 +71,7 @@ function cells(item) {
 const forgotten = (item) => (item.exchange ? "Nothing was said." : "Its words are forgotten by now.");
 
 /** Where it stands, for the eye and the ear. */
-export function state(name) {
+function state(name) {
   return make("span", { class: `chip ${name}` }, STATES[name]?.many ?? name);
 }
 
@@ -220,25 +219,23 @@ function takingBack(back, { id, by, at, undone_by }, acts) {
 // ── about it ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function facts(item) {
-  const told = item.exchange ?? {};
+  const heard = item.exchange ?? {};
   const named = (text) => (text ? said(text) : null);
-  const turn = [told.session && `session ${told.session}`, told.turn && `turn ${told.turn}`].filter(Boolean).join(", ");
-  const lines = Object.entries({
+  const turn = ["session", "turn"].filter((each) => heard[each]).map((each) => `${each} ${heard[each]}`).join(", ");
+  const told = terms({
     "Called": make("code", {}, `capture ${item.id}`),
-    "From": named([told.client, turn].filter(Boolean).join(" · ")),
-    "Handed over": CONTEXTS[told.context] ?? null,
-    "Source": named(told.source),
-    "Project": named(told.project),
-    "Whose": named([told.user, told.agent, told.team].filter(Boolean).join(" · ")),
-    "Seen by": told.visibility ?? null,
-    "Said": told.at ? time(told.at) : null,
+    "From": named([heard.client, turn].filter(Boolean).join(" · ")),
+    "Handed over": CONTEXTS[heard.context] ?? null,
+    "Source": named(heard.source),
+    "Project": named(heard.project),
+    "Whose": named([heard.user, heard.agent, heard.team].filter(Boolean).join(" · ")),
+    "Seen by": heard.visibility ?? null,
+    "Said": heard.at ? time(heard.at) : null,
     "Came": time(item.received_at),
     "Tried": item.attempts ? attempts(item) : null,
     "Next": item.state === "pending" ? time(item.due_at) : null,
     "Settled": item.finished_at ? time(item.finished_at) : null,
     "Read by": { llm: "the model", pattern: "patterns" }[item.result.method] ?? null,
   });
-  return make("details", {}, make("summary", {}, "About this capture"), make("dl", {},
-    ...lines.filter(([, value]) => value).map(
-      ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))));
+  return make("details", {}, make("summary", {}, "About this capture"), told);
 }

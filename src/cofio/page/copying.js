@@ -1,4 +1,4 @@
-/** Texts to take along: a button copies them. Where the browser keeps us from it, they are marked for the reader's keys. */
+/** Texts to take along: a button copies them. Where the browser keeps us from it, they are marked instead. */
 
 import { button, fill, make, unseen } from "./dom.js";
 

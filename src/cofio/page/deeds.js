@@ -1,7 +1,7 @@
 /** The audit log: what was done with keys, newest first, a page at a time; of one key, where the address names it. */
 
 import { get } from "./api.js";
-import { button, fill, make, newId, said, time } from "./dom.js";
+import { button, counted, fill, make, newId, said, time } from "./dom.js";
 import { doing } from "./frame.js";
 
 const PAGE = 50;
@@ -17,7 +17,7 @@ export async function deeds(part, { rest, tell }) {
     list.append(...page.deeds.map(line));
     count += page.deeds.length;
     fill(foot, page.next ? button("Show more", doing(() => load(page.next)), "further") : null);
-    tell(`${count} ${count === 1 ? "line" : "lines"}${page.next ? ", and more" : ""}`);
+    tell(`${counted(count, "line")}${page.next ? ", and more" : ""}`);
   };
   const { keys } = await get("keys");
   await load();
@@ -47,7 +47,8 @@ function line({ at, act, outcome, key, name, what, address }) {
   return make("li", { class: "deed" },
     make("p", { class: "when" }, time(at)),
     make("div", { class: "act" },
-      make("p", {}, make("code", {}, act), outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
+      make("p", {}, make("code", {}, act),
+        outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
       what ? make("p", { class: "dim" }, said(what)) : null),
     make("p", { class: "by" }, ...(who.length ? who : ["nobody known"])),
     make("p", { class: "from dim" }, address || "on this machine"));

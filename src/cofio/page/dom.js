@@ -33,6 +33,26 @@ export const unseen = (text) => make("span", { class: "sr" }, text);
 /** Words of somebody else: in the direction that they are written in. */
 export const said = (text, about = {}) => make("bdi", about, text);
 
+/** A part of a page, with its title. */
+export function box(title, ...inside) {
+  const id = newId("box");
+  return make("section", { class: "box", "aria-labelledby": id }, make("h2", { id }, title), ...inside);
+}
+
+/** What is told of something, by name: `{ "Kept": time(at), "Note": null }`. What is empty is left out. */
+export function terms(told, about = {}) {
+  const line = ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value));
+  return make("dl", about, ...Object.entries(told).filter(([, value]) => value).map(line));
+}
+
+/** Fill a menu with links, `[href, isHere, ...inside]`. The one that had the focus has it still. */
+export function menu(nav, links) {
+  const focused = nav.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  fill(nav, ...links.map(([href, isHere, ...inside]) =>
+    make("a", { href, "aria-current": isHere ? "page" : null }, ...inside)));
+  [...nav.children].find((each) => each.getAttribute("href") === focused)?.focus();
+}
+
 export const find = (id) => document.getElementById(id);
 
 let made = 0;
@@ -47,7 +67,7 @@ export function settled(run, pause = 200) {
   };
 }
 
-// ── times and numbers ──────────────────────────────────────────────────────────────────────────────────────────────
+// ── times, numbers, texts ──────────────────────────────────────────────────────────────────────────────────────────
 
 const STEPS = [["year", 31_557_600], ["month", 2_629_800], ["day", 86_400], ["hour", 3_600], ["minute", 60]];
 const AGO = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
@@ -72,3 +92,10 @@ export function plainNumber(value) {
   const size = Math.abs(value);
   return value === 0 || (size < 1e15 && size >= 1e-6) ? PLAIN.format(value) : String(value);
 }
+
+/** How many there are: "1 key", "2 keys"; "1 memory", "2 memories". */
+export const counted = (number, one, many = `${one}s`) => `${plainNumber(number)} ${number === 1 ? one : many}`;
+
+/** The beginning of a text, as much of it as may be shown: never half of a character. */
+export const beginning = (text, most) => (text.length <= most ? text
+  : `${[...text.slice(0, most + 1)].slice(0, -1).join("")}…`);

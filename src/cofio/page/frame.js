@@ -1,6 +1,6 @@
 /** What stands around every page: the door, where the service wants a key, and the notices. */
 
-import { Refusal, get, key, locked } from "./api.js";
+import { Refusal, get, key, locked, path, post } from "./api.js";
 import { button, fill, find, make } from "./dom.js";
 
 const MAY_WRITE = ["write", "admin"];
@@ -11,8 +11,21 @@ export const caller = { mayWrite: false, mayAll: false };
 /** Fill the page once the service lets us in, and empty it when it no longer does. A key is asked for if need be. */
 export async function enter(page) {
   locked.addEventListener("locked", (event) => shut(page, event.detail));
-  document.querySelector(".top nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  document.querySelector(".skip").addEventListener("click", skip);
+  centre(document.querySelector(".top nav [aria-current]"));
   await knock(page);
+}
+
+/** Have this page's name in sight where the menu is wider than the window; scrollIntoView would have Tab begin there. */
+function centre(link) {
+  const menu = link?.parentElement;
+  if (menu) menu.scrollLeft = link.offsetLeft - menu.offsetLeft - (menu.clientWidth - link.offsetWidth) / 2;
+}
+
+/** To the content, without a step in the address: that says where on the page one is. */
+function skip(event) {
+  event.preventDefault();
+  (find("page").hidden ? find("gate").querySelector("input, button") : find("main"))?.focus();
 }
 
 async function knock(page) {
@@ -47,6 +60,8 @@ function known(health, page) {
 function shut(page, refusal) {
   const wrong = refusal !== null && key.get() !== "";
   if (refusal?.status === 401) key.forget();
+  Object.assign(caller, { mayWrite: false, mayAll: false });
+  window.onhashchange = null;
   for (const each of document.querySelectorAll("dialog")) each.close();
   page.empty();
   find("page").hidden = true;
@@ -69,7 +84,7 @@ function shut(page, refusal) {
     make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service wants a key"),
     refusal && (wrong || unreachable) ? trouble(refusal) : null, form);
   find("gate").hidden = false;
-  field.focus();
+  find("gate").querySelector("input, button").focus();
 }
 
 // ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,4 +139,13 @@ export function doing(task, where = null) {
       button.ariaBusy = null;
     }
   };
+}
+
+/** What takes a changeset back; that can be taken back in turn. */
+export function undoing(changeset, acts) {
+  return doing(async () => {
+    const done = await post(path("changes", String(changeset), "undo"));
+    await acts.refresh();
+    tell("Taken back.", undoing(done.id, acts));
+  });
 }

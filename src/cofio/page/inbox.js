@@ -6,7 +6,7 @@
 
 import { get, path, post } from "./api.js";
 import { STATES, capture } from "./captures.js";
-import { button, fill, find, make, settled } from "./dom.js";
+import { button, fill, find, make, menu, plainNumber, settled } from "./dom.js";
 import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
 import { listen } from "./live.js";
 import { trying } from "./trying.js";
@@ -49,7 +49,6 @@ async function show() {
 function empty() {
   latest++;
   leave();
-  window.onhashchange = null;
   [lines, following] = [[], null];
   for (const each of ["states", "captures", "trying", "acts", "told"]) fill(find(each));
 }
@@ -106,16 +105,13 @@ async function draw() {
 
 // ── the tabs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-async function refreshTabs() {
+async function refreshTabs(mine) {
   const ledger = caller.mayAll ? await get("ledger").catch(() => null) : null;
+  if (mine !== latest) return;
   const counts = ledger && { ...ledger, all: ledger.captured, pending: ledger.pending - ledger.parked };
-  const tab = ([name, { many }]) => make("a", { href: `#/${name}` }, many,
-    counts ? make("span", { class: "count" }, counts[name].toLocaleString("en")) : null);
-  const focused = document.activeElement?.getAttribute("href");
-  const tabs = Object.entries(TABS).map(tab);
-  fill(find("states"), ...tabs);
+  const count = (name) => (counts ? make("span", { class: "count" }, plainNumber(counts[name])) : null);
+  menu(find("states"), Object.entries(TABS).map(([name, { many }]) => [`#/${name}`, false, many, count(name)]));
   place();
-  if (focused) [...find("states").children].find((each) => each.getAttribute("href") === focused)?.focus();
 }
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,7 +119,7 @@ async function refreshTabs() {
 /** As many as are shown, anew. Those that are as they were stay where they are, opened or not. */
 async function refresh() {
   const mine = ++latest;
-  const tabs = refreshTabs();
+  const tabs = refreshTabs(mine);
   try {
     const { items, next } = await page({ limit: Math.min(Math.max(PAGE, lines.length), MOST) });
     if (mine !== latest) return;
@@ -220,14 +216,16 @@ async function unfold() {
 
 /** The capture that the address names, where it is none of those that are shown: above them. */
 async function fetched() {
-  const wanted = view.item;
+  const [wanted, mine] = [view.item, latest];
+  const isLate = () => view.item !== wanted || mine !== latest;
   try {
     const line = capture(await get(path("inbox", String(wanted))), acts);
-    if (view.item !== wanted) return null;
+    if (isLate()) return null;
     lines = [line, ...lines];
     arrange();
     return line;
   } catch (error) {
+    if (isLate()) return null;
     complain(error);
     history.replaceState(null, "", `#/${view.tab}`);
     view.item = 0;

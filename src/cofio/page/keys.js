@@ -1,8 +1,8 @@
 /** Keys: the list of them, making one, whose secret is shown this once, and revoking one. */
 
-import { key as own, path, post, remove } from "./api.js";
+import { Refusal, key as own, path, post, remove } from "./api.js";
 import { copyable, copying } from "./copying.js";
-import { button, fill, make, newId, said, time, unseen } from "./dom.js";
+import { button, counted, fill, make, newId, said, time, unseen } from "./dom.js";
 import { dialog, field } from "./forms.js";
 import { doing, tell } from "./frame.js";
 
@@ -12,7 +12,8 @@ const ROLES = {
   admin: "everything, of everybody: keys, upkeep, settings",
 };
 const DAY = 86_400_000; // milliseconds
-const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["date", "on a date …"]];
+const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"],
+  ["date", "on a date …"]];
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -23,7 +24,7 @@ export function keyList(keys, at) {
   return make("div", { class: "block" },
     standing.length ? rows(standing, keys, at) : nothing(at.isOpen),
     past.length ? make("details", { class: "past" },
-      make("summary", {}, past.length === 1 ? "1 that opens nothing any more" : `${past.length} that open nothing any more`),
+      make("summary", {}, `${counted(past.length, "that opens", "that open")} nothing any more`),
       rows(past, keys, at)) : null);
 }
 
@@ -57,10 +58,13 @@ function item(key, all, at) {
 
 /** For whom, within what, and how the key begins. */
 function bounds(key) {
-  const whose = ["user", "agent", "team"].filter((each) => key[each]).flatMap((each) => [`${each} `, said(key[each]), ", "]);
-  const within = key.prefixes.length ? ["only ", ...key.prefixes.flatMap((each) => [make("code", {}, each), " "]), "· "] : [];
+  const named = ["user", "agent", "team"].filter((each) => key[each]);
+  const whose = named.flatMap((each) => [`${each} `, said(key[each]), ", "]);
+  const only = key.prefixes.flatMap((each) => [make("code", {}, each), " "]);
+  const within = only.length ? ["only ", ...only, "· "] : [];
   return [...(whose.length ? whose.slice(0, -1) : ["sees everything"]), " · ", ...within,
-    make("code", {}, `${key.hint}…`), ` · key ${key.id}, made `, time(key.created_at), " by ", said(key.created_by || "nobody")];
+    make("code", {}, `${key.hint}…`), ` · key ${key.id}, made `, time(key.created_at), " by ",
+    said(key.created_by || "nobody")];
 }
 
 function state(key) {
@@ -78,12 +82,14 @@ export function making(isOpen, refresh) {
 
 function asking(first, refresh) {
   let made = null;
-  const name = field({ name: "name", label: "Name", needed: true, hint: "Whose it is, or what for: ada’s laptop, ci." });
+  const called = "Whose it is, or what for: ada’s laptop, ci.";
+  const name = field({ name: "name", label: "Name", needed: true, hint: called });
   const [roles, role] = choice(first ? "admin" : "write");
   const user = field({ name: "user", label: "User", hint: "Sees and keeps this user’s own memories." });
   const agent = field({ name: "agent", label: "Agent", hint: "Without a user: those of this agent." });
   const team = field({ name: "team", label: "Team", hint: "Sees what this team knows too." });
-  const prefixes = field({ name: "prefixes", label: "Only these sources", hint: "Such as ci/web; commas between. Else all." });
+  const such = "Such as ci/web; commas between. Else all.";
+  const prefixes = field({ name: "prefixes", label: "Only these sources", hint: such });
   const bound = make("div", { class: "fields" }, user, agent, team, prefixes);
   const [expiry, expires] = ending();
   const warning = make("div", {});
@@ -129,7 +135,11 @@ function ending() {
     if (!date.hidden) date.focus();
   });
   const read = () => {
-    if (span.value === "date") return date.value || null;
+    if (span.value === "date" && !date.value) {
+      date.focus();
+      throw new Refusal("“Ends” has no date.", "Choose one, or how long it lasts.");
+    }
+    if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // by the reader's clock
     return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
   };
   const shown = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
@@ -178,8 +188,10 @@ function handOver(made, first, refresh) {
   const shown = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: gone },
     make("div", { class: "sheet" },
       make("h2", { id: title }, "The key of ", said(made.name)),
-      make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: nobody can show it again."),
-      make("div", { class: "copyable whole" }, secret, copying(made.secret, secret, "the key", () => (isCopied = true))),
+      make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: ",
+        "nobody can show it again."),
+      make("div", { class: "copyable whole" }, secret,
+        copying(made.secret, secret, "the key", () => (isCopied = true))),
       ...(first ? atOnce(mayGoOn) : use()), wrong,
       make("div", { class: "actions" },
         mayGoOn ? button("Go on here with this key", goOn, "primary") : null,
@@ -201,9 +213,11 @@ function atOnce(mayGoOn) {
 
 function use() {
   return [
-    make("p", {}, "Where it is to be used, this gives it to the commands and hooks of cofio. It asks for the key, and shows nothing."),
+    make("p", {}, "Where it is to be used, this gives it to the commands and hooks of cofio. It asks for the key, and ",
+      "shows nothing."),
     make("div", { class: "commands" }, copyable("cofio config set api_key")),
-    make("p", { class: "hint" }, "Other clients send it as X-API-Key, or as Authorization: Bearer. It is not for chats or tickets."),
+    make("p", { class: "hint" }, "Other clients send it as X-API-Key, or as Authorization: Bearer. It is not for ",
+      "chats or tickets."),
   ];
 }
 
@@ -218,10 +232,12 @@ function revoking(key, isLast, at) {
   let done = false;
   const notes = [
     mine ? "It is the key of this tab: the page will ask for another." : "",
-    isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open then." : "",
+    isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open "
+      + "then." : "",
   ].filter(Boolean);
   const shown = dialog(`Revoke “${key.name}”?`, async () => (await save(), done = true), "Revoke",
-    make("p", {}, "Whoever asks with it is refused from now on. This cannot be taken back: make another instead. It stays in the list and in the log."),
+    make("p", {}, "Whoever asks with it is refused from now on. This cannot be taken back: make another instead. It ",
+      "stays in the list and in the log."),
     ...notes.map((each) => make("p", { class: "note bad" }, each)));
   shown.querySelector(".primary").className = "danger";
   shown.addEventListener("close", doing(async () => {

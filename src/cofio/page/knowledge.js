@@ -4,12 +4,12 @@
  * Where one is stands in the address: #/thresholds, or #/thresholds/aapl.volume.above with that row opened.
  */
 
-import { get, path, post } from "./api.js";
+import { decoded, get, path, post } from "./api.js";
 import { fires, onNow, reads, seasonsOn } from "./asking.js";
-import { button, fill, find, make, newId, plainNumber, settled } from "./dom.js";
+import { button, fill, find, make, menu, newId, plainNumber, settled } from "./dom.js";
 import { judge, keep } from "./forms.js";
-import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
-import { item, undoing } from "./rows.js";
+import { caller, complain, doing, enter, tell, trouble, undoing } from "./frame.js";
+import { item } from "./rows.js";
 import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./words.js";
 
 const PAGE = 200; // rows that are asked for at a time
@@ -47,7 +47,8 @@ async function show() {
 
 function empty() {
   latest++;
-  for (const each of ["rows", "asking", "tables", "told"]) fill(find(each));
+  Object.assign(view, { text: "", source: "", least: 0 });
+  for (const each of ["acts", "asking", "rows", "tables", "told", "tools", "what"]) fill(find(each));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,14 +65,6 @@ function read() {
   return true;
 }
 
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return "";
-  }
-}
-
 async function arrive() {
   const before = view.table;
   if (!read()) return;
@@ -86,13 +79,9 @@ async function arrive() {
 
 function drawTabs(counts) {
   find("tools").hidden = counts[view.table] === 0; // nothing to narrow
-  const tab = ([name, { many }]) => make("a",
-    { href: `#/${name}`, "aria-current": name === view.table ? "page" : null },
-    many, make("span", { class: "count" }, String(counts[name] ?? "")));
-  const focused = document.activeElement?.getAttribute("href");
-  const tabs = Object.entries(TABLES).map(tab);
-  fill(find("tables"), ...tabs);
-  tabs.find((each) => each.getAttribute("href") === focused)?.focus();
+  const count = (name) => make("span", { class: "count" }, String(counts[name] ?? ""));
+  menu(find("tables"), Object.entries(TABLES).map(([name, { many }]) =>
+    [`#/${name}`, name === view.table, many, count(name)]));
 }
 
 function drawTools() {
@@ -142,12 +131,20 @@ function leastConfidence(again) {
 
 /** Everything anew: after a change, and when another table is looked at. */
 async function refresh() {
-  await Promise.all([refreshTabs(), refreshSeasons()]);
-  await refreshRows();
+  const mine = ++latest;
+  await Promise.all([refreshTabs(mine), refreshSeasons()]);
+  if (mine === latest) await refreshRows();
 }
 
-async function refreshTabs() {
-  await get("knowledge").then(drawTabs, (error) => (drawTabs({}), complain(error)));
+async function refreshTabs(mine) {
+  try {
+    const counts = await get("knowledge");
+    if (mine === latest) drawTabs(counts);
+  } catch (error) {
+    if (mine !== latest) return;
+    drawTabs({});
+    complain(error);
+  }
 }
 
 async function refreshSeasons() {

@@ -6,8 +6,8 @@
  */
 
 import { get, post } from "./api.js";
-import { button, fill, find, make, plainNumber, said, settled } from "./dom.js";
-import { complain, doing, enter, tell, trouble } from "./frame.js";
+import { button, counted, fill, find, make, plainNumber, said, settled } from "./dom.js";
+import { complain, doing, enter, tell, trouble, undoing } from "./frame.js";
 import { listen } from "./live.js";
 import { Canvas } from "./mapcanvas.js";
 import { WAYS, coloured, projectName } from "./mapcolours.js";
@@ -16,7 +16,6 @@ import { hands } from "./maphands.js";
 import { many, showChosen, showFound, showGroups, showMemory } from "./mappanel.js";
 import { NONE, drawControls, drawLegend, drawTools, swatch } from "./maptools.js";
 import { View } from "./mapview.js";
-import { undoing } from "./rows.js";
 
 const ANSWERS = 50; // memories that a search lights up
 const REACH = 9; // pixels within which a point is meant
@@ -63,7 +62,9 @@ async function show() {
 
 /** Every project, for the choice among them. */
 async function nameProjects() {
+  const mine = deafen;
   const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
+  if (mine !== deafen) return; // the page was left
   projects = new Map(told.projects.filter(({ name }) => name).map(({ name }) => [name, projectName(name)]));
   showTools();
 }
@@ -72,7 +73,9 @@ function empty() {
   latest++;
   asking++;
   deafen();
-  dots = null;
+  deafen = () => {};
+  [dots, chosen, found, pointed, projects] = [null, null, null, -1, new Map()];
+  picked = { title: "", places: [] };
   canvas.clear();
   for (const each of ["tools", "legend", "panel", "tip", "what", "news", "nothing", "told"]) fill(find(each));
 }
@@ -131,7 +134,7 @@ function write(isStep = false) {
   }
   for (const name of ["project", "category", "find", "open"]) if (seen[name]) told.set(name, seen[name]);
   for (const each of seen.hidden) told.append("hide", each);
-  const rest = told.size ? `?${String(told).replaceAll("%2C", ",")}` : "";
+  const rest = String(told) ? `?${String(told).replaceAll("%2C", ",")}` : "";
   history[isStep ? "pushState" : "replaceState"](null, "", `#/${seen.way}${rest}`);
 }
 
@@ -177,7 +180,7 @@ function asked(where) {
   const query = new URLSearchParams();
   if (seen.project) query.set("project", seen.project === NONE ? "" : seen.project);
   if (seen.category) query.set("category", seen.category);
-  return query.size ? `${where}?${query}` : where;
+  return `${where}?${query}`;
 }
 
 async function arranged() {
@@ -231,7 +234,7 @@ function describe() {
   const count = dots.total > dots.count
     ? `the newest ${plainNumber(dots.count)} of ${many(dots.total)}` : many(dots.count);
   const rest = known > dots.total ? `; ${plainNumber(known - dots.total)} more have no vector yet` : "";
-  const text = `${count}, ${many(groups, "group", "groups")}${rest}`;
+  const text = `${count}, ${counted(groups, "group")}${rest}`;
   fill(find("what"), dots.count ? `${text.charAt(0).toUpperCase()}${text.slice(1)}` : "");
   find("dots").setAttribute("aria-label", `Map of memories: ${text}`);
   find("dots").dataset.points = dots.count;
@@ -430,9 +433,9 @@ function letGo() {
 
 /** Pin or archive; what is archived goes from the map where it was, and nothing else moves. */
 async function bulk(action, places) {
-  const ids = places.map((place) => dots.id[place]);
-  const done = await post("memories/bulk", { ids, action });
   const drawn = dots;
+  const ids = places.map((place) => drawn.id[place]);
+  const done = await post("memories/bulk", { ids, action });
   let isDone = false;
   const turn = () => {
     isDone = !isDone;
@@ -530,7 +533,7 @@ function light(ids) {
 }
 
 function answers() {
-  return found.places.length ? many(found.places.length, "answer", "answers") : "Nothing on the map answers";
+  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map answers";
 }
 
 // ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────

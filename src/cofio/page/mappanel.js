@@ -1,19 +1,17 @@
 /** What stands beside the map: the groups, what was chosen or found, and a memory that was opened. */
 
 import { get, path } from "./api.js";
-import { button, fill, find, make, plainNumber, said, time } from "./dom.js";
+import { button, counted, fill, find, make, plainNumber, said, terms, time } from "./dom.js";
 import { caller, doing, trouble } from "./frame.js";
 import { projectName } from "./mapcolours.js";
 import { swatch } from "./maptools.js";
 
 const SHOWN = 100; // memories that are listed at a time
 const BESIDE = 5; // that lie near the one that is opened
-export const AT_ONCE = 1_000; // memories that can be changed at once
+const AT_ONCE = 1_000; // memories that can be changed at once
 
 /** So many memories, in words. */
-export function many(count, word = "memory", words = "memories") {
-  return `${plainNumber(count)} ${count === 1 ? word : words}`;
-}
+export const many = (count) => counted(count, "memory", "memories");
 
 /** Put this into the panel, below its title. */
 function put(title, ...inside) {
@@ -164,16 +162,14 @@ function category(name) {
 }
 
 function facts(memory) {
-  const told = Object.entries({
+  return terms({
     "Said": time(memory.created_at),
     "Project": memory.project ? said(projectName(memory.project), { title: memory.project }) : null,
     "Source": memory.source ? said(memory.source) : null,
     "Kind": memory.kind,
     "Tags": memory.tags.length ? said(memory.tags.join(", ")) : null,
-    "Recalled": memory.retrieval_count ? many(memory.retrieval_count, "time", "times") : "never",
+    "Recalled": memory.retrieval_count ? counted(memory.retrieval_count, "time") : "never",
   });
-  return make("dl", {}, ...told.filter(([, value]) => value).map(
-    ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
 function deeds(memory, place, acts) {

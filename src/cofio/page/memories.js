@@ -40,7 +40,8 @@ enter({ show, empty });
 async function show() {
   stop();
   const row = { draw: (item) => cells(item, caller.mayWrite), says: (item) => says(item, caller.mayWrite) };
-  list ??= listing(find("list"), { ...row, open: opened, leave: close, ticked: drawTicked, failed: complain, most: TICKED });
+  const told = { open: opened, leave: close, ticked: drawTicked, failed: complain, most: TICKED };
+  list ??= listing(find("list"), { ...row, ...told });
   list.several(caller.mayWrite);
   fill(find("keys"), keys());
   detail = pane(find("detail"), acts);

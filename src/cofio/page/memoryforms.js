@@ -141,7 +141,8 @@ export function editing(memory, done, left) {
     if (!drafts.has(memory.id)) leave(); // what was written is not dropped by a key
   };
   const about = { class: "editing", "aria-label": `Edit memory ${memory.id}`, novalidate: true };
-  const form = make("form", { ...about, onsubmit: save, oninput: () => drafts.set(memory.id, values()), onkeydown: escape },
+  const note = () => drafts.set(memory.id, values());
+  const form = make("form", { ...about, onsubmit: save, oninput: note, onkeydown: escape },
     news, text, make("div", { class: "fields" }, ...fields.slice(1)), wrong,
     make("div", { class: "actions" }, make("button", { class: "primary" }, "Save"), button("Cancel", leave)));
   form.meanwhile = () => fill(news, MEANWHILE);

@@ -1,17 +1,19 @@
 /** What happened to a memory and to those that it came from: every change, what it did, and a way to take it back. */
 
 import { get, path, post } from "./api.js";
+import { difference } from "./diff.js";
 import { fill, make, plainNumber, said, time, unseen } from "./dom.js";
 import { caller, doing, tell } from "./frame.js";
 import { takeBack } from "./memoryforms.js";
-import { counted, difference } from "./memorywords.js";
+import { counted } from "./memorywords.js";
 import { undoing } from "./rows.js";
 
 const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archived", restore: "Brought back",
   noop: "Said again", purge: "Erased", revert: "Taken back" };
 const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at",
   "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // said elsewhere, or by the act
-const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag", "untag"]; // no why
+const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag",
+  "untag"]; // reasons where none was given
 const TOLD = 12; // changes whose whole changeset is asked for
 
 /** The changes of a memory and its lineage, newest first. What else was done with each is told as it comes in. */
@@ -93,14 +95,9 @@ function what({ action, before, after }) {
 
 /** Two texts as one, with what went and what came marked. */
 export function diff(before, after) {
-  const sorts = { gone: ["del", "gone: "], new: ["ins", "new: "] };
-  const parts = difference(before, after).map(([how, text]) => {
-    if (how === "same") return make("span", {}, text);
-    const [tag, word] = sorts[how];
-    return make(tag, {}, unseen(word), text);
-  });
-  const shown = make("bdi", { class: "diff" });
-  shown.append(...parts);
+  const shown = make("bdi", { class: "words" }, ...difference(before, after));
+  for (const each of shown.querySelectorAll("del")) each.prepend(unseen("gone: "));
+  for (const each of shown.querySelectorAll("ins")) each.prepend(unseen("new: "));
   return make("p", { class: "changed" }, shown);
 }
 

@@ -7,7 +7,7 @@
 
 import { get, path } from "./api.js";
 import { compact, counted, exact, number, overTime, sum } from "./charts.js";
-import { fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { beginning, fill, find, make, newId, said, time, unseen } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
 import { listen } from "./live.js";
 import { says } from "./words.js";
@@ -29,6 +29,7 @@ let told = null; // the figures that are shown
 let latest = 0; // the figures that were asked for last: an answer to an earlier one is late
 let boxes = null;
 let parts = []; // what ends when the page is left
+let soon = 0; // the next look, while a model is asked how it is
 
 enter({ show, empty });
 
@@ -45,6 +46,7 @@ async function show() {
 
 function empty() {
   latest++;
+  clearTimeout(soon);
   for (const each of parts.splice(0)) each();
   for (const each of ["trouble", "first", "figures", "board", "live", "span"]) fill(find(each));
   [told, boxes] = [null, null];
@@ -171,7 +173,7 @@ async function refreshChanges() {
 
 function draw() {
   const isEmpty = told.live + told.archived === 0;
-  fill(find("first"), isEmpty ? beginning() : null);
+  fill(find("first"), isEmpty ? emptiness() : null);
   for (const each of ["figures", "span"]) find(each).hidden = isEmpty;
   for (const each of [boxes.growth, boxes.news]) each.hidden = isEmpty;
   boxes.tokens.hidden = !told.injected || isEmpty;
@@ -182,7 +184,8 @@ function draw() {
   drawTokens();
   drawLedger();
   drawHealth();
-  if (told.extraction.enabled && !told.extraction.status) setTimeout(refreshFigures, SOON);
+  clearTimeout(soon);
+  if (told.extraction.enabled && !told.extraction.status) soon = setTimeout(refreshFigures, SOON);
 }
 
 /** Every box of the board, empty as yet. */
@@ -213,7 +216,7 @@ function box(name, title, beside, inside) {
 }
 
 /** What to do first. */
-function beginning() {
+function emptiness() {
   if (!caller.mayWrite) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is here for this key yet"),
       make("p", {}, "What this key may see shows up here the moment it is remembered."));
@@ -254,7 +257,7 @@ function figuresOfArrivals() {
   const words = (list) => byCategory(list).map(([name, many]) => counted(many, name));
   const [of, lately] = [came(told.days.at(-1)), came(told.days[0])];
   figure("New today", count(of), words(of).join(" · ") || "nothing yet");
-  figure(`New in ${told.days.length} days`, count(lately), words(lately).join(" · ") || "nothing yet");
+  figure(`New in ${told.days.length} days`, count(lately), words(lately).join(" · ") || "nothing yet", "lately");
 }
 
 const byCategory = (list) => Object.keys(CATEGORIES)
@@ -262,14 +265,14 @@ const byCategory = (list) => Object.keys(CATEGORIES)
   .filter(([, count]) => count);
 
 /** A figure, in its place. One that has moved shows it for a moment. */
-function figure(title, value, note) {
-  const before = shownFigures.get(title);
-  if (before?.value === value && before.note === note) return;
+function figure(title, value, note, name = title) {
+  const before = shownFigures.get(name);
+  if (before?.title === title && before.value === value && before.note === note) return;
   const place = before?.place ?? find("figures").appendChild(make("div", { class: "tile" }));
-  const isFresh = before && before.value !== value;
+  const isFresh = before?.title === title && before.value !== value;
   fill(place, make("dt", {}, title), make("dd", { class: isFresh ? "value fresh" : "value" }, number(value)),
     make("dd", { class: "beside" }, note));
-  shownFigures.set(title, { value, note, place });
+  shownFigures.set(name, { title, value, note, place });
 }
 
 const NONE = { prompts: 0, answered: 0, starts: 0, memories: 0, tokens: 0 };
@@ -453,6 +456,7 @@ async function gathered() {
     await Promise.all(some.map(async (id) => done.has(id) || done.set(id, changesOf(await get(path("changes", id))))));
     rows.push(...some.flatMap((id) => done.get(id)));
   }
+  for (const id of done.keys()) if (!changesets.some((each) => each.id === id)) done.delete(id);
   return rows.slice(0, CHANGES);
 }
 
@@ -482,9 +486,6 @@ function changesOf({ changes, knowledge, by, at }) {
   return shown;
 }
 
-/** How a text begins, without half a letter at its end. */
-const cut = (text) => text.slice(0, LETTERS).replace(/[\uD800-\uDBFF]$/, "");
-
 function known({ table, before, after }) {
   const row = after ?? before;
   return row ? says(table, row) : "";
@@ -492,7 +493,8 @@ function known({ table, before, after }) {
 
 function line({ id, did, by, at, text, href, more }, isFresh) {
   const words = [make("span", { class: QUIET.includes(did) ? "did quiet" : "did" }, DID[did] ?? did), " ",
-    text ? said(cut(text), { class: "words" }) : make("span", { class: "dim" }, "what is no longer there")];
+    text ? said(beginning(text, LETTERS), { class: "words" })
+      : make("span", { class: "dim" }, "what is no longer there")];
   const about = [said(by), " · ", time(at), more ? ` · and ${compact(more)} more` : ""];
   return make("li", { "data-id": id, class: isFresh ? "fresh" : null },
     href ? make("a", { href }, ...words) : make("span", {}, ...words),

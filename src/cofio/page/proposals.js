@@ -235,7 +235,7 @@ function merged(decisions, known) {
 }
 
 /** One text of a card: what becomes of it, which memory it is, and its words with what differs. */
-export function side(word, id, known, nodes, kind) {
+function side(word, id, known, nodes, kind) {
   const there = id === null ? null : known.get(id);
   const isThere = id === null || there;
   return make("div", { class: `side ${kind}` },

@@ -1,8 +1,9 @@
 /** The rows of a table as a list; each opens to its detail, with its history, and what can be done about it. */
 
-import { get, path, post, remove } from "./api.js";
-import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell, trouble } from "./frame.js";
+import { get, path, remove } from "./api.js";
+import { button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
+import { caller, doing, tell, trouble, undoing } from "./frame.js";
+export { undoing } from "./frame.js";
 import { VERDICTS, adds, says, shortened, source } from "./words.js";
 
 const HIDDEN = ["id", "created_at", "updated_at"]; // of a change: what it is called and when it was is said anyway
@@ -72,7 +73,7 @@ async function show(detail, table, row, acts) {
 }
 
 function facts(table, row) {
-  const told = Object.entries({
+  return terms({
     "Called": make("code", {}, `${table}/${row.id}`),
     "Says": says(table, row).length > 80 ? said(says(table, row), { class: "long" }) : null,
     "Given": row.prior === undefined ? null : `${row.prior.toFixed(2)}, before any verdict`,
@@ -80,12 +81,11 @@ function facts(table, row) {
     "Note": row.note ? said(row.note, { class: "long" }) : null,
     "Lasts": row.period === "cron" ? `${row.lasts} minutes` : null,
     "In words": row.memory ? `memory ${row.memory}` : null,
-    "Seen by": row.visibility === "private" ? (row.user || row.agent) : [row.visibility, row.team].join(" "),
+    "Seen by": row.visibility === "private" ? (row.user || row.agent)
+      : [row.visibility, row.team].filter(Boolean).join(" "),
     "Told in": row.place ? said(row.place) : null,
     "First kept": time(row.created_at),
   });
-  return make("dl", {}, ...told.filter(([, value]) => value && value !== " ").map(
-    ([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
 }
 
 function actions(table, row, acts) {
@@ -102,15 +102,6 @@ function actions(table, row, acts) {
     ? [button("Judge anew", () => acts.judge(row))]
     : [...judging, button("Change", () => acts.keep(table, row))];
   return make("div", { class: "actions" }, ...own, button("Forget", forget, "danger"));
-}
-
-/** What takes a changeset back; that can be taken back in turn. */
-export function undoing(changeset, acts) {
-  return doing(async () => {
-    const done = await post(path("changes", String(changeset), "undo"));
-    await acts.refresh();
-    tell("Taken back.", undoing(done.id, acts));
-  });
 }
 
 // ── its history ────────────────────────────────────────────────────────────────────────────────────────────────────

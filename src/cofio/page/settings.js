@@ -7,14 +7,15 @@
 import { get } from "./api.js";
 import { checkList } from "./checks.js";
 import { advice, copyable } from "./copying.js";
-import { button, fill, find, make, newId, plainNumber, said, settled } from "./dom.js";
+import { button, counted, fill, find, make, menu, newId, plainNumber, said, settled, terms } from "./dom.js";
 import { caller, doing, enter, trouble } from "./frame.js";
 
 const PARTS = {
   settings: { called: "Settings", what: "What the service goes by. They are read when it starts." },
   doctor: { called: "Doctor", what: "Whether everything is as it should be, on the service’s machine." },
 };
-const UNITS = { wrong: ["thing", "to mend"], warning: ["thing", "to look at"] };
+const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
+const WANTS = { wrong: "to mend", warning: "to look at" };
 
 const view = { part: "settings", name: "", text: "", group: "", onlySet: false };
 let known = null; // what the service told of its settings
@@ -24,7 +25,7 @@ let latest = 0; // the part that was asked for last
 enter({ show, empty });
 
 async function show() {
-  window.onhashchange = () => (/^(#\/|$)/.test(location.hash) ? draw() : null); // the rest is within the page
+  window.onhashchange = draw;
   await draw();
 }
 
@@ -48,27 +49,24 @@ async function draw() {
   fill(find("what"), PARTS[view.part].what);
   if (view.part === "doctor") return drawDoctor();
   try {
-    known = await get("settings");
+    const told = await get("settings");
+    if (mine !== latest) return;
+    known = told;
+    drawSettings();
   } catch (error) {
     if (mine === latest) fill(find("part"), trouble(error));
-    return;
   }
-  if (mine === latest) drawSettings();
 }
 
 function drawParts() {
-  const focused = document.activeElement?.getAttribute("href");
-  const links = Object.entries(PARTS).map(([name, { called }]) => make("a",
-    { href: `#/${name}`, "aria-current": name === view.part ? "page" : null }, called));
-  fill(find("parts"), ...links);
-  links.find((each) => each.getAttribute("href") === focused)?.focus();
+  menu(find("parts"), Object.entries(PARTS).map(([name, { called }]) => [`#/${name}`, name === view.part, called]));
 }
 
 function bounded() {
   return make("section", { class: "box", "aria-labelledby": "bounded" },
     make("h2", { id: "bounded" }, "Settings are for admins"),
-    make("p", {}, `Your key may ${caller.mayWrite ? "read and write" : "read"}. What the service goes by, and what the `,
-      "doctor finds, is told to a key with the role admin: ask whoever runs the service."));
+    make("p", {}, `Your key may ${caller.mayWrite ? "read and write" : "read"}. What the service goes by, and what `,
+      "the doctor finds, is told to a key with the role admin: ask whoever runs the service."));
 }
 
 // ── settings ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -92,7 +90,8 @@ function notices() {
     known.problem ? make("div", { class: "trouble" }, advice(known.problem)) : null,
     waits.length ? make("div", { class: "note" },
       make("p", {}, `${waits.length === 1 ? "1 setting was" : `${waits.length} settings were`} changed since the `,
-        "service started, and waits for the next start: ", ...waits.flatMap((each) => [make("code", {}, each.name), " "])),
+        "service started, and waits for the next start: ",
+        ...waits.flatMap((each) => [make("code", {}, each.name), " "])),
       restart()) : null,
   ];
 }
@@ -101,7 +100,8 @@ const restart = () => make("p", {}, copyable("cofio down && cofio up"));
 
 function narrowing(again) {
   const id = newId("find");
-  const text = make("input", { id, type: "search", autocomplete: "off", placeholder: "A name, a variable, or any words" });
+  const placeholder = "A name, a variable, or any words";
+  const text = make("input", { id, type: "search", autocomplete: "off", placeholder });
   text.value = view.text;
   text.addEventListener("input", () => {
     view.text = text.value;
@@ -137,7 +137,7 @@ function drawGroups(groups) {
   fill(groups, names.length
     ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
     : make("div", { class: "empty" }, make("p", {}, "No setting fits.")));
-  fill(find("told"), fitting.length === 1 ? "1 setting" : `${fitting.length} settings`);
+  fill(find("told"), counted(fitting.length, "setting"));
 }
 
 function fits({ name, says, variables, group, origin }) {
@@ -159,7 +159,7 @@ function item(setting) {
       make("span", { class: "whatfor" }, make("code", { class: "name" }, name), make("span", { class: "dim" }, says)),
       make("span", { class: "value" }, valued(setting)),
       make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
-    make("div", { class: "detail" }, ...ways(setting)));
+    make("div", { class: "detail" }, ways(setting)));
   shown.addEventListener("toggle", () => {
     const here = `#/settings${shown.open ? `/${name}` : ""}`;
     if (shown.open || view.name === name) history.replaceState(null, "", here);
@@ -183,15 +183,12 @@ function origin({ origin: from }) {
 /** How it is set: the line of the file, the variables, and what it is by default. */
 function ways({ name, variables, line, secret, value, default: usual }) {
   const command = secret ? `cofio config set ${name}` : `cofio config set ${name} ${quoted(String(value))}`;
-  const told = [
-    ["In config.toml", line ? copyable(line) : "Not there: the file is in this folder."],
-    ["Or by a command", line ? copyable(command) : null],
-    [variables.length > 1 ? "Or by a variable, the first wins" : "Or by a variable",
-      variables.map((each) => copyable(each))],
-    ["By default", secret || usual === "" ? null : make("code", {}, String(usual))],
-  ];
-  return [make("dl", {}, ...told.filter(([, shown]) => shown !== null).map(
-    ([label, shown]) => make("div", {}, make("dt", {}, label), make("dd", {}, shown))))];
+  return terms({
+    "In config.toml": line ? copyable(line) : "Not there: the file is in this folder.",
+    "Or by a command": line ? copyable(command) : null,
+    [`Or by a variable${variables.length > 1 ? ", the first wins" : ""}`]: variables.map((each) => copyable(each)),
+    "By default": secret || usual === "" ? null : make("code", {}, String(usual)),
+  });
 }
 
 /** A word as shells take it. */
@@ -200,8 +197,8 @@ const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replace
 function changing() {
   return make("section", { class: "changing", "aria-label": "To change one" },
     make("p", {}, "Nothing is changed here. Open one for its line and its variable, put it into ", copyable(known.file),
-      known.there ? "" : " (which is not there yet)", " and start the service again. Flags win over variables, variables ",
-      "over the file, and that over the defaults."),
+      known.there ? "" : " (which is not there yet)", " and start the service again. Flags win over variables, ",
+      "variables over the file, and that over the defaults."),
     known.settings.some((each) => each.waits) ? null : restart());
 }
 
@@ -221,14 +218,18 @@ function drawDoctor() {
     make("p", { class: "lead" }, "Nothing was looked at yet"),
     make("p", {}, "The doctor looks at the home and its files, the service, the store, the embedder, the model, what ",
       "waits, and the hooks of every client here. It changes nothing, and runs no hook."),
-    make("p", { class: "dim" }, "For a proof with the hooks themselves, on the command line: ", copyable("cofio doctor"))));
+    make("p", { class: "dim" }, "For a proof with the hooks themselves, on the command line: ",
+      copyable("cofio doctor"))));
 }
 
 async function examine(found) {
   try {
-    examined = { checks: (await get("doctor")).checks, at: new Date() };
-    drawChecks(found);
+    const { checks } = await get("doctor");
+    if (!caller.mayAll) return; // the page was left
+    examined = { checks, at: new Date() };
+    if (found.isConnected) drawChecks(found);
   } catch (error) {
+    if (!found.isConnected) return;
     fill(found, trouble(error));
     fill(find("told"), "That did not work.");
   }
@@ -241,14 +242,14 @@ function drawChecks(found) {
   const urgent = ["wrong", "warning", "ok"].flatMap((state) => checks.filter((each) => each.state === state));
   fill(found,
     make("p", { class: "verdict" }, make("strong", {}, all), " ",
-      make("span", { class: "dim" }, `Looked at ${at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}.`)),
+      make("span", { class: "dim" }, `Looked at ${CLOCK.format(at)}.`)),
     checkList(urgent));
 }
 
 function verdict(checks) {
-  const counted = Object.entries(UNITS).map(([state, [unit, what]]) => {
+  const told = Object.entries(WANTS).map(([state, what]) => {
     const count = checks.filter((each) => each.state === state).length;
-    return count ? `${count} ${unit}${count === 1 ? "" : "s"} ${what}` : "";
+    return count ? `${counted(count, "thing")} ${what}` : "";
   }).filter(Boolean);
-  return counted.length ? `${counted.join(", ")}.` : "All is well.";
+  return told.length ? `${told.join(", ")}.` : "All is well.";
 }

@@ -4,9 +4,9 @@
  * What is shown stands in the address: #/all, a category or a kind, #/policy, and then perhaps a team, #/policy/web.
  */
 
-import { get, path } from "./api.js";
-import { counted, exact } from "./charts.js";
-import { button, fill, find, make, newId, said, time, unseen } from "./dom.js";
+import { decoded, get, path } from "./api.js";
+import { counted, exact, swatch } from "./charts.js";
+import { beginning, button, fill, find, make, newId, said, time, unseen } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
 import { listen } from "./live.js";
 
@@ -58,14 +58,6 @@ function read() {
   Object.assign(view, next);
 }
 
-function decoded(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return "";
-  }
-}
-
 async function arrive() {
   read();
   drawTabs();
@@ -106,7 +98,7 @@ function draw(patterns, memories) {
   const facts = memories.slice(0, view.shown);
   const several = new Set(facts.map((each) => each.team)).size > 1;
   const isNarrowed = view.which !== "all" || view.team !== "";
-  if (!facts.length && !patterns.length && !isNarrowed) fill(find("team"), beginning());
+  if (!facts.length && !patterns.length && !isNarrowed) fill(find("team"), emptiness());
   else fill(find("team"), repeated(patterns, isNarrowed), known(facts, several, more, isNarrowed));
   fill(find("told"), `${counted(facts.length, "fact")}, ${counted(patterns.length, "pattern")}`);
   if (focused) find("team").querySelector(`[data-id="${focused}"] a`)?.focus();
@@ -119,7 +111,7 @@ function box(name, title, about, ...inside) {
 }
 
 /** What to do where nobody has told the team anything. */
-function beginning() {
+function emptiness() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing was told to the team yet"),
@@ -178,11 +170,11 @@ function fact(memory, several) {
 }
 
 const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${id}` },
-  said(text.slice(0, LETTERS).replace(/[\uD800-\uDBFF]$/, ""))); // and not half a letter
+  said(beginning(text, LETTERS)));
 
 /** What it is: its category by colour and word, and its kind as the way to more of that. */
 function kind({ category, kind: name }) {
-  const swatch = make("span", { class: "swatch", "data-part": category, "aria-hidden": "true" });
   const isSaid = name === "other" || name === category;
-  return make("a", { class: "pill", href: address(isSaid ? category : name) }, swatch, isSaid ? category : name);
+  const word = isSaid ? category : name;
+  return make("a", { class: "pill", href: address(word) }, swatch(category), word);
 }

@@ -1,9 +1,8 @@
 /** How memories are used, when chores ran, and when they run by themselves. */
 
 import { get, path } from "./api.js";
-import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { trouble } from "./frame.js";
-import { undoing } from "./rows.js";
+import { box, button, fill, make, plainNumber, said, terms, time, unseen } from "./dom.js";
+import { trouble, undoing } from "./frame.js";
 
 const BRIEF = 100; // characters
 const FEW = 8; // memories of each view, and runs
@@ -14,11 +13,6 @@ const USES = {
   never: ["Never recalled, the oldest first", "Everything was recalled at least once."],
   stale: ["Not recalled for 90 days", "Nothing that was ever recalled is that old."],
 };
-
-function box(title, ...inside) {
-  const name = newId("box");
-  return make("section", { class: "box", "aria-labelledby": name }, make("h2", { id: name }, title), ...inside);
-}
 
 // ── use ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,9 +85,8 @@ function scheduled(schedules) {
     return [make("p", { class: "calm" }, "Nothing is scheduled. "),
       make("p", { class: "dim" }, "To have the service do it: ", make("code", {}, "MAINTENANCE_ENABLED=true"))];
   }
-  return [make("dl", { class: "schedule" }, ...known.map(([chore, cron]) =>
-    make("div", {}, make("dt", {}, CHORES[chore] ?? chore), make("dd", {}, often(cron))))),
-  make("p", { class: "dim" }, "Times are UTC.")];
+  const when = Object.fromEntries(known.map(([chore, cron]) => [CHORES[chore] ?? chore, often(cron)]));
+  return [terms(when, { class: "schedule" }), make("p", { class: "dim" }, "Times are UTC.")];
 }
 
 /** A schedule in words where it is a plain one; else as it is written. */

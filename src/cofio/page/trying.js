@@ -9,8 +9,7 @@ import { DONE, counted, memory, tabled } from "./captures.js";
 import { difference } from "./diff.js";
 import { button, fill, make, newId, said } from "./dom.js";
 import { field } from "./forms.js";
-import { doing, tell } from "./frame.js";
-import { undoing } from "./rows.js";
+import { doing, tell, undoing } from "./frame.js";
 
 const WAYS = { skip: "Passed over", pattern: "Read by a pattern", model: "For a model" };
 const EXAMPLE = "User: We switched from Prisma to Drizzle. Never deploy on a Friday.\nAssistant: Noted.";

@@ -5,7 +5,7 @@
  * while one goes from one to another.
  */
 
-import { fill, find, make, settled } from "./dom.js";
+import { fill, find, make, menu, settled } from "./dom.js";
 import { caller, enter } from "./frame.js";
 import { listen } from "./live.js";
 import { contradictions } from "./settling.js";
@@ -34,7 +34,7 @@ async function show() {
   window.onhashchange = arrive;
   ran = whatRan(acts);
   fill(find("history"), ...ran.boxes);
-  const moved = settled(() => ran.refresh(), 300);
+  const moved = settled(() => ran?.refresh(), 300);
   leave = listen((what) => what.has("memories") && moved());
   arrive();
   await ran.refresh();
@@ -42,7 +42,6 @@ async function show() {
 
 function empty() {
   leave();
-  window.onhashchange = null;
   [shown, ran] = [{}, null];
   for (const each of ["what", "views", "look", "history"]) fill(find(each));
 }
@@ -58,11 +57,7 @@ function notForYou() {
 function arrive() {
   const [, name = ""] = location.hash.split("/");
   if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";
-  const here = (each) => (each === view ? "page" : null);
-  const tab = ([each, [title]]) => make("a", { href: `#/${each}`, "aria-current": here(each) }, title);
-  const focused = find("views").contains(document.activeElement);
-  fill(find("views"), ...Object.entries(VIEWS).map(tab));
-  if (focused) find("views").querySelector("[aria-current]").focus();
+  menu(find("views"), Object.entries(VIEWS).map(([each, [title]]) => [`#/${each}`, each === view, title]));
   const [, says, made] = VIEWS[view];
   fill(find("what"), says);
   shown[view] ??= made(acts);
