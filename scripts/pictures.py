@@ -33,7 +33,7 @@ def main() -> int:
         fill(Path(folder))
         with _served(folder) as url, browser.running() as chromium:
             for name, (where, prepared) in PICTURES.items():
-                _taken(chromium, f"{url}/ui/{where}", prepared, target / f"{name}.png", dark=name.endswith("-dark"))
+                _taken(chromium, f"{url}/ui/{where}", prepared, target / f"{name}.png")
     return 0
 
 
@@ -54,9 +54,8 @@ def _served(home: str) -> Iterator[str]:
         running.wait()
 
 
-def _taken(chromium: Browser, url: str, prepared: Callable[[Page], None], target: Path, *, dark: bool) -> None:
-    scheme = "dark" if dark else "light"
-    context = chromium.new_context(viewport=SIZE, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+def _taken(chromium: Browser, url: str, prepared: Callable[[Page], None], target: Path) -> None:
+    context = chromium.new_context(viewport=SIZE, reduced_motion="reduce")
     page = context.new_page()
     page.goto(url)
     expect(page.locator("#page")).to_be_visible()
@@ -76,16 +75,31 @@ def _free() -> int:
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+SAID = """User: Hi! We switched payments from MySQL 8 to PostgreSQL 17. The staging port is 9090 now.
+Assistant: Done, the migrations pass.
+User: thanks! And we never deploy payments on a Friday."""
+
+
 def _as_it_opens(_page: Page) -> None:
     pass
 
 
+def _first_hit(page: Page) -> None:
+    page.get_by_role("option").first.click()
+
+
+def _tried(page: Page) -> None:
+    page.get_by_role("textbox", name="A conversation, or plain notes").fill(SAID)
+    page.get_by_role("textbox", name="Project").fill("payments")
+    page.get_by_role("button", name="See what would be learned").click()
+    expect(page.get_by_role("button", name="Learn all of it")).to_be_visible()
+
+
 PICTURES: dict[str, tuple[str, Callable[[Page], None]]] = {
     "overview": ("overview", _as_it_opens),
-    "memories": ("memories", _as_it_opens),
+    "memories": ("memories#/?q=how%20do%20we%20deploy%20payments%3F", _first_hit),
     "map": ("map", _as_it_opens),
-    "map-dark": ("map", _as_it_opens),
-    "upkeep": ("upkeep", _as_it_opens),
+    "inbox": ("inbox#/try", _tried),
 }
 
 

@@ -54,5 +54,6 @@ def _fields(memory: Memory, action: str, changes: Mapping[str, Any], tags: Seque
         case "tag":
             return {"tags": [*memory.tags, *tags]}
         case "untag":
-            return {"tags": [each for each in memory.tags if each not in tags]}
+            gone = [str(each).strip() for each in tags]  # as they are kept
+            return {"tags": [each for each in memory.tags if each not in gone]}
     return changes

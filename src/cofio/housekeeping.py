@@ -349,10 +349,10 @@ def _checked(decision: Decision, chore: Proposed) -> Merge | Delete:
     if isinstance(decision, Delete):
         if chore == "contradictions" or (decision.into is None) == (chore == "prune"):
             return decision
-    elif isinstance(decision, Merge) and chore == "consolidate":
+    elif isinstance(decision, Merge) and chore == "consolidate" and len(set(decision.ids)) > 1:
         return decision
     says = {
-        "consolidate": "Give merges, and deletions that say into which memory.",
+        "consolidate": "Give merges of two memories or more, and deletions that say into which memory.",
         "prune": "Give deletions, into no other memory.",
         "contradictions": "Give deletions.",
     }

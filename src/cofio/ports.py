@@ -550,7 +550,7 @@ class Store(Protocol):
         """Forget what any session was given before this time; how many memories."""
 
     def stats(self) -> dict[str, Any]:
-        """What keeps it, and counts: memories by state, category, kind and source, changesets, vectors, size on disk."""
+        """What keeps it, and counts: memories by state, category, kind, source, changesets, vectors, size on disk."""
 
     def close(self) -> None:
         """Let go of the files. Further calls fail."""

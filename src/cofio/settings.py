@@ -27,8 +27,9 @@ _LEAST = {
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 _MASK = "•" * 8
-#: Where keys stand in an address: before its host, and in what follows its path.
-_KEYED = re.compile(r"(?<=://).*(?=@)|(?<=[?#]).+", re.DOTALL)
+#: Where keys stand in an address: before its host, and in what follows its path. Where nobody can tell which it is, for
+#: an @ comes after a ? or #, that is all of it.
+_KEYED = re.compile(r"(?<=://)[^?#]*[?#].*@.*|(?<=://).*(?=@)|(?<=[?#]).+", re.DOTALL)
 
 
 def _setting(default: Any, variable: str, says: str, *aliases: str, secret: bool = False) -> Any:

@@ -252,7 +252,8 @@ ADMIN = {
     "GET /metrics", "GET /agents", "GET /ledger", "POST /memory/deduplicate", "DELETE /memories",
     "POST /maintenance/consolidate", "POST /maintenance/prune", "POST /maintenance/approve", "POST /maintenance/agree",
     "GET /maintenance/contradictions", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit",
-    "GET /settings", "GET /doctor", "GET /keys", "POST /keys", "DELETE /keys/{id}", "GET /keys/log", "GET /notes", "POST /notes/index", "POST /notes/export",
+    "GET /settings", "GET /doctor", "GET /keys", "POST /keys", "DELETE /keys/{id}", "GET /keys/log",
+    "GET /notes", "POST /notes/index", "POST /notes/export",
 }  # fmt: skip
 
 

@@ -185,6 +185,12 @@ def test_a_password_in_an_address_is_not_told(home: Path, name: str) -> None:
         assert "db.example" in answer
 
 
+@pytest.mark.parametrize("address", ["https://db.example/v1?key=hush@7f3a", "https://ada:hush?7f3a@db.example/v1"])
+def test_where_nobody_can_tell_a_key_from_a_host_neither_is_told(home: Path, address: str) -> None:
+    shown = Settings.load({"home": home, "extract_url": address}).shown("extract_url")
+    assert shown == f"https://{'•' * 8}"
+
+
 def test_an_address_without_a_password_is_told_as_it_is(home: Path) -> None:
     known = Settings.load({"home": home, "extract_url": "https://models.example:8443/v1"})
     assert known.shown("extract_url") == "https://models.example:8443/v1"

@@ -18,6 +18,7 @@ from tests.page import browser
 
 PATIENCE = 10_000  # milliseconds, for what takes some ten
 LEGIBLE = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 PHONE = {"width": 360, "height": 740}
 #: Where pictures of the pages are written, for whoever wants to look at them.
 PICTURES = Path(__file__).resolve().parents[2] / "artefacts" / "pages"
@@ -85,8 +86,10 @@ def picture(page: Page, name: str) -> None:
 
 
 def hindrances(page: Page) -> list[str]:
-    """What axe finds that keeps people out: none, on a page of ours."""
-    found = Axe().run(page, options={"runOnly": LEGIBLE}).response["violations"]
+    """What axe finds that keeps people out: none, on a page of ours. In the dark, only colours differ from the light."""
+    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    about = {"runOnly": COLOURS if is_dark else LEGIBLE, "resultTypes": ["violations"]}
+    found = Axe().run(page, options=about).response["violations"]
     return [f"{each['id']}: {node['html'][:200]}" for each in found for node in each["nodes"]]
 
 

@@ -328,7 +328,8 @@ def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     kept = here.keeper.list(limit=1).memories[0]
     assert (kept.text, kept.project, kept.kind) == ("The root cause was a stale lock file", "/srv/shop", "learning")
     press(port, "Undo")
-    expect(port).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Taken back.")
+    expect(port.get_by_role("button", name="Keep this one")).to_be_focused()
     assert here.keeper.get(3).superseded_by is None
 
 

@@ -224,7 +224,16 @@ def test_all_are_approved_but_what_is_left_and_undone_at_once(house: Open, visit
     press(cards.first, "Bring back")
     press(cards.first, "Approve")
     expect(cards.first).to_contain_text("Done")
+    expect(page.locator(".notice")).to_contain_text("Done.")
     assert len(here.live()) == len(before) - 1
+    undo(cards.first)
+    expect(page.locator(".notice")).to_contain_text("Taken back.")
+    press(page, "Approve all")  # some were taken back together, one by itself
+    expect(page.locator(".notice")).to_contain_text("All 4 are done.")
+    assert len(here.live()) == len(before) - 4
+    press(page, "Undo all")
+    expect(page.get_by_role("button", name="Approve all")).to_be_focused()
+    assert here.live() == before
 
 
 def test_what_was_touched_meanwhile_is_refused_with_the_reason(house: Open, visit: Visitor) -> None:

@@ -211,6 +211,8 @@ def test_what_is_of_different_places_is_never_merged_by_approval(
         ("consolidate", [], "0 decisions"),
         ("consolidate", [Delete(1)] * 1_001, "1,001 decisions"),
         ("consolidate", [Delete(1)], "nothing that consolidate proposes"),
+        ("consolidate", [Merge((), Fact(text="x"))], "nothing that consolidate proposes"),
+        ("consolidate", [Merge((1, 1), Fact(text="x"))], "nothing that consolidate proposes"),
         ("prune", [Delete(1, into=2)], "nothing that prune proposes"),
         ("prune", [Merge((1, 2), Fact(text="x"))], "nothing that prune proposes"),
         ("contradictions", [Merge((1, 2), Fact(text="x"))], "nothing that contradictions proposes"),

@@ -232,8 +232,8 @@ def copy(session: Session, source: str, target: str) -> None:
     the source may be in use. TO is new, or holds what an earlier copy of FROM brought: a copy that was stopped goes on
     when it is run again. At the end all of it is read back, and the digests of both are compared.
 
-    What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of retrievals,
-    of what agents were given and of access, past runs of chores, which files of notes were read on this machine.
+    What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of
+    retrievals, of what agents were given and of access, past runs of chores, which files of notes were read on this machine.
     """
     from cofio.transfer import copying
 

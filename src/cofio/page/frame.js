@@ -137,6 +137,7 @@ export function doing(task, where = null) {
       else complain(error);
     } finally {
       button.ariaBusy = null;
+      if (!button.isConnected) regain();
     }
   };
 }

@@ -1,7 +1,8 @@
 /** What the colours of a map mean: the category, the project or the age of a memory. At most eight at a time. */
 
+import { CATEGORIES, called, capital } from "./memorywords.js";
+
 const MOST = 7; // colours that are told apart by everybody; the rest is grey
-const KNOWN = ["decision", "learning", "detail"]; // categories, that have their colours on every page
 const FEW = 0.06; // of the memories, the oldest ones, that may share a colour
 const DAY = 86_400_000;
 
@@ -20,8 +21,8 @@ export function coloured(dots, way) {
 }
 
 function byCategory(dots) {
-  const own = (name, place) => (KNOWN.includes(name) ? `--${name}` : `--hue-${(place % MOST) + 1}`);
-  const classes = dots.categories.map((name, place) => ({ key: name, name: titled(name), hue: own(name, place) }));
+  const own = (name, place) => (CATEGORIES.includes(name) ? `--${name}` : `--hue-${(place % MOST) + 1}`);
+  const classes = dots.categories.map((name, place) => ({ key: name, name: capital(name), hue: own(name, place) }));
   return { of: Uint8Array.from(dots.category), classes };
 }
 
@@ -93,12 +94,8 @@ function starts(period, oldest, newest) {
   return found;
 }
 
-const titled = (name) => name.charAt(0).toUpperCase() + name.slice(1);
-
 /** A project as people call it: a path by its last part. */
-export function projectName(project) {
-  return project === "" ? "No project" : project.replace(/\/+$/, "").split("/").pop() || project;
-}
+export const projectName = (project) => (project === "" ? "No project" : called(project));
 
 // ── colours as numbers ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,10 +2,10 @@
 
 import { fill, make, newId, plainNumber, said, settled } from "./dom.js";
 import { WAYS } from "./mapcolours.js";
+import { CATEGORIES, capital } from "./memorywords.js";
 
 /** In the address and in a choice: what has no project. */
 export const NONE = "\u2205";
-const CATEGORIES = [["", "All categories"], ["decision", "Decision"], ["learning", "Learning"], ["detail", "Detail"]];
 const NEARER = 1.6; // times, by a button
 
 /** A dot of a colour. */
@@ -27,11 +27,12 @@ function refill(box, ...inside) {
  * narrow.
  */
 export function drawTools(box, seen, projects, acts) {
+  const categories = CATEGORIES.map((each) => [each, capital(each)]);
   const sorted = [...projects].sort(([, one], [, other]) => one.localeCompare(other));
   refill(box, make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
     searching(seen, acts), ways(seen, acts),
     narrowing(seen, "project", "Project", [["", "All projects"], [NONE, "No project"], ...sorted], acts),
-    narrowing(seen, "category", "Category", CATEGORIES, acts)));
+    narrowing(seen, "category", "Category", [["", "All categories"], ...categories], acts)));
 }
 
 function searching(seen, acts) {

@@ -2,7 +2,9 @@
 
 export const KINDS = ["preference", "policy", "technology", "decision", "temporal", "pattern", "correlation",
   "threshold", "observation", "learning", "other"];
-export const CATEGORIES = ["decision", "learning", "detail"];
+/** The categories, and what many of each are called. */
+export const MANY = { decision: "Decisions", learning: "Learnings", detail: "Details" };
+export const CATEGORIES = Object.keys(MANY);
 export const VISIBILITIES = ["private", "team", "global"];
 
 /** How something was learned, as people say it. */

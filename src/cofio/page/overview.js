@@ -10,11 +10,11 @@ import { compact, counted, exact, number, overTime, sum } from "./charts.js";
 import { beginning, fill, find, make, newId, said, time, unseen } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
 import { listen } from "./live.js";
+import { MANY as CATEGORIES } from "./memorywords.js";
 import { says } from "./words.js";
 
 const SPANS = [30, 90, 365];
 const WEEKLY = 365; // days from which on a column is a week
-const CATEGORIES = { decision: "Decisions", learning: "Learnings", detail: "Details" };
 const PAUSE = 1_000; // milliseconds between two looks, at the least
 const SLOWEST = 30_000;
 const SOON = 2_000; // until a model has said how it is

@@ -108,7 +108,8 @@ function approvingAll(plan, cards, acts) {
     const changesets = [];
     for (const some of inParts(open)) {
       const decisions = some.flatMap((each) => each.decisions);
-      const done = await post("maintenance/approve", { chore: plan.chore, as_of: plan.as_of, decisions });
+      const as_of = some[0].asOf ?? plan.as_of;
+      const done = await post("maintenance/approve", { chore: plan.chore, as_of, decisions });
       changesets.push(done.id);
       for (const each of some) each.settle("Done, with all the others.", null);
     }
@@ -132,12 +133,13 @@ function approvingAll(plan, cards, acts) {
   return place;
 }
 
-/** In as few parts as a changeset can hold, none of the cards cut in two. */
+/** In as few parts as a changeset can hold, none of the cards cut in two; those that were taken back by themselves. */
 function inParts(cards) {
   const parts = [[]];
   let size = 0;
-  for (const each of cards) {
-    if (size && size + each.decisions.length > AT_ONCE) {
+  for (const each of cards.toSorted((one, other) => (one.asOf ?? 0) - (other.asOf ?? 0))) {
+    const isOther = size > 0 && parts.at(-1)[0].asOf !== each.asOf;
+    if (isOther || (size && size + each.decisions.length > AT_ONCE)) {
       parts.push([]);
       size = 0;
     }
@@ -192,12 +194,14 @@ export function card(texts, reason, acts, offers) {
   };
   shown.offer = (as_of = null) => {
     open = true;
+    shown.asOf = as_of;
     const held = shown.contains(document.activeElement);
     shown.classList.remove("settled");
-    const press = ([word, kind, act, then = "Done"]) => button(word, doing(async () => {
+    const press = ([word, kind, act, then = "Done."]) => button(word, doing(async () => {
       const done = await act();
       shown.settle(then, undo(done.id), () => shown.onsettled?.(done));
       acts.changed();
+      tell(then);
     }), kind);
     const left = () => shown.settle("Left as it is", button("Bring back", () => shown.offer(as_of), "link"));
     fill(bottom, make("div", { class: "actions" }, ...offers(as_of).map(press), button("Leave", left)));

@@ -9,8 +9,9 @@ import { counted, exact, swatch } from "./charts.js";
 import { beginning, button, fill, find, make, newId, said, time, unseen } from "./dom.js";
 import { caller, enter, trouble } from "./frame.js";
 import { listen } from "./live.js";
+import { MANY } from "./memorywords.js";
 
-const CATEGORIES = { all: "All", decision: "Decisions", learning: "Learnings", detail: "Details" };
+const CATEGORIES = { all: "All", ...MANY };
 const STEP = 50; // facts that are shown at a time
 const MOST = 1_000;
 const PATTERNS = 20;

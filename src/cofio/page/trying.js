@@ -152,15 +152,17 @@ function choices(action, { source, project }, card, refresh) {
 function settle(card, done, action, refresh) {
   const id = done.new_id ?? done.id;
   const word = done.action === "noop" ? "Known already" : action.action === "delete" ? "Archived" : "Kept";
+  const actions = card.querySelector(".actions");
   const taken = () => {
     card.classList.remove("done");
-    line.replaceWith(make("p", { class: "dim" }, "Taken back."));
+    line.replaceWith(actions);
+    actions.querySelector("button").focus();
     return refresh();
   };
   const line = make("p", { class: "done-line" }, make("strong", {}, word), " · ", memory(id), " ",
     done.action === "noop" ? null : button("Undo", undoing(done.changeset, { refresh: taken }), "link"));
   card.classList.add("done");
-  card.querySelector(".actions").replaceWith(line);
+  actions.replaceWith(line);
   (line.querySelector("button") ?? line.querySelector("a")).focus();
 }
 

@@ -26,7 +26,10 @@ SELECT EXISTS (SELECT 1 FROM memories WHERE speaker <> '');
 SELECT max(id) FROM memories;
 
 -- name: page
-SELECT {columns} FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit OFFSET :skip;
+SELECT {columns} FROM memories WHERE id IN ( -- ids are put in order, and not the rows of all that a viewer sees
+    SELECT id FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit OFFSET :skip
+)
+ORDER BY id DESC;
 
 -- name: latest
 SELECT {columns} FROM memories WHERE {where} ORDER BY created_at DESC, id DESC LIMIT :limit;
