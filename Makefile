@@ -6,6 +6,8 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= data
+# One more than there are processors, for tests also wait; more than four would be in each other's way.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 4 ]; then echo $$((n + 1)); else echo 4; fi)
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
 .PHONY: help setup clients run test demo showcase bench bench-server bench-1m evals check format docs site pictures lock clean
@@ -23,7 +25,7 @@ run: setup ## the service, on 127.0.0.1:8900 and the embedded store
 	@$(BIN)/cofio serve
 
 test: setup clients check ## lint, types, and the whole suite
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 clients: setup ## Claude Code and Codex, pinned, and a browser, for the tests that run the real ones
 	@sh scripts/clients $(VENV)

@@ -20,6 +20,7 @@ import story
 from cofio import Fact
 from cofio.assemble import keeper as assembled
 from cofio.keeper import Keeper
+from cofio.model import moment
 from cofio.settings import Settings
 
 DAYS = 90
@@ -55,7 +56,7 @@ class Days:
 
     def __call__(self) -> str:
         self._now += timedelta(seconds=1)
-        return self._now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return moment(self._now)
 
     def dawn(self, day: datetime) -> None:
         self._now = day

@@ -254,6 +254,26 @@ def test_a_store_that_does_not_answer_silences_nobody(keeper: Keeper, caplog: py
         Watching(told).head()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_after_a_look_that_failed_badly_the_next_reader_is_told_again(keeper: Keeper) -> None:
+    faults = [RuntimeError("a bug")]
+
+    def pulse() -> Pulse:
+        if faults and threading.current_thread().name == "cofio-news":
+            raise faults.pop()
+        return keeper.outlook.pulse()
+
+    told = News(pulse, every=0.01)
+    Watching(told).head()
+    until(lambda: not any(each.name == "cofio-news" for each in threading.enumerate()))
+    relay = Watching(told)
+    relay.head()
+    relay.part()
+    keeper.add("We decided on Drizzle.")
+    assert b"memories" in relay.part()
+    told.close()
+
+
 def test_there_are_only_so_many_readers_and_who_hangs_up_makes_room(
     service: Caller, reading: Callable[..., Reader]
 ) -> None:

@@ -86,7 +86,7 @@ def picture(page: Page, name: str) -> None:
 
 
 def hindrances(page: Page) -> list[str]:
-    """What axe finds that keeps people out: none, on a page of ours. In the dark, only colours differ from the light."""
+    """What axe finds that keeps people out: none, on a page of ours. In the dark, only colours differ from light."""
     is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
     about = {"runOnly": COLOURS if is_dark else LEGIBLE, "resultTypes": ["violations"]}
     found = Axe().run(page, options=about).response["violations"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples import story
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from cofio.keeper import Keeper
@@ -19,7 +20,6 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving
-from examples import story
 from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
 
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} "quoted" & \'so\' \u202eback'

@@ -693,6 +693,20 @@ def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller]
     assert owner.get("/memory/1").status == 200
 
 
+def test_what_was_begun_with_one_key_is_gone_with_it(serve: Callable[..., Caller], visit: Visitor) -> None:
+    owner, secret = keyed(serve, "write")
+    number = add(owner.having(secret), "Ada likes tea.")
+    page = visit(owner, f"/ui/memories#/{number}")
+    enter(page, secret)
+    press(page, "Edit")
+    pane(page).locator("textarea").fill("Ada likes coffee, and nobody is to know.")
+    press(page, "Forget key")
+    expect(page.locator("#detail")).to_be_empty()
+    enter(page, "owner")
+    expect(pane(page).locator(".saying .text")).to_have_text("Ada likes tea.")
+    expect(page.locator("textarea")).to_have_count(0)
+
+
 def test_an_empty_store_says_what_to_do(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/memories")
     expect(page.locator(".empty")).to_contain_text("Nothing is remembered yet")

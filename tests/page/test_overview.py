@@ -350,13 +350,13 @@ def test_a_service_that_goes_away_and_comes_back_is_told(tmp_path: Path, visit: 
 
 def test_a_tab_that_nobody_sees_lets_go_of_its_connection_and_catches_up(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/overview")
-    streams = []
-    page.on("request", lambda each: streams.append(each) if each.url.endswith("/events") else None)
+    streams: list[Any] = []
     look = """(isHidden) => {
         Object.defineProperty(document, "hidden", { get: () => isHidden, configurable: true });
         document.dispatchEvent(new Event("visibilitychange"));
     }"""
     expect(page.locator("#live")).to_contain_text("Live")
+    page.on("request", lambda each: streams.append(each) if each.url.endswith("/events") else None)
     with page.expect_event("requestfailed", lambda each: each.url.endswith("/events")):
         page.evaluate(look, True)
     assert streams == []

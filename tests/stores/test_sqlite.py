@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from cofio.errors import EmbedderMismatch, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
-from cofio.model import Add, Edit, Fact, Purge, Retrieval, Scope
+from cofio.model import Add, Edit, Fact, Purge, Retrieval, Scope, Viewer
 from cofio.stores.file import APPLICATION_ID, StoreFile, statements
+from cofio.stores.rows import LISTED
+from cofio.stores.scopes import condition
 from cofio.stores.sources import migrations, queries, schema
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock
@@ -112,6 +114,18 @@ def test_another_embedder_in_another_process_stops_this_one(tmp_path: Path) -> N
     assert len(everything(here)) == 1
     here.close()
     there.close()
+
+
+def test_of_all_that_a_viewer_sees_no_more_rows_are_read_than_are_shown(tmp_path: Path) -> None:
+    opened(tmp_path / "cofio.db").close()
+    connection = sqlite3.connect(tmp_path / "cofio.db")
+    where, values = condition(Scope(viewer=Viewer(user="ada", agent="codex", team="web")))
+    text = queries("sqlite")["page"].format(columns=LISTED, where=where)
+    asked = {**values, "after": 1 << 62, "limit": 50, "skip": 0}
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", asked)]
+    connection.close()
+    assert any("memories_by_audience" in step for step in plan), plan
+    assert [step for step in plan if "memories_by_audience" in step and "COVERING" not in step] == [], plan
 
 
 def test_a_large_store_is_searched_for_the_rarest_words_that_it_has(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class News:
                 raise Unavailable("The service is stopping.", "Ask again when it is back.")
             self._watchers += 1
             self._latest = now
-            if self._looking is None:
+            if self._looking is None or not self._looking.is_alive():  # a look that failed badly ends no later one
                 self._looking = threading.Thread(target=self._look, name="cofio-news", daemon=True)
                 self._looking.start()
             self._told.notify_all()

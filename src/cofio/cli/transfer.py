@@ -233,7 +233,7 @@ def copy(session: Session, source: str, target: str) -> None:
     when it is run again. At the end all of it is read back, and the digests of both are compared.
 
     What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of
-    retrievals, of what agents were given and of access, past runs of chores, which files of notes were read on this machine.
+    retrievals, of what agents were given and of access, past runs of chores, which files of notes were read here.
     """
     from cofio.transfer import copying
 

@@ -71,20 +71,26 @@ function shut(page, refusal) {
   const open = (event) => {
     event.preventDefault();
     key.keep(field.value.trim());
-    knock(page);
+    knock(page).then(regain);
   };
   const unreachable = refusal !== null && refusal.status !== 401 && refusal.status !== 429;
   const form = unreachable
-    ? button("Try again", () => knock(page), "primary")
+    ? button("Try again", () => knock(page).then(regain), "primary")
     : make("form", { onsubmit: open },
       make("label", { for: "key" }, "API key"), field,
       make("button", { class: "primary" }, "Open"),
       make("p", { class: "dim" }, "It is kept for this tab alone, and forgotten when you close it."));
   fill(find("gate"),
     make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service wants a key"),
-    refusal && (wrong || unreachable) ? trouble(refusal) : null, form);
+    refusal && (wrong || unreachable) ? trouble(inHere(refusal)) : null, form);
   find("gate").hidden = false;
   find("gate").querySelector("input, button").focus();
+}
+
+/** A key that is not known, said to whoever typed it: the service's own hint is for commands and programs. */
+function inHere(refusal) {
+  if (refusal.status !== 401) return refusal;
+  return new Refusal(refusal.message, "See that it is whole. An admin can make another: cofio keys create NAME.");
 }
 
 // ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,17 +5,15 @@
  */
 
 import { post } from "./api.js";
-import { button, fill, find, make, settled } from "./dom.js";
-import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
+import { beginning, button, counted, fill, find, make, settled } from "./dom.js";
+import { caller, complain, doing, enter, tell, trouble, undoing } from "./frame.js";
 import { listing } from "./list.js";
 import { hits, newest } from "./listsource.js";
 import { listen } from "./live.js";
 import { pane } from "./memorydetail.js";
 import { fromAddress, narrowing, scope } from "./memoryfilters.js";
-import { add, addTag, afterwards, setCategory } from "./memoryforms.js";
+import { add, addTag, afterwards, dropDrafts, setCategory } from "./memoryforms.js";
 import { cells, says } from "./memoryrow.js";
-import { beginning, counted } from "./memorywords.js";
-import { undoing } from "./rows.js";
 
 const HITS = 100; // that are asked for
 const LEAST = 0.05; // the score below which nothing is shown
@@ -50,15 +48,16 @@ async function show() {
   fill(find("acts"), caller.mayWrite ? button("Add a memory", adding, "primary") : null);
   window.onhashchange = arrive;
   find("detail").onkeydown = (event) => event.key === "Escape" && !event.defaultPrevented && close();
+  stop = listen((what) => what.has("memories") && look());
   showOpen();
   await relist();
-  stop = listen((what) => what.has("memories") && look());
 }
 
 function empty() {
   latest++;
   stop();
   source = null;
+  dropDrafts();
   list?.show(hits([]), ROW);
   detail?.empty();
   for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told"]) fill(find(each));
@@ -93,7 +92,6 @@ function read() {
 }
 
 async function arrive() {
-  if (location.hash === "#main") return;
   const before = view.id;
   const isOther = read();
   narrow.draw();
@@ -232,6 +230,7 @@ const look = settled(() => follow().catch(complain), MOVED);
 
 /** Look at what has moved, without moving what somebody looks at. */
 async function follow() {
+  if (!source) return; // it is listed in a moment, or the page was left
   await Promise.all([isSearching() ? compare() : reload(list.isAtTop()), detail.refresh()]);
 }
 

@@ -1,13 +1,12 @@
 /** One memory, whole: what it says, where it comes from, what became of it, and what can be done about it. */
 
 import { get, patch, path, post, remove } from "./api.js";
-import { button, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell, trouble } from "./frame.js";
+import { beginning, button, counted, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
+import { caller, doing, tell, trouble, undoing } from "./frame.js";
 import { changes, diff } from "./memoryhistory.js";
 import { afterwards, editing, erase, hasDraft, sayAnew } from "./memoryforms.js";
 import { reasons, words } from "./memoryrow.js";
-import { METHODS, beginning, capital, counted } from "./memorywords.js";
-import { undoing } from "./rows.js";
+import { METHODS, capital } from "./memorywords.js";
 
 const SIGHTINGS = 30; // that are shown
 const SHORT = 90; // letters of a text in a notice
@@ -90,7 +89,7 @@ export function pane(place, acts) {
   function body(isWhole) {
     if (hasDraft(memory.id) && caller.mayWrite) return changing();
     const parts = isWhole ? [fresh(), exchange(), past(), sightings()] : [];
-    return make("div", { class: "whole" },
+    return make("div", { class: "memory" },
       make("div", { class: "saying" }, words(memory.text, memory.why?.words ?? []), labels()),
       memory.why ? part("Why this hit", reasons(memory)) : null, lineage(), part("About it", facts()), ...parts);
   }
@@ -215,12 +214,13 @@ export function pane(place, acts) {
       const told = await get(path("memory", String(memory.id), "freshness"));
       const anchors = memory.anchors.map(({ name, kind, path: where }) => make("li", {}, make("code", {}, name),
         make("span", { class: "dim" }, ` ${kind}`, where === name ? null : [" in ", said(where)])));
+      const isOff = told.freshness !== "" && told.freshness !== "fresh";
       const stale = told.stale.map((each) => make("li", {}, said(each)));
       return [
-        make("p", { class: `holds ${told.freshness}` }, HOLDS[told.freshness]),
+        make("p", { class: isOff ? "holds not" : "holds" }, HOLDS[told.freshness]),
         stale.length ? make("ul", { class: "stale" }, ...stale) : null,
         make("ul", { class: "anchors" }, ...anchors),
-        caller.mayWrite && told.freshness && told.freshness !== "fresh" ? act("confirm", "Still holds", confirm) : null,
+        caller.mayWrite && isOff ? act("confirm", "Still holds", confirm) : null,
       ];
     });
   }
@@ -261,7 +261,7 @@ export function pane(place, acts) {
   }
 
   function edit() {
-    place.querySelector(".whole").replaceWith(changing());
+    place.querySelector(".memory").replaceWith(changing());
     form.querySelector("textarea").focus();
   }
 

@@ -1,10 +1,10 @@
 /** The forms in which memories are added, said anew, erased, and changed: one in its place, or many at once. */
 
 import { Refusal, patch, path, post, remove } from "./api.js";
-import { button, fill, make, newId, said } from "./dom.js";
+import { button, counted, fill, make, newId, said } from "./dom.js";
 import { dialog, field } from "./forms.js";
 import { doing } from "./frame.js";
-import { CATEGORIES, KINDS, VISIBILITIES, counted } from "./memorywords.js";
+import { CATEGORIES, KINDS, VISIBILITIES } from "./memorywords.js";
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 const WHY = { name: "why", label: "Why", hint: "Stands in the journal." };
@@ -102,6 +102,7 @@ const MEANWHILE = "Somebody has changed it meanwhile. What you change here is ke
 const drafts = new Map(); // what was begun, by the memory's id: it is there when one comes back to it
 
 export const hasDraft = (id) => drafts.has(id);
+export const dropDrafts = () => drafts.clear();
 
 /** The form of a memory that is changed in its place; `.meanwhile()` says that somebody else has changed it. */
 export function editing(memory, done, left) {

@@ -2,11 +2,9 @@
 
 import { get, path, post } from "./api.js";
 import { difference } from "./diff.js";
-import { fill, make, plainNumber, said, time, unseen } from "./dom.js";
-import { caller, doing, tell } from "./frame.js";
+import { counted, fill, make, plainNumber, said, time, unseen } from "./dom.js";
+import { caller, doing, tell, undoing } from "./frame.js";
 import { takeBack } from "./memoryforms.js";
-import { counted } from "./memorywords.js";
-import { undoing } from "./rows.js";
 
 const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archived", restore: "Brought back",
   noop: "Said again", purge: "Erased", revert: "Taken back" };

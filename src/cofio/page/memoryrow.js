@@ -1,7 +1,7 @@
 /** A memory as a row of the list; a hit with bars that say why it is one. */
 
-import { make, said, time, unseen } from "./dom.js";
-import { beginning, called, counted, matched, ordinal } from "./memorywords.js";
+import { beginning, counted, make, said, time, unseen } from "./dom.js";
+import { called, matched, ordinal } from "./memorywords.js";
 
 const LETTERS = 420; // of a text, in a row: more never shows
 

@@ -17,19 +17,12 @@ export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 /** What a project is called: the last part of its path. */
 export const called = (project) => project.replace(/\/+$/, "").split("/").at(-1) || project;
 
-/** How many there are: "1 memory", "2 memories". */
-export const counted = (number, one, many) => `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
-
 /** A place in a ranking: 1st, 2nd, 3rd, 4th. */
 export function ordinal(number) {
   const ends = { one: "st", two: "nd", few: "rd", other: "th" };
   return `${number}${ends[ORDER.select(number)]}`;
 }
 const ORDER = new Intl.PluralRules("en", { type: "ordinal" });
-
-/** The beginning of a text, as much of it as may be shown: never half of a character. */
-export const beginning = (text, most) => (text.length <= most ? text
-  : `${[...text.slice(0, most + 1)].slice(0, -1).join("")}…`);
 
 // ── what matched ───────────────────────────────────────────────────────────────────────────────────────────────────
 

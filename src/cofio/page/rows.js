@@ -3,7 +3,6 @@
 import { get, path, remove } from "./api.js";
 import { button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
 import { caller, doing, tell, trouble, undoing } from "./frame.js";
-export { undoing } from "./frame.js";
 import { VERDICTS, adds, says, shortened, source } from "./words.js";
 
 const HIDDEN = ["id", "created_at", "updated_at"]; // of a change: what it is called and when it was is said anyway

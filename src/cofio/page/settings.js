@@ -154,16 +154,18 @@ function section(group, settings) {
 
 function item(setting) {
   const { name, says, waits } = setting;
+  const inside = make("div", { class: "detail" });
   const shown = make("details", { class: "setting", id: `setting-${name}` },
     make("summary", {},
       make("span", { class: "whatfor" }, make("code", { class: "name" }, name), make("span", { class: "dim" }, says)),
       make("span", { class: "value" }, valued(setting)),
       make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
-    make("div", { class: "detail" }, ways(setting)));
+    inside);
   shown.addEventListener("toggle", () => {
-    const here = `#/settings${shown.open ? `/${name}` : ""}`;
-    if (shown.open || view.name === name) history.replaceState(null, "", here);
+    if (shown.open) fill(inside, ways(setting)); // there are many of them, and few are opened
+    if (!shown.open && view.name !== name) return;
     view.name = shown.open ? name : "";
+    history.replaceState(null, "", `#/settings${shown.open ? `/${name}` : ""}`);
   });
   return shown;
 }
