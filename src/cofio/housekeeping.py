@@ -30,7 +30,7 @@ from cofio.domain import KnowledgeDecision
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.freshness import Freshness
 from cofio.hygiene import redact
-from cofio.model import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, whole
+from cofio.model import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.search import hits
 from cofio.upkeep import audit, clusters, consolidate, pairs, prune
@@ -199,6 +199,11 @@ class Housekeeper:
                 if there[each].archived:
                     raise Conflict(f"Memory {each} is archived.", "What is archived contradicts nothing.")
             one, other = (there[each] for each in ids)
+            if not same_place(one, other):  # such a pair is never shown; and who sees the one may not see the other
+                hint = "They differ in project, source, speaker or in who may see them."
+                raise InvalidInput(f"Memories {one.id}, {other.id} are of different places.", hint)
+            if pairs.agree(one, other):
+                raise Conflict(f"That memories {one.id} and {other.id} both hold is noted already.", "Nothing to do.")
             reason = "both hold"
             edits = [
                 Edit(mine.id, {"metadata": pairs.agreeing(mine, its)}, reason)

@@ -130,6 +130,18 @@ def test_agreement_takes_two_ids(service: Caller) -> None:
     assert service.get("/maintenance/contradictions", limit=0).status == 400
 
 
+def test_what_is_of_different_places_does_not_agree(keeper: Keeper, service: Caller) -> None:
+    _, admin = keeper.create_key(Grant(name="root", role="admin"))
+    numbers = []
+    for user, text in (("ada", OLD), ("bob", NEW)):
+        _, secret = keeper.create_key(Grant(name=user, role="write", user=user))
+        told = service.having(secret).post("/memory/add", {"text": text, "visibility": "private"})
+        numbers.append(told.json["id"])
+    refused = service.having(admin).post("/maintenance/agree", {"ids": numbers})
+    assert (refused.status, "different places" in refused.error["message"]) == (400, True)
+    assert all(keeper.get(each).metadata == {} for each in numbers)
+
+
 def test_it_takes_a_key_of_an_admin_who_sees_everything(keeper: Keeper, service: Caller) -> None:
     add(service, OLD, NEW)
     body = {"chore": "contradictions", "as_of": 2, "decisions": [{"action": "delete", "id": 1, "into": 2}]}

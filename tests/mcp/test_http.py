@@ -187,6 +187,14 @@ def test_nobody_sees_or_touches_what_is_anothers(keeper: Keeper, url: str) -> No
     assert not keeper.get(number).archived
 
 
+def test_a_key_for_some_sources_keeps_what_its_agent_adds_below_the_first_of_them(keeper: Keeper, url: str) -> None:
+    with Calling(url, bearing(key(keeper, prefixes=("web/api", "web/docs")))) as agent:
+        number = agent.told("memory_add", text="We use pnpm")["id"]
+        agent.told("memory_extract", text="We decided to use pnpm for the whole of the shop.")
+    assert keeper.get(number).source == "web/api/mcp"
+    assert [each.exchange.source for each in keeper.items() if each.exchange] == ["web/api/mcp"]
+
+
 def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log(keeper: Keeper, url: str) -> None:
     with Calling(url, bearing(key(keeper))) as agent:
         number = agent.told("memory_add", text="We use pnpm")["id"]

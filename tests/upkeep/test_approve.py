@@ -381,6 +381,15 @@ def test_it_takes_two_that_are_there_to_agree(house: Callable[..., House]) -> No
         here.keeper.agree([old, new])
 
 
+def test_what_is_noted_already_is_not_noted_again(house: Callable[..., House]) -> None:
+    here = house()
+    old, new = here.add(OLD, NEW)
+    done = here.keeper.agree([old, new])
+    with pytest.raises(Conflict, match="already"):
+        here.keeper.agree([new, old])
+    assert here.keeper.changes(limit=1)[0].id == done.id
+
+
 def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., House]) -> None:
     here = house()
     for odd in ([2], {"1": None, "2": None}, "all", {"1": {}, "2": {}}):

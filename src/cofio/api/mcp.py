@@ -89,7 +89,8 @@ class AtDesk(Counter):
         headers = self._call.headers
         by = guard.caller(headers, self._call.key, BY)
         name = client or headers.get("x-cofio-client", "").strip() or _known(headers.get("user-agent", "")) or BY
-        return Caller(self._named(self._call.project) or None, name, self._named, by)
+        within = self._call.viewer.below if self._call.viewer else str
+        return Caller(self._named(self._call.project) or None, name, self._named, by, within)
 
     @contextmanager
     def _refusals(self, name: str) -> Iterator[None]:

@@ -46,6 +46,7 @@ class Caller:
     client: str = BY
     named: Callable[[str], str] = str  # the project that a name stands for: the path of a folder is one, too
     by: str = BY
+    within: Callable[[str], str] = str  # a source where the caller's key reaches: no tool lets an agent choose one
 
     def seen_from(self, project: Any) -> dict[str, str]:
         """Where to look: in the project that a call names, or at hand; everywhere, if it says so or none is known."""
@@ -62,7 +63,7 @@ class Caller:
 
     def source(self, project: str) -> str:
         """Where a memory comes from that this caller adds: client/name."""
-        return "/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL]
+        return self.within("/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL])
 
     def _meant(self, project: Any) -> str | None:
         if project is None:

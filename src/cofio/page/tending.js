@@ -55,10 +55,13 @@ export function whatRan(acts) {
   const planned = make("div", { class: "results" });
   const ran = make("div", { class: "results" });
   let shown = FEW;
+  let latest = 0; // what was asked for last: an answer to an earlier one is late
   const refresh = async () => {
+    const mine = ++latest;
     try {
       const { runs, schedules } = await get("maintenance/runs", { limit: shown + 1 });
       const dones = await Promise.all(runs.slice(0, shown).map((each) => changeset(each)));
+      if (mine !== latest) return;
       fill(planned, ...scheduled(schedules));
       const more = () => {
         shown += 5 * FEW;
@@ -71,7 +74,7 @@ export function whatRan(acts) {
       runs.length > shown ? button("Show more", more) : null);
       if (held) ran.querySelector(`[data-id="${held}"] button`)?.focus();
     } catch (error) {
-      fill(ran, trouble(error));
+      if (mine === latest) fill(ran, trouble(error));
     }
   };
   return { boxes: [box("By itself", planned), box("What ran", ran)], refresh };
