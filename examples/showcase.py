@@ -78,7 +78,39 @@ def fill(home: Path, today: datetime | None = None, days: int = DAYS, further: i
         for day in range(days):
             clock.dawn(last - timedelta(days=days - 1 - day))
             _lived(keeper, chance, facts[round(day * share) : round((day + 1) * share)], day)
+        _left_to_do(keeper)
+        _known_exactly(keeper)
         return keeper.count()
+
+
+def _left_to_do(keeper: Keeper) -> None:
+    """What the pages of upkeep and of the team have to show: repeats, a contradiction, what agents say again."""
+    about = {"project": "payments", "source": "claude-code/payments"}
+    for text in ("The nightly export of payments goes to the archive bucket", "Refunds are paid out by the worker"):
+        for _ in range(2):
+            keeper.add(text, dedup=False, by="import", **about)
+    for port in (8080, 9090):
+        keeper.add(f"The staging gateway listens on port {port}", dedup=False, by="import", **about)
+    for again in range(4):
+        for agent, text in (
+            ("codex", "Run the type checker before you push"),
+            ("cursor", "Ask before you add a library"),
+        ):
+            team = {"visibility": "team", "session": f"again-{again}", "kind": "policy"}
+            keeper.add(text, agent=agent, by=agent, source=f"{agent}/platform", **team)
+
+
+def _known_exactly(keeper: Keeper) -> None:
+    known = keeper.knowledge
+    known.put(
+        "thresholds", source="checkout", metric="latency", direction="above", value=800, unit="ms", confidence=0.7
+    )
+    known.put("thresholds", source="queue", metric="age", direction="above", value=120, unit="s")
+    known.put("patterns", source="checkout", pattern="latency rises an hour before the newsletter goes out")
+    known.put("correlations", source_a="queue", source_b="checkout", relation="leads", rule="the queue leads checkout")
+    known.put("seasonal", pattern="traffic doubles", period="weekly", during="fri 17:00-21:00", source="checkout")
+    about = ["thresholds/checkout.latency.above"]
+    known.put("feedback", anomaly="checkout slow on release day", verdict="confirmed", about=about)
 
 
 def _facts(chance: random.Random, further: int) -> list[Fact]:

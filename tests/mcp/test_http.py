@@ -191,8 +191,8 @@ def test_a_key_for_some_sources_keeps_what_its_agent_adds_below_the_first_of_the
     with Calling(url, bearing(key(keeper, prefixes=("web/api", "web/docs")))) as agent:
         number = agent.told("memory_add", text="We use pnpm")["id"]
         agent.told("memory_extract", text="We decided to use pnpm for the whole of the shop.")
-    assert keeper.get(number).source == "web/api/mcp"
-    assert [each.exchange.source for each in keeper.items() if each.exchange] == ["web/api/mcp"]
+    assert keeper.get(number).source == "web/api/claude-code"
+    assert [each.exchange.source for each in keeper.items() if each.exchange] == ["web/api/claude-code"]
 
 
 def test_what_is_done_and_what_is_refused_is_in_the_journal_and_in_the_audit_log(keeper: Keeper, url: str) -> None:

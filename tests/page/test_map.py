@@ -391,6 +391,14 @@ def test_it_is_walked_from_memory_to_memory_with_the_keys(told: Caller, visit: V
     expect(title(page)).to_have_text(f"Memory {other}")
     press(page, "‹ Chosen")
     expect(page.locator(f"[data-id='{other}']")).to_be_focused()
+    page.go_back()
+    expect(title(page)).to_have_text(f"Memory {other}")
+    page.go_back()
+    expect(title(page)).to_have_text("2 memories chosen")
+    expect(title(page)).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(title(page)).to_have_text("Groups")
+    expect(title(page)).to_be_focused()
 
 
 def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:

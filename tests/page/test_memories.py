@@ -201,6 +201,19 @@ def test_an_answer_that_comes_late_is_dropped(shop: Caller, visit: Visitor) -> N
     assert page.locator("#count").inner_text() == count
 
 
+def test_a_search_that_failed_is_made_again_when_something_moves(shop: Caller, visit: Visitor) -> None:
+    visit.expected.add(503)
+    page = visit(shop, "/ui/memories")
+    expect(lines(page).first).to_be_visible()
+    page.route("**/search", lambda route: route.fulfill(status=503, json={}))
+    page.get_by_role("searchbox").fill("storefront")
+    expect(page.locator("#nothing .trouble")).to_be_visible()
+    page.unroute("**/search")
+    shop.post("/memory/add", {"text": "The storefront has a new search."})
+    expect(lines(page).first).to_contain_text("storefront")
+    expect(page.locator("#nothing .trouble")).to_have_count(0)
+
+
 def test_the_list_is_narrowed_and_the_address_remembers(shop: Caller, visit: Visitor) -> None:
     shop.delete("/memory/4")
     page = visit(shop, "/ui/memories")
@@ -290,7 +303,7 @@ def test_lineage_history_and_what_differs_are_shown_and_undone(shop: Caller, vis
     expect(steps.nth(1).get_by_role("button", name="Undo")).to_have_count(0)  # it is taken back with the one above
     steps.nth(0).get_by_role("button", name="Undo").click()
     expect(notice(page)).to_contain_text("Taken back.")
-    expect(detail).to_contain_text("There is no memory 14.")
+    expect(detail).to_contain_text("Memory 14 is no longer there")
     expect(line(page, "Tuesdays and Thursdays")).to_have_count(1)
 
 

@@ -21,6 +21,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from cofio.transfer import export
 from cofio.upkeep import audit, pairs
+from cofio.wording import fingerprint
 
 DAY = 86_400.0
 PLACE = {"project": "/srv/billing", "source": "claude-code/billing"}
@@ -388,6 +389,16 @@ def test_what_is_noted_already_is_not_noted_again(house: Callable[..., House]) -
     with pytest.raises(Conflict, match="already"):
         here.keeper.agree([new, old])
     assert here.keeper.changes(limit=1)[0].id == done.id
+
+
+def test_of_what_was_purged_no_agreement_keeps_a_mark_to_guess_by(house: Callable[..., House]) -> None:
+    here = house()
+    old, new = here.add(OLD, NEW)
+    here.keeper.agree([old, new])
+    mark = f"{fingerprint(OLD) & (1 << 64) - 1:016x}"
+    assert mark in str(here.keeper.get(old).metadata)
+    here.keeper.purge(old)
+    assert mark not in str([here.keeper.get(new), here.keeper.history(new), here.everything()])
 
 
 def test_metadata_that_somebody_else_wrote_is_no_agreement(house: Callable[..., House]) -> None:

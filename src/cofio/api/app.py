@@ -65,9 +65,11 @@ def make(
     desk = replace(_desk(keeper, settings, document), settings=settings, doctor=doctor)
     caretaker = Caretaker(keeper, settings.schedules, clock)
     librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
-    hungry = CapacityLimiter(max(2, os.cpu_count() or 2))
+    processors = max(2, os.cpu_count() or 2)
+    hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
     passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "readers of events")
-    lanes = _Lanes(CapacityLimiter(WORKERS), CapacityLimiter(_QUICK), hungry, CapacityLimiter(_APART), *passing_on)
+    workers, quick, apart = (CapacityLimiter(each) for each in (WORKERS, _QUICK, _APART))
+    lanes = _Lanes(workers, quick, hungry, drawing, apart, *passing_on)
     # People beside the service keep their own key where the service's own would stand: that makes nobody its owner.
     lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
     at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
@@ -146,14 +148,15 @@ class _Lanes:
     workers: CapacityLimiter
     quick: CapacityLimiter
     hungry: CapacityLimiter
+    drawing: CapacityLimiter
     apart: CapacityLimiter
     relays: Lane  # of those who wait for an upstream, each in a thread of its own
     exports: Lane  # of those who hold on to a moment of the store for as long as their readers take
     watchers: Lane  # of those who wait for something to move
 
     def of(self, route: Route) -> CapacityLimiter:
-        if route.apart:
-            return self.apart
+        if route.apart or route.drawing:
+            return self.apart if route.apart else self.drawing
         return self.quick if route.quick else self.hungry if route.hungry else self.workers
 
     def passing_on(self, route: Route) -> Lane:

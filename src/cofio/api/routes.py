@@ -56,6 +56,7 @@ class Route:
     quick: bool = False  # whether it must answer while every worker is busy
     apart: bool = False  # whether it has workers of its own: nobody knows what it will be asked to do
     hungry: bool = False  # whether it keeps a processor busy: no more of these run at once than there are processors
+    drawing: bool = False  # whether it does so for seconds: such take half of the processors, lest who recalls waits
     whole: bool = False  # whether it reads the whole store, bit by bit: few of these go on at once
     lasting: bool = False  # whether it goes on for as long as its reader is there
     page: bool = False  # whether people visit it with a browser
@@ -102,7 +103,7 @@ ROUTES: tuple[Route, ...] = (
           lasting=True, role="read"),
     Route("GET", "/map", atlas.drawn, schemas.Mapped, replies.Map,
           "Live memories as points of a plane, near each other where they mean alike, in clusters that have names.",
-          hungry=True, role="read"),
+          drawing=True, role="read"),
     Route("GET", "/agents", outlook.agents, schemas.Agents, replies.Agents,
           "Who is at work with the store: what each has kept and recalled, and when; the latest first.", role="admin"),
     Route("GET", "/metrics", answers.measured, None, metrics.MEDIA, "What is counted, for Prometheus.", quick=True,

@@ -37,6 +37,7 @@ export function listing(box, told) {
   });
   box.addEventListener("keydown", pressed);
   box.addEventListener("click", clicked);
+  box.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault()); // it ticks, and marks no text
   box.addEventListener("focus", () => active < 0 && source.total && moveTo(inSight(), false));
   new ResizeObserver(() => {
     if (box.clientHeight && box.scrollTop !== kept) box.scrollTop = kept; // it was out of sight

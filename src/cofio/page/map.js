@@ -56,6 +56,7 @@ async function show() {
     find("stage").classList.toggle("choosing", truth);
   });
   window.onhashchange = arrive;
+  find("panel").onkeydown = (event) => event.key === "Escape" && letGo();
   deafen = listen((what) => what.has("memories") && look());
   await Promise.all([load(), nameProjects()]);
 }
@@ -467,9 +468,16 @@ function describeLess() {
 
 // ── the panel ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What is opened, else what was chosen, else what was found, else the groups. */
+/** Draw it anew; whoever was in it stays in it. */
 function drawPanel() {
   if (!dots?.count) return;
+  const held = find("panel").contains(document.activeElement);
+  fillPanel();
+  if (held && !find("panel").contains(document.activeElement)) find("panel-title").focus({ preventScroll: true });
+}
+
+/** What is opened, else what was chosen, else what was found, else the groups. */
+function fillPanel() {
   if (seen.open) return showMemory(seen.open, dots, colours, acts);
   const { places, title } = picked;
   if (chosen) return showChosen(title || `${many(places.length)} chosen`, places, dots, colours, acts);

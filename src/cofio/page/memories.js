@@ -27,6 +27,7 @@ let list = null;
 let detail = null;
 let narrow = null;
 let source = null; // what is listed
+let isFailed = false; // whether the last look at it failed
 let ticked = [];
 let latest = 0; // the list that was asked for last: an answer to an earlier one is late
 let stop = () => {}; // ends the listening
@@ -56,7 +57,7 @@ async function show() {
 function empty() {
   latest++;
   stop();
-  source = null;
+  [source, isFailed] = [null, false];
   dropDrafts();
   list?.show(hits([]), ROW);
   detail?.empty();
@@ -161,7 +162,7 @@ async function relist() {
   try {
     const found = await asked();
     if (mine !== latest) return;
-    source = found;
+    [source, isFailed] = [found, false];
     find("list").hidden = source.total === 0;
     fill(find("news"));
     list.show(source, (view.text.trim() ? HIT : ROW) * rem());
@@ -170,6 +171,7 @@ async function relist() {
     drawCount();
   } catch (error) {
     if (mine !== latest) return;
+    [source, isFailed] = [null, true];
     find("list").hidden = true;
     fill(find("count"));
     fill(find("nothing"), trouble(error));
@@ -217,6 +219,11 @@ function emptiness(isSearch, isNarrowed) {
     return make("div", { class: "empty" }, make("p", {}, isSearch ? "Nothing answers to that." : "No memory fits."),
       button("Show all", clear));
   }
+  if (!caller.mayAll) {
+    return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is remembered yet for this key"),
+      make("p", {}, "It sees what is its holder's, what is their team's, and what is known to all."),
+      caller.mayWrite ? button("Add a memory", adding, "primary") : null);
+  }
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing is remembered yet"),
     make("p", {}, "What your agents learn stands here as soon as they do. Or tell them something yourself."),
@@ -230,6 +237,7 @@ const look = settled(() => follow().catch(complain), MOVED);
 
 /** Look at what has moved, without moving what somebody looks at. */
 async function follow() {
+  if (isFailed) return Promise.all([relist(), detail.refresh()]);
   if (!source) return; // it is listed in a moment, or the page was left
   await Promise.all([isSearching() ? compare() : reload(list.isAtTop()), detail.refresh()]);
 }
@@ -259,7 +267,7 @@ async function compare() {
   const mine = latest;
   const found = await asked();
   if (mine !== latest) return;
-  const ids = (each) => Array.from({ length: each.total }, (_, place) => each.at(place).id).join();
+  const ids = (each) => Array.from({ length: each.total }, (_, place) => each.at(place)?.id).join();
   const isSame = ids(found) === ids(source);
   if (isSame) await list.keep(() => (source = found));
   fill(find("news"), isSame ? null : button("Memories have changed: search again", relist, "pill"));
@@ -267,6 +275,7 @@ async function compare() {
 
 /** Everything anew, after a change of one's own; in its place. */
 async function refresh() {
+  if (isFailed) return Promise.all([relist(), detail.refresh()]);
   const mine = latest;
   const found = isSearching() ? await asked() : null;
   if (mine !== latest) return;

@@ -59,15 +59,17 @@ export function pane(place, acts) {
     if (!id || !memory) return;
     const found = await get(path("memory", String(id))).catch((error) => error);
     if (wanted !== id) return;
-    if (found instanceof Error) return found.status === 404 ? gone(found) : undefined;
+    if (found instanceof Error) return found.status === 404 ? gone(id) : undefined;
     if (found.updated_at === memory.updated_at && found.occurrences === memory.occurrences) return;
     if (form) return form.meanwhile();
     draw({ ...found, why: memory.why, score: memory.score }, true);
   }
 
-  function gone(error) {
+  function gone(id) {
     if (form) return form.meanwhile();
-    empty(bar(null), trouble(error));
+    const why = make("p", { class: "dim" }, "What had made it was taken back, or it was erased.");
+    empty(bar(null), make("div", { class: "placeholder" },
+      make("p", { class: "lead" }, `Memory ${id} is no longer there`), why));
   }
 
   // ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────────

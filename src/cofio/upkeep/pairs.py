@@ -25,7 +25,7 @@ Moved: TypeAlias = Callable[[int, int, int], None]
 NEAR = 0.75  # the cosine from which two memories are compared
 NEIGHBOURS = 10  # of each memory
 MOST_PAIRS = 30_000  # the nearest; half a millisecond each
-AGREES = "agrees_with"  # in a memory's metadata: the ids of those that hold beside it, with a mark of what they said
+AGREES = "agrees_with"  # in a memory's metadata: the ids of those that hold beside it, with a mark of what it said then
 _PAGE = 1_000
 _AT_ONCE = 500  # pairs
 
@@ -149,12 +149,15 @@ def _may_both_hold(one: Memory, other: Memory) -> bool:
 
 def agree(one: Memory, other: Memory) -> bool:
     """Whether somebody said that both hold, and neither says anything else since."""
-    return _agreed(one).get(str(other.id)) == _mark(other) and _agreed(other).get(str(one.id)) == _mark(one)
+    return _agreed(one).get(str(other.id)) == _mark(one) and _agreed(other).get(str(one.id)) == _mark(other)
 
 
 def agreeing(one: Memory, other: Memory) -> dict[str, Any]:
-    """The metadata of the one with a note that the other holds beside it."""
-    return {**one.metadata, AGREES: {**_agreed(one), str(other.id): _mark(other)}}
+    """The metadata of the one with a note that the other holds beside it.
+
+    The mark is of its own words: by one of the other's, what was purged could be guessed at for good.
+    """
+    return {**one.metadata, AGREES: {**_agreed(one), str(other.id): _mark(one)}}
 
 
 def _agreed(memory: Memory) -> dict[str, Any]:
