@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cofio import layout
 from cofio.access import Grant
 from cofio.keeper import Keeper
 from cofio.picture import SIDE
@@ -141,3 +144,25 @@ def test_a_key_that_only_reads_may_look_and_no_key_may_not(keeper: Keeper, servi
     _, secret = keeper.create_key(Grant(name="reader", user="ada", role="read"))
     assert service.having(secret).get("/map").status == 200
     assert service.get("/map").status == 401
+
+
+def test_nobody_who_recalls_waits_for_maps(keeper: Keeper, service: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(keeper)
+    begun, may_end = threading.Event(), threading.Event()
+    draw = layout.redrawn
+
+    def long_drawn(*given: Any) -> Any:
+        begun.set()
+        assert may_end.wait(60)
+        return draw(*given)
+
+    monkeypatch.setattr(layout, "redrawn", long_drawn)
+    with ThreadPoolExecutor(33) as threads:
+        maps = [threads.submit(service.get, "/map", most=each + 1) for each in range(32)]
+        try:
+            assert begun.wait(30)
+            recalled = threads.submit(service.post, "/recall", {"prompt": "refunds"}).result(30)
+        finally:
+            may_end.set()
+        assert recalled.status == 200
+        assert {each.result().status for each in maps} == {200}

@@ -286,6 +286,8 @@ def test_the_doctor_is_for_admins_of_this_machine_alone(home: Path) -> None:
                 assert Caller(url).get(path).status == 401
             assert asked == []
             assert Caller(url).having(root).get("/doctor").json == {"checks": []}
+            proxied = Caller(url).having(root).get("/doctor", {"X-Forwarded-For": "203.0.113.9"})
+            assert proxied.status == 403  # a proxy beside us asks for somebody elsewhere
             assert Caller(url).having(root).get("/settings").status == 200
     desk: Any = type("Desk", (), {"doctor": staticmethod(look)})
     with pytest.raises(Forbidden, match="own machine alone") as refusal:

@@ -283,7 +283,7 @@ def _call(request: Request, shown: guard.Pass, path: str, named: Mapping[str, st
         row=named.get("row", ""),
         file=named.get("file", ""),
         project=guard.project(headers),
-        local=guard.is_loopback(address),
+        local=guard.is_loopback(address) and not guard.is_forwarded(headers),
         at=guard.moment(headers),
         viewer=shown.viewer,
         role=shown.role,

@@ -192,6 +192,11 @@ def moment(headers: Headers) -> str:
         return ""
 
 
+def is_forwarded(headers: Mapping[str, str]) -> bool:
+    """Whether a proxy says that it asks for another: one beside us makes nobody local."""
+    return any(name in headers for name in ("forwarded", "x-forwarded-for", "x-real-ip"))
+
+
 def is_loopback(address: str) -> bool:
     """Whether it is this machine that calls."""
     try:
