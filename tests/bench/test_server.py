@@ -11,7 +11,7 @@ import pytest
 from bench import crowd, server
 from cofio.testing import HashEmbedder
 
-SIZE, AGREEING = 3_000, 6_000  # more than what is scanned whole: the index is used, and words are left out
+SIZE, AGREEING = 2_500, 4_500  # more than what is scanned whole: the index is used, and words are left out
 
 
 @pytest.fixture(scope="module")

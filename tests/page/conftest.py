@@ -16,7 +16,7 @@ from tests.api.caller import Caller
 from tests.api.conftest import afterwards, serve, served  # noqa: F401 - fixtures
 from tests.page import browser
 
-PATIENCE = 10_000  # milliseconds, for what takes some ten
+PATIENCE = 30_000  # milliseconds, for what takes some ten; the machine may be busy
 LEGIBLE = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 PHONE = {"width": 360, "height": 740}

@@ -83,6 +83,11 @@ def test_no_script_makes_markup_of_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
+def test_no_handler_keeps_keys_from_working_by_what_it_gives(name: str) -> None:
+    assert not re.search(r"\.on\w+ = \([^)]*\) => [^{\n]*&&", text_of(name))  # false would prevent the default
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_that_is_loaded_is_there(name: str) -> None:
     assert set(re.findall(r'from "\./([^"]+)"', text_of(name))) <= shipped().keys()
 

@@ -391,6 +391,19 @@ def test_a_memory_is_changed_in_its_place_and_taken_back(shop: Caller, visit: Vi
     expect(pane(page).locator(".saying")).to_contain_text("at 09:00")
 
 
+def test_a_memory_is_changed_by_keys_alone(shop: Caller, visit: Visitor) -> None:
+    page = visit(shop, "/ui/memories#/5")
+    pane(page).get_by_role("button", name="Edit").focus()
+    page.keyboard.press("Enter")
+    field = pane(page).get_by_role("textbox").first
+    expect(field).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.type(" By keys.")
+    expect(field).to_have_value(re.compile("By keys"))
+    page.keyboard.press("Tab")
+    expect(field).not_to_be_focused()
+
+
 def test_what_was_begun_is_there_when_one_comes_back_and_cancel_drops_it(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/8")
     expect(pane(page).locator(".history")).to_be_visible()

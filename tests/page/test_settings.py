@@ -249,7 +249,7 @@ def test_it_works_by_keyboard_alone(house: House, visit: Visitor) -> None:
         page.keyboard.press("Tab")
     expect(setting(page, "port").locator("summary")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(setting(page, "port").locator(".detail")).to_be_visible()
+    expect(page.get_by_role("button", name="Copy port = 0")).to_be_visible()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Copy port = 0")).to_be_focused()
     page.get_by_role("link", name="Doctor").focus()

@@ -56,7 +56,9 @@ async function show() {
     find("stage").classList.toggle("choosing", truth);
   });
   window.onhashchange = arrive;
-  find("panel").onkeydown = (event) => event.key === "Escape" && letGo();
+  find("panel").onkeydown = (event) => { // one that gives false would keep every other key from working
+    if (event.key === "Escape") letGo();
+  };
   deafen = listen((what) => what.has("memories") && look());
   await Promise.all([load(), nameProjects()]);
 }
@@ -468,12 +470,16 @@ function describeLess() {
 
 // ── the panel ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Draw it anew; whoever was in it stays in it. */
+/** Draw it anew; whoever was in it stays in it, at the same group or memory where that is still there. */
 function drawPanel() {
   if (!dots?.count) return;
-  const held = find("panel").contains(document.activeElement);
+  const panel = find("panel");
+  const held = panel.contains(document.activeElement) ? document.activeElement.dataset : null;
   fillPanel();
-  if (held && !find("panel").contains(document.activeElement)) find("panel-title").focus({ preventScroll: true });
+  if (!held || panel.contains(document.activeElement)) return;
+  const name = ["group", "id"].find((each) => held[each] !== undefined);
+  const same = name && panel.querySelector(`[data-${name}="${held[name]}"]`);
+  (same ?? find("panel-title")).focus({ preventScroll: true });
 }
 
 /** What is opened, else what was chosen, else what was found, else the groups. */

@@ -48,7 +48,9 @@ async function show() {
   narrow = narrowing(find("narrow"), view, narrowed);
   fill(find("acts"), caller.mayWrite ? button("Add a memory", adding, "primary") : null);
   window.onhashchange = arrive;
-  find("detail").onkeydown = (event) => event.key === "Escape" && !event.defaultPrevented && close();
+  find("detail").onkeydown = (event) => { // one that gives false would keep every other key from working
+    if (event.key === "Escape" && !event.defaultPrevented) close();
+  };
   stop = listen((what) => what.has("memories") && look());
   showOpen();
   await relist();

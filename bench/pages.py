@@ -1,0 +1,145 @@
+"""How soon the pages stand in a real browser, beside a page without a store, and how a map of many points moves.
+
+    python -m bench.pages [--size 10000] [--strict] [--json PATH]
+
+A service on the embedded store, vectors of 384 dimensions, Chromium without a window or a graphics processor. A page
+stands when what it is for is drawn: the chart, the first row, the points. The baseline is `/docs`, one file of HTML
+from the same service in the same browser. Needs Chromium or Chrome.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser
+from tests.page import browser
+
+import cofio
+from bench import measure
+from bench.vectors import Material
+from cofio.api.serve import Serving
+from cofio.model import Fact
+from cofio.settings import Settings
+
+ROUNDS = 5
+#: Where each page is, and what of it must be there.
+STANDS = {
+    "docs": ("/docs", "main, body"),
+    "overview": ("/ui/overview", "#page svg"),
+    "memories": ("/ui/memories", "[role=option]"),
+    "map": ("/ui/map", "#dots[data-view]"),
+}
+BARS = (
+    ("the first view takes less than 1 s", "overview_ms", 1_000.0),
+    ("the map takes less than 2 s, also when it was never drawn", "map_cold_ms", 2_000.0),
+    ("a frame of a pan takes less than 34 ms", "frame_ms", 34.0),
+)
+_FRAMES = """() => {
+    globalThis.frames = [];
+    let last = performance.now();
+    const step = (now) => { frames.push(now - last); last = now; requestAnimationFrame(step); };
+    requestAnimationFrame(step);
+}"""
+
+
+def measured(size: int) -> dict[str, float]:
+    """Milliseconds until each page stands, the median of some visits; the map's first visit by itself."""
+    with tempfile.TemporaryDirectory() as folder, served(Path(folder), size) as url, browser.running() as chromium:
+        visit(chromium, url, "docs")  # the browser itself is warm from here on
+        cold = visit(chromium, url, "map")
+        figures = {"map_cold_ms": cold, "frame_ms": panned(chromium, url)}
+        for name in STANDS:
+            figures[f"{name}_ms"] = statistics.median(visit(chromium, url, name) for _ in range(ROUNDS))
+    return figures
+
+
+@contextmanager
+def served(folder: Path, size: int) -> Iterator[str]:
+    """A service with so many memories; where it is."""
+    material = Material(folder)
+    texts = [text for _, text in material.said(0, size)]
+    with cofio.open(f"sqlite://{folder}/cofio.db", embedder=material.embedder(0, size), home=folder) as keeper:
+        for start in range(0, size, 1_000):
+            keeper.add_all([Fact(text=text, source="bench/app") for text in texts[start : start + 1_000]], dedup=False)
+        serving = Serving(keeper, Settings(port=0, home=folder))
+        thread = threading.Thread(target=serving.run)
+        thread.start()
+        try:
+            yield serving.url
+        finally:
+            serving.stop()
+            thread.join()
+
+
+def visit(chromium: Browser, url: str, name: str) -> float:
+    """Milliseconds from the address to the page that stands, in a browser that was never there."""
+    where, there = STANDS[name]
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(f"{url}{where}", wait_until="commit")
+    page.wait_for_selector(there, state="attached", timeout=60_000)
+    took: float = page.evaluate("performance.now()")
+    context.close()
+    return took
+
+
+def panned(chromium: Browser, url: str) -> float:
+    """The median of the frames while a map is dragged."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    page.goto(f"{url}/ui/map")
+    page.wait_for_selector(STANDS["map"][1])
+    box = page.locator("#dots").bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate(_FRAMES)
+    for step in range(80):
+        page.mouse.move(x + 2 * step, y + step / 2)
+    frames: list[float] = page.evaluate("frames")
+    context.close()
+    return statistics.median(frames)
+
+
+def show(results: dict[str, Any]) -> None:
+    figures = results["figures"]
+    print(f"\n{results['size']:,} memories; milliseconds until the page stands, and how many times /docs that is")
+    for name in ("docs_ms", "overview_ms", "memories_ms", "map_ms", "map_cold_ms"):
+        called = name.removesuffix("_ms").replace("_", " ")
+        print(f"  {called:<10} {figures[name]:>7,.0f}  {figures[name] / figures['docs_ms']:>5.1f}")
+    print(f"  a frame of a pan takes {figures['frame_ms']:.1f} ms")
+    for says, name, most in BARS:
+        print(f"  bar: {says}: {'cleared' if figures[name] < most else 'MISSED'}")
+
+
+def missed(results: dict[str, Any]) -> list[str]:
+    """The bars that were not cleared."""
+    return [says for says, name, most in BARS if results["figures"][name] >= most]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", type=int, default=10_000)
+    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--json", type=Path, help="write the figures there too")
+    given = parser.parse_args()
+    results = {"machine": measure.machine(), "size": given.size, "figures": measured(given.size)}
+    show(results)
+    if given.json:
+        given.json.write_text(json.dumps(results, indent=2), encoding="utf-8")
+    if given.strict and missed(results):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
