@@ -10,7 +10,7 @@ DATA ?= data
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); if [ $$n -lt 4 ]; then echo $$((n + 1)); else echo 4; fi)
 UV := --universal --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11
 
-.PHONY: help setup clients run test demo showcase bench bench-server bench-1m evals check format docs site pictures lock clean
+.PHONY: help setup clients run test demo showcase bench bench-server bench-pages bench-1m evals check format docs site pictures lock clean
 
 help: ## what there is
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ bench: setup ## speed at 1k, 10k, 100k beside plain FTS5 and NumPy, of the gate,
 bench-server: setup ## the server store at 100k beside plain SQL and the embedded store; two services with 16 callers for a minute
 	@$(BIN)/python -m bench.server
 	@$(BIN)/python -m bench.crowd
+
+bench-pages: setup clients ## how soon the pages stand in a browser with 10,000 memories, beside a page without a store
+	@$(BIN)/python -m bench.pages
 
 bench-1m: setup ## the same, up to a million memories
 	@$(BIN)/python -m bench.run --sizes 1000 10000 100000 1000000

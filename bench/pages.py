@@ -26,11 +26,13 @@ from tests.page import browser
 import cofio
 from bench import measure
 from bench.vectors import Material
+from cofio import embedders
 from cofio.api.serve import Serving
 from cofio.model import Fact
 from cofio.settings import Settings
 
 ROUNDS = 5
+ANCHORS = 500  # texts that are truly embedded; the others are mixtures of them
 #: Where each page is, and what of it must be there.
 STANDS = {
     "docs": ("/docs", "main, body"),
@@ -65,7 +67,9 @@ def measured(size: int) -> dict[str, float]:
 @contextmanager
 def served(folder: Path, size: int) -> Iterator[str]:
     """A service with so many memories; where it is."""
-    material = Material(folder)
+    settings = Settings.load()
+    model = embedders.make("local", home=settings.home, download=settings.model_download)
+    material = Material.make(folder, model, count=size, asked=1, warming=0, anchors=ANCHORS)
     texts = [text for _, text in material.said(0, size)]
     with cofio.open(f"sqlite://{folder}/cofio.db", embedder=material.embedder(0, size), home=folder) as keeper:
         for start in range(0, size, 1_000):

@@ -132,10 +132,9 @@ def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house:
     expect(page.locator(".setting")).to_have_count(3)
     page.get_by_label("About").select_option("everything")
     page.get_by_label("Only what somebody has set").check()
+    expect(setting(page, "hook_recall_ms")).to_have_count(0)
     expect(setting(page, "inbox_days")).to_be_visible()
-    names = page.locator(".setting .name").all_inner_texts()
-    assert "hook_recall_ms" not in names
-    assert len(names) < 5
+    assert page.locator(".setting").count() < 5
 
 
 def test_what_waits_for_the_next_start_and_what_would_keep_it_is_told(house: House, visit: Visitor) -> None:
