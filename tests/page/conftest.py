@@ -79,6 +79,13 @@ class Visitor:
             each.close()
 
 
+def at(page: Page, now: Any) -> Page:
+    """The page as somebody sees it at that time, and from then on."""
+    page.clock.set_fixed_time(now)
+    page.reload()
+    return page
+
+
 def picture(page: Page, name: str) -> None:
     """Write what the page shows to the artefacts: "map", "map-dark", "map-phone"."""
     PICTURES.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import serving
-from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.page.conftest import PHONE, Visitor, at, hindrances, overflow, picture
 
 PLACE = {"source": "claude-code/shop", "project": "/srv/shop"}
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} \u202eback'
@@ -76,10 +76,7 @@ def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> I
 def open_page(visit: Visitor, here: Inbox, where: str = "", **how: Any) -> Page:
     """The page at the time that the captures are of."""
     assert here.caller
-    page = visit(here.caller, f"/ui/inbox{where}", **how)
-    page.clock.set_fixed_time(NOW)
-    page.reload()
-    return page
+    return at(visit(here.caller, f"/ui/inbox{where}", **how), NOW)
 
 
 def rows(page: Page) -> Locator:

@@ -20,7 +20,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from tests.api.caller import Caller
 from tests.api.conftest import serving
-from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
+from tests.page.conftest import PHONE, Visitor, at, hindrances, overflow, picture
 
 DAY = 86_400.0
 PLACE = {"source": "claude-code/shop", "project": "/srv/shop"}
@@ -85,10 +85,7 @@ def house(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> I
 def open_page(visit: Visitor, here: House, where: str = "", **how: Any) -> Page:
     """The page at about the time that the memories are of."""
     assert here.caller
-    page = visit(here.caller, f"/ui/upkeep{where}", **how)
-    page.clock.set_fixed_time(NOW)
-    page.reload()
-    return page
+    return at(visit(here.caller, f"/ui/upkeep{where}", **how), NOW)
 
 
 def press(where: Page | Locator, name: str) -> None:
