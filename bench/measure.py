@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from cofio.evaluation.machine import machine as machine
 
 BUSY = 0.5  # the load average above which figures are noisy
 
@@ -84,30 +83,6 @@ def resident() -> dict[str, float]:
     import resource  # not Linux: the peak is the best there is, in bytes on a Mac
 
     return {"resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)}
-
-
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    import numpy
-
-    return {
-        "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "sqlite": sqlite3.sqlite_version,
-        "numpy": numpy.__version__,
-        "load": round(os.getloadavg()[0], 2),
-    }
-
-
-def _cpu() -> str:
-    known = Path("/proc/cpuinfo")
-    if known.exists():
-        for line in known.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
 
 
 def stage(stages: Mapping[str, Callable[[Path, int], dict[str, float]]], arguments: Sequence[str]) -> None:

@@ -24,10 +24,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import measure, plot
+from bench import measure
 from bench.vectors import ANCHORS, Material
 from cofio import embedders
 from cofio.errors import CofioError
+from cofio.evaluation import plots
 from cofio.ports import Embedder
 from cofio.settings import Settings
 
@@ -182,10 +183,10 @@ def drawn(results: Mapping[str, Any]) -> str:
     )
     sizes = results["sizes"].items()
     lines = [
-        plot.Line(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
+        plots.Line(name, colour, [(float(size), figures[side][key]) for size, figures in sizes], dashed)
         for name, side, key, colour, dashed in curves
     ]
-    return plot.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", lines)
+    return plots.log_log("Hybrid search, k = 5, embedding excluded", "memories", "milliseconds", lines)
 
 
 def show(results: Mapping[str, Any]) -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cofio.evaluation.conversations import LEFT_OUT, Conversation, read, remembered
+from cofio.evaluation.measures import difference, mean, ndcg, recall
 from cofio.model import MAX_HITS, Hit
-from evals.conversations import LEFT_OUT, Conversation, read, remembered
-from evals.measures import difference, mean, ndcg, recall
 
 _FLOOR = 0.40  # the local embedder's
 Rule = Callable[[Sequence[Hit]], list[float]]
@@ -47,7 +47,10 @@ def main() -> int:
     )
     options = parser.parse_args()
     if not options.file.exists():
-        print(f"There is no {options.file}. evals/conversations.py says what such a file holds.", file=sys.stderr)
+        print(
+            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            file=sys.stderr,
+        )
         return 2
     conversations = [without(each, options.leave_out) for each in read(options.file)]
     asked = [each for conversation in conversations for each in ask(conversation)]
@@ -92,14 +95,14 @@ def measured(asked: Sequence[Asked]) -> list[dict[str, object]]:
     for name, rule in RULES.items():
         rankings = [_ranked(each.hits, rule) for each in asked]
         at_ten = [recall(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)]
-        delta, low, high = difference(at_ten, base)
+        told = difference(at_ten, base)
         row: dict[str, object] = {"rule": name}
         for k in (5, 20):
             pairs = zip(rankings, asked, strict=True)
             row[f"r@{k}"] = mean([recall(ranking, each.evidence, k) for ranking, each in pairs])
         row["r@10"] = mean(at_ten)
         row["ndcg@10"] = mean([ndcg(ranking, each.evidence, 10) for ranking, each in zip(rankings, asked, strict=True)])
-        row["to_service"] = [delta, low, high]
+        row["to_service"] = [told.value, told.low, told.high]
         row["by_category"] = {
             category: mean([value for value, each in zip(at_ten, asked, strict=True) if each.category == category])
             for category in sorted({each.category for each in asked})

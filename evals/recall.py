@@ -23,12 +23,12 @@ from tempfile import TemporaryDirectory
 import cofio
 from cofio import briefing, recall
 from cofio.embedders.local import LocalEmbedder
+from cofio.evaluation.conversations import LEFT_OUT, Conversation, read, remembered
+from cofio.evaluation.measures import mean
 from cofio.keeper import Keeper
 from cofio.model import Hit, Query
 from cofio.settings import Settings
 from evals import coding
-from evals.conversations import LEFT_OUT, Conversation, read, remembered
-from evals.measures import mean
 
 BARS = (0.0, 0.20, 0.22, 0.24, 0.25, 0.26, 0.28, 0.30, 0.32, 0.35, 0.40)
 PASTED = 20_000  # characters of a long prompt that are no question
@@ -68,7 +68,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the first table here too")
     options = parser.parse_args()
     if options.file and not options.file.exists():
-        print(f"There is no {options.file}. evals/conversations.py says what such a file holds.", file=sys.stderr)
+        print(
+            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            file=sys.stderr,
+        )
         return 2
     conversations = read(options.file) if options.file else []
     table = measured(asked(conversations))

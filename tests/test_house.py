@@ -71,6 +71,8 @@ MAY_IMPORT = {
         "hooks",
         "page",
     },
+    # how well it remembers, measured: it asks the keeper as any program would
+    "evaluation": WORDS | {"keeper", "assemble", "settings", "embedders"},
     "page": set(),  # files for browsers, which call us like any client
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
     "mcp": WORDS | {"hooks"},
@@ -89,6 +91,7 @@ MAY_IMPORT = {
         "install",
         "transfer",
         "librarian",
+        "evaluation",
     },
     "__main__": {"cli", "hooks"},
     "__init__": WORDS | {"keeper", "assemble", "settings", "knowledge", "extract"},

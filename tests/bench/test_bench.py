@@ -12,8 +12,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from bench import corpus, measure, plot, run, vectors
+from bench import corpus, measure, run, vectors
 from cofio.errors import Misconfigured
+from cofio.evaluation import plots
 from cofio.testing import HashEmbedder
 
 SIZE = 300
@@ -119,7 +120,7 @@ def test_slow_work_is_cut_short_after_enough_of_it() -> None:
 
 
 def test_a_plot_of_a_single_point_has_axes_too() -> None:
-    drawn = plot.log_log("a < b", "x", "y", [plot.Line("one & only", "#888", [(100.0, 1.0)])])
+    drawn = plots.log_log("a < b", "x", "y", [plots.Line("one & only", "#888", [(100.0, 1.0)])])
     root = ElementTree.fromstring(drawn)
     numbers = [
         float(each)

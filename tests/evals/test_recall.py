@@ -8,10 +8,11 @@ import pytest
 
 from cofio import recall
 from cofio.briefing import is_trivial, tokens
+from cofio.evaluation import conversations
 from cofio.keeper import Keeper
 from cofio.model import KINDS, Hit
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from evals import coding, conversations
+from evals import coding
 from evals import recall as measure
 
 

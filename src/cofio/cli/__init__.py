@@ -15,6 +15,7 @@ import click
 from cofio.cli import (
     audit,
     chores,
+    evaluation,
     freshness,
     hook,
     install,
@@ -75,6 +76,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
             chores.prune,
             chores.runs,
             upkeep.reembed,
+            evaluation.evaluation,
             upkeep.config,
             upkeep.completion,
         ),

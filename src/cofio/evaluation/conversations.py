@@ -14,11 +14,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import cofio
+from cofio.errors import InvalidInput, NotFound
 from cofio.keeper import Keeper
+from cofio.model import MAX_TEXT
 
 LEFT_OUT = ("adversarial", "abstention")  # questions whose answer is that there is none
+_SHAPE = (
+    'Give one JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text",'
+    ' "category", "evidence": [unit ids]}]}.'
+)
 _BEFORE = 2  # units said before, as context
 _BEFORE_CHARACTERS = 300
 _FORMATS = ("%I:%M %p on %d %B, %Y", "%d %B, %Y", "%d %B %Y", "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d", "%B %d, %Y")
@@ -44,29 +51,45 @@ class Conversation:
 
 
 def read(path: Path) -> list[Conversation]:
-    """Every conversation of the file."""
-    with path.open(encoding="utf-8") as lines:
-        return [_conversation(json.loads(line)) for line in lines if line.strip()]
+    """Every conversation of the file. NotFound where there is none, InvalidInput where it holds something else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
+    found = [_line(line, number, path) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if not found:
+        raise InvalidInput(f"{path} is empty.", _SHAPE)
+    return found
 
 
-def _conversation(plain: dict[str, object]) -> Conversation:
-    units: list[dict[str, str]] = plain["units"]  # type: ignore[assignment]
-    questions: list[dict[str, object]] = plain["questions"]  # type: ignore[assignment]
-    asked = (
-        Question(str(q.get("id", "")), str(q["text"]), str(q.get("category", "")), frozenset(map(str, q["evidence"])))  # type: ignore[call-overload]
-        for q in questions
+def _line(line: str, number: int, path: Path) -> Conversation:
+    try:
+        return _conversation(json.loads(line), number)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"Line {number} of {path} is no conversation: {error!r}.", _SHAPE) from error
+
+
+def _conversation(plain: dict[str, Any], number: int) -> Conversation:
+    asked = tuple(
+        Question(
+            str(each.get("id", place)),
+            str(each["text"]),
+            str(each.get("category") or ""),
+            frozenset(map(str, each.get("evidence") or ())),
+        )
+        for place, each in enumerate(plain["questions"])
     )
-    return Conversation(str(plain["id"]), tuple(_facts(units)), tuple(asked))
+    return Conversation(str(plain.get("id", number)), tuple(_facts(plain["units"])), asked)
 
 
-def _facts(units: list[dict[str, str]]) -> Iterator[cofio.Fact]:
+def _facts(units: list[dict[str, Any]]) -> Iterator[cofio.Fact]:
     for place, unit in enumerate(units):
         earlier = [each for each in units[max(0, place - _BEFORE) : place] if each.get("date") == unit.get("date")]
         yield cofio.Fact(
-            text=unit["text"].strip() or "…",
-            speaker=unit.get("speaker") or "",
-            created_at=when(unit.get("date") or ""),
-            context="\n".join(each["text"][:_BEFORE_CHARACTERS] for each in earlier),
+            text=str(unit["text"]).strip()[:MAX_TEXT].replace("\x00", "") or "…",
+            speaker=str(unit.get("speaker") or ""),
+            created_at=when(str(unit.get("date") or "")),
+            context="\n".join(str(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
             metadata={"unit": str(unit["id"])},
         )
 

@@ -1,11 +1,14 @@
-"""A small plot as SVG: lines over two logarithmic axes. Its colours can be read on white and on black."""
+"""Small plots as SVG: lines over axes that are linear or logarithmic. The colours can be read on white and on black."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import Protocol
 from xml.sax.saxutils import escape
+
+COLOURS = ("#2f81f7", "#d9822b", "#3fa45b", "#b65fcf", "#d1495b", "#5f9ea0", "#8c8c2e", "#7d8590")
 
 _WIDTH, _HEIGHT = 780, 440
 _LEFT, _RIGHT, _TOP, _BOTTOM = 74, 260, 46, 56  # the margins: labels on the left, the legend on the right
@@ -14,7 +17,7 @@ _INK, _GRID = "#7d8590", "#8b949e"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: its name in the legend, its colour, its points."""
+    """One curve: its name in the legend, its colour, its points; of a single point, a larger dot."""
 
     name: str
     colour: str
@@ -23,10 +26,31 @@ class Line:
 
 
 def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
-    """The plot as an SVG document. Every coordinate of every point must be above 0."""
+    """The plot over two logarithmic axes, as an SVG document. Every coordinate of every point must be above 0."""
     every = [point for line in lines for point in line.points]
-    x = _Axis.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
-    y = _Axis.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
+    x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
+    y = _Powers.over([point[1] for point in every], _HEIGHT - _BOTTOM, _TOP)
+    return _plot(title, across, up, lines, x, y)
+
+
+def linear(title: str, across: str, up: str, lines: Sequence[Line], *, within: Sequence[float] = ()) -> str:
+    """The plot over two linear axes, as an SVG document. `within` are left, right, bottom and top of what is shown."""
+    every = [point for line in lines for point in line.points]
+    left, right, bottom, top = within or (*_bounds([x for x, _ in every]), *_bounds([y for _, y in every]))
+    x = _Steps(left, right, _LEFT, _WIDTH - _RIGHT)
+    y = _Steps(bottom, top, _HEIGHT - _BOTTOM, _TOP)
+    return _plot(title, across, up, lines, x, y)
+
+
+def log_linear(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
+    """The plot over a logarithmic axis across and a linear one from 0 up, as an SVG document."""
+    every = [point for line in lines for point in line.points]
+    x = _Powers.over([point[0] for point in every], _LEFT, _WIDTH - _RIGHT)
+    y = _Steps(0.0, _bounds([y for _, y in every])[1], _HEIGHT - _BOTTOM, _TOP)
+    return _plot(title, across, up, lines, x, y)
+
+
+def _plot(title: str, across: str, up: str, lines: Sequence[Line], x: _Axis, y: _Axis) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="12"'
         f' font-family="system-ui, sans-serif" fill="{_INK}">',
@@ -42,9 +66,20 @@ def log_log(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
     return "\n".join([*parts, *_values(lines, x, y), "</svg>"]) + "\n"
 
 
+class _Axis(Protocol):
+    """Values laid out between two places."""
+
+    @property
+    def start(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+    def place(self, value: float) -> float: ...
+    def marks(self) -> list[float]: ...
+
+
 @dataclass(frozen=True, slots=True)
-class _Axis:
-    """Whole powers of ten from the lowest to the highest value, laid out between two places."""
+class _Powers:
+    """Whole powers of ten from the lowest to the highest value."""
 
     low: int
     high: int
@@ -52,7 +87,7 @@ class _Axis:
     end: float
 
     @classmethod
-    def over(cls, values: Sequence[float], start: float, end: float) -> _Axis:
+    def over(cls, values: Sequence[float], start: float, end: float) -> _Powers:
         low, high = floor(log10(min(values))), ceil(log10(max(values)))
         return cls(low, max(high, low + 1), start, end)
 
@@ -60,27 +95,58 @@ class _Axis:
         share = (log10(value) - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 1)
 
-    def powers(self) -> list[float]:
+    def marks(self) -> list[float]:
         return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Round steps from the lowest to the highest value."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def place(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 1)
+
+    def marks(self) -> list[float]:
+        step = _step(self.high - self.low)
+        return [place * step for place in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1)]
+
+
+def _step(span: float) -> float:
+    """A round number of which four to nine make the span."""
+    power: float = 10.0 ** floor(log10(span / 4))
+    return max((power * factor for factor in (1, 2, 5) if span / (power * factor) >= 4), default=power)
+
+
+def _bounds(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    step = _step((high - low) or abs(high) or 1.0)
+    return floor(low / step) * step, ceil(high / step + 1e-9) * step
 
 
 def _grid(x: _Axis, y: _Axis) -> list[str]:
     parts = []
-    for value in x.powers():
+    for value in x.marks():
         at = x.place(value)
         parts.append(_stroke(f"M{at} {y.start}V{y.end}", _GRID, 'stroke-opacity=".35"'))
-        parts.append(_text(at, y.start + 18, f"{value:,.0f}", anchor="middle"))
-    for value in y.powers():
+        parts.append(_text(at, y.start + 18, f"{value:,.10g}", anchor="middle"))
+    for value in y.marks():
         at = y.place(value)
         parts.append(_stroke(f"M{x.start} {at}H{x.end}", _GRID, 'stroke-opacity=".35"'))
-        parts.append(_text(x.start - 8, at + 4, f"{value:,g}", anchor="end"))
+        parts.append(_text(x.start - 8, at + 4, f"{value:,.10g}", anchor="end"))
     return parts
 
 
 def _curve(line: Line, x: _Axis, y: _Axis) -> list[str]:
     places = [(x.place(across), y.place(up)) for across, up in line.points]
     path = "M" + "L".join(f"{across} {up}" for across, up in places)
-    dots = [f'<circle cx="{across}" cy="{up}" r="3.5" fill="{line.colour}"/>' for across, up in places]
+    size = 3.5 if len(places) > 1 else 6
+    dots = [f'<circle cx="{across}" cy="{up}" r="{size}" fill="{line.colour}"/>' for across, up in places]
     return [_stroke(path, line.colour, _dashes(line)), *dots]
 
 

@@ -1,0 +1,98 @@
+"""Measures of rankings and of verdicts, and how sure they are: every interval is a bootstrap with a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import log2
+
+import numpy as np
+
+SEED = 20261115
+DRAWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured value, and the interval that holds it in 95 of 100 samples."""
+
+    value: float
+    low: float
+    high: float
+
+    def as_dict(self) -> dict[str, float]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+# ── rankings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def recall(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
+    """The share of the evidence among the first k."""
+    return len(set(evidence) & set(ranking[:k])) / len(set(evidence))
+
+
+def ndcg(ranking: Sequence[str], evidence: Collection[str], k: int) -> float:
+    """Normalised discounted cumulative gain at k, every piece of evidence worth the same."""
+    gained = sum(1 / log2(place + 2) for place, unit in enumerate(ranking[:k]) if unit in evidence)
+    return gained / sum(1 / log2(place + 2) for place in range(min(k, len(set(evidence)))))
+
+
+def auroc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """How often a score of the first sort is above one of the second; equals count half. 0.5 where one is empty."""
+    if not positive or not negative:
+        return 0.5
+    ordered = np.sort(np.asarray(negative))
+    below = np.searchsorted(ordered, positive, "left")
+    up_to = np.searchsorted(ordered, positive, "right")
+    return float((below + up_to).sum()) / (2 * len(positive) * len(negative))
+
+
+# ── verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def share(part: int, whole: int) -> float:
+    """The part as a share of the whole; 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+def f1(precision: float, recalled: float) -> float:
+    """The harmonic mean of both."""
+    return 2 * precision * recalled / (precision + recalled) if precision + recalled else 0.0
+
+
+def macro_f1(wanted: Sequence[str], given: Sequence[str]) -> float:
+    """The mean over the labels that are wanted of each label's F1."""
+    return mean([of_label(wanted, given, label)[2] for label in sorted(set(wanted))])
+
+
+def of_label(wanted: Sequence[str], given: Sequence[str], label: str) -> tuple[float, float, float]:
+    """Precision, recall and F1 of one label."""
+    both = sum(one == other == label for one, other in zip(wanted, given, strict=True))
+    precision, recalled = share(both, list(given).count(label)), share(both, list(wanted).count(label))
+    return precision, recalled, f1(precision, recalled)
+
+
+# ── how sure ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def interval(values: Sequence[float], *, draws: int = DRAWS) -> Figure:
+    """The mean with its 95 % interval, by bootstrap."""
+    if not values:
+        return Figure(0.0, 0.0, 0.0)
+    low, high = np.quantile(_means(np.asarray(values, float), draws), (0.025, 0.975))
+    return Figure(mean(values), float(low), float(high))
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = DRAWS) -> Figure:
+    """The mean difference of two ways to answer the same cases with its 95 % interval, by paired bootstrap."""
+    return interval([one - other for one, other in zip(ours, theirs, strict=True)], draws=draws)
+
+
+def _means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
+    rng = np.random.default_rng(SEED)
+    return [float(values[rng.integers(0, len(values), len(values))].mean()) for _ in range(draws)]

@@ -1,0 +1,128 @@
+"""What was measured, as a value: tables, plots and figures; shown as text, written as JSON and as a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from cofio.evaluation.machine import in_words, machine
+from cofio.evaluation.measures import Figure
+from cofio.version import __version__
+
+Cell: TypeAlias = str | int | float | Figure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its heading, and how its numbers are written. Shares from 0 to 1 are told in per cent."""
+
+    name: str
+    unit: Literal["", "%", "±%", "ms", "s", "MB"] = ""
+    digits: int = 1
+
+    def written(self, cell: Cell) -> str:
+        """The cell as a reader sees it, an interval in brackets."""
+        if cell is None:
+            return "–"
+        if isinstance(cell, Figure):
+            return f"{self._number(cell.value)} [{self._number(cell.low)}, {self._number(cell.high)}]"
+        if isinstance(cell, str):
+            return cell
+        return self._number(cell) if isinstance(cell, float) or self.unit else f"{cell:,}"
+
+    def _number(self, value: float) -> str:
+        factor = 100 if self.unit in ("%", "±%") else 1
+        return f"{factor * value:{'+' if self.unit == '±%' else ''},.{self.digits}f}"
+
+    @property
+    def heading(self) -> str:
+        unit = self.unit.removeprefix("±")
+        return f"{self.name}, {unit}" if unit else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns, what they are, and what to know before reading them."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One measure: `values` is what `--json` prints, in the names that programs look for.
+
+    `says` are the paragraphs before the tables, `plots` SVG documents by name, `ends` the paragraphs after them.
+    """
+
+    name: str
+    title: str
+    command: str
+    says: Sequence[str]
+    values: Mapping[str, Any]
+    tables: Sequence[Table]
+    plots: Mapping[str, str] = field(default_factory=dict)
+    ends: Sequence[str] = ()
+    measured_on: dict[str, Any] = field(default_factory=machine)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, then what they were measured with and on."""
+        about = {"measure": self.name, "version": __version__, "command": self.command, "machine": self.measured_on}
+        return {**self.values, **about}
+
+    def text(self) -> str:
+        """The tables for a terminal or a log."""
+        parts = [self.title, *self.says]
+        parts += [_plain(table) for table in self.tables]
+        return "\n\n".join([*parts, *self.ends, f"cofio {__version__} on {in_words(self.measured_on)}"])
+
+    def page(self) -> str:
+        """The page of the docs, in Markdown."""
+        made = f"Made by `{self.command}` with cofio {__version__} on: {in_words(self.measured_on)}."
+        parts = [f"# {self.title}", made, *self.says]
+        parts += [_markdown(table) for table in self.tables]
+        parts += [f"![{name.replace('-', ' ')}]({name}.svg)" for name in self.plots]
+        ending = f"The same as JSON, with more digits: [{self.name}.json]({self.name}.json)."
+        return "\n\n".join([*parts, *self.ends, ending]) + "\n"
+
+    def write(self, folder: Path) -> list[Path]:
+        """The page, the figures and the plots in this folder; their paths."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {f"{self.name}.json": json.dumps(self.as_dict(), indent=1, ensure_ascii=False) + "\n"}
+        files |= {f"{self.name}.md": self.page()} | {f"{name}.svg": plot for name, plot in self.plots.items()}
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
+        return [folder / name for name in files]
+
+
+def _plain(table: Table) -> str:
+    rows = [[column.heading for column in table.columns], *_written(table)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(table.columns))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join(filter(None, [table.title, *lines, table.note]))
+
+
+def _markdown(table: Table) -> str:
+    columns = [_cell(column.heading) for column in table.columns]
+    lines = [f"| {' | '.join(columns)} |", "|" + "|".join(["---"] + ["---:"] * (len(columns) - 1)) + "|"]
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in _written(table)]
+    return "\n\n".join(filter(None, [f"## {table.title}", "\n".join(lines), table.note]))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _written(table: Table) -> list[list[str]]:
+    return [[column.written(cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]

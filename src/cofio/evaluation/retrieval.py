@@ -1,0 +1,1 @@
+"""Retrieval: how much of what answers a question is found."""
