@@ -1,10 +1,14 @@
-"""How long a hook keeps an agent waiting, from process start to exit, beside a bare Python that does nothing.
+"""How long a hook keeps an agent waiting, from process start to exit: with the service idle, under load, and down.
 
-    python -m bench.hooks [--size 10000] [--runs 100] [--folder FOLDER]
+    python -m bench.hooks [--size 10000] [--runs 100] [--callers 8] [--write FOLDER]
 
-A client runs the launcher, as here: a shell, then `python -I -S`. Each prompt is a new one in a session of its own. The
-memories belong to no project, so all of them are searched. Sides take turns, so that whatever else the machine does
-hits all of them alike. What the embedder alone takes for such prompts is measured in this process.
+    a home with 10,000 memories ─ the service, the real model ─▶ hooks as they are installed, in turn ─▶ Report
+
+A client runs a command in a shell, as here: the command that `cofio install` writes for it. That starts a shim, the
+launcher, and then `python -I -S`. Each prompt is a new one in a session of its own. The memories belong to no project,
+so all of them are searched. Sides take turns, so that whatever else the machine does hits all of them alike, a Python
+that does nothing too. Under load so many callers search and hand over turns meanwhile, and one looks for what can be
+merged (`bench.pressing`). Who answered is read from the hooks' own log.
 """
 
 from __future__ import annotations
@@ -16,9 +20,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,123 +33,158 @@ from bench import measure
 from bench.vectors import ANCHORS, Material
 from cofio import embedders
 from cofio.errors import CofioError
+from cofio.evaluation import plots
+from cofio.evaluation.report import Cell, Column, Report, Table
 from cofio.hooks import launch, record
+from cofio.install import claude_code, codex
 from cofio.model import Fact
 from cofio.ports import Embedder
 from cofio.settings import Settings
 
-_BARE = [sys.executable, "-I", "-S", "-c", "pass"]
+BARE, TRUE = "python -I -S -c pass", "/bin/true"
+PROMPT, ANSWER, START, END = "a prompt: recall", "an answer: capture", "a session starts: recall", "a session ends"
+LIMITS = (1.0, 1.5)  # seconds that clients give a hook at the end of a session: Codex, Claude Code
+STATES = {"idle": "The service idle", "busy": "The service under load", "down": "The service down"}
+_EVENTS = {START: "SessionStart", PROMPT: "UserPromptSubmit", ANSWER: "Stop", END: "SessionEnd"}
+_CLIENTS = {"claude-code": claude_code.hooks_in, "codex": codex.hooks_in}
 _WARMING = 20
 _NOTHING = "/dev/null"
-_EMBEDDING = "embedder alone, such prompts"  # new to it: it remembers the last ones
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Something that is timed: a command, and what each run of it is given."""
+    """Something that is timed: a command, what each run of it is given, and how the hooks' log calls it."""
 
     label: str
     command: Sequence[str]
     given: Callable[[int], Mapping[str, Any]]
+    client: str = ""
+    event: str = ""
+
+
+@dataclass(slots=True)
+class Runs:
+    """The runs of a side in one state of the service."""
+
+    label: str
+    client: str = ""
+    seconds: list[float] = field(default_factory=list)
+    codes: Counter[int] = field(default_factory=Counter)
+    rungs: Counter[str] = field(default_factory=Counter)
+
+    def over(self, limit: float) -> float:
+        return sum(each > limit for each in self.seconds) / len(self.seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        timed = {**measure.spread("took", self.seconds), "max_ms": 1e3 * max(self.seconds), "runs": len(self.seconds)}
+        over = {f"over_{limit:g}_s": self.over(limit) for limit in LIMITS}
+        codes = {str(code): times for code, times in self.codes.items()}
+        return {
+            "hook": self.label,
+            "client": self.client,
+            **timed,
+            **over,
+            "exit_codes": codes,
+            "rungs": dict(self.rungs),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What we ask of a side."""
+    """What we ask of a hook."""
 
+    state: str
     label: str
     share: float
     most_ms: float
 
-
-BARS = (
-    Bar("prompt, service up", 0.50, 60),
-    Bar("prompt, service up", 0.95, 150),
-    Bar("session end, service down", 0.95, 150),
-)
+    def told(self, found: Measured) -> str:
+        value = 1e3 * measure.percentile(_of(found.states[self.state], self.label).seconds, self.share)
+        met = "met" if value <= self.most_ms else "not met"
+        return f"{met}: {self.label}, {self.state}, p{100 * self.share:.0f} <= {self.most_ms:g} ms ({value:.1f})"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line a side, and how the bars were met; 2 when there is no model to begin with."""
-    parser = argparse.ArgumentParser(
-        prog="bench.hooks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--size", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--folder", type=Path)
-    options = parser.parse_args(arguments)
-    settings = Settings.load()
-    embedder = embedders.make("local", home=settings.home, download=settings.model_download)
-    with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=options.folder) as name:
-        try:
-            took = measured(Path(name), embedder, options.size, options.runs)
-        except CofioError as error:
-            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
-            return 2
-    show(took, options.size)
-    return 0
+BARS = (Bar("idle", PROMPT, 0.50, 60), Bar("idle", PROMPT, 0.95, 150), Bar("down", END, 0.95, 150))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The runs of each state, what the model alone takes for such prompts, and what the callers did meanwhile."""
+
+    size: int
+    callers: int
+    states: Mapping[str, Sequence[Runs]]
+    embedding: Sequence[float]
+    pressed: Mapping[str, int]
+    loads: Mapping[str, float]
+
+    @property
+    def failed(self) -> int:
+        """Hooks that ended with another exit code than 0."""
+        every = [each for runs in self.states.values() for each in runs]
+        return sum(times for each in every for code, times in each.codes.items() if code)
+
+
+# ── measuring ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def measured(
-    folder: Path, embedder: Embedder, size: int, runs: int, *, anchors: int = ANCHORS
-) -> dict[str, list[float]]:
-    """The seconds of every run, by what was run."""
-    home = folder / "home"
+    folder: Path, embedder: Embedder, size: int, runs: int, *, callers: int = 8, anchors: int = ANCHORS
+) -> Measured:
+    """Every hook in every state, so many times each."""
+    home = folder / ".cofio"
     home.mkdir()
-    material = Material.make(folder, embedder, count=size, asked=2 * runs, warming=_WARMING, anchors=anchors)
+    material = Material.make(folder, embedder, count=size, asked=6 * runs, warming=_WARMING, anchors=anchors)
     _fill(home, material, size)
+    launch.write(home)
     asked, warming, _ = material.prompts()
-    calling = [str(launch.write(home)), "claude-code"]
+    prompts = iter(asked)
+    states: dict[str, list[Runs]] = {}
+    loads: dict[str, float] = {}
     with _serving(home):
-        _in_turn([Side("", calling, partial(_prompt, warming))], _WARMING, home)
+        _in_turn(_sides(iter([*warming, *warming]), _WARMING)[2:4], _WARMING, home)
         (home / "hook.rest").unlink(missing_ok=True)
-        took = _in_turn(
-            [
-                Side("bare python -I -S -c pass", _BARE, _end),
-                Side("prompt, service up", calling, partial(_prompt, asked[:runs])),
-                Side("answer, service up", calling, _answer),
-            ],
-            runs,
-            home,
-        )
-    _check(home, "service", 2 * runs)
-    took[_EMBEDDING] = measure.each(partial(embedder.embed, [f"{text} Again."], "query") for text in asked[:runs])
-    down = [
-        Side("prompt, service down", calling, partial(_prompt, asked[runs:])),
-        Side("answer, service down", calling, _answer),
-        Side("session end, service down", calling, _end),
-    ]
-    return took | _in_turn(down, runs, home)
+        loads["idle"] = os.getloadavg()[0]
+        states["idle"] = _in_turn(_sides(prompts, runs), runs, home)
+        with _pressed(home, callers) as pressed:
+            loads["busy"] = os.getloadavg()[0]
+            states["busy"] = _in_turn(_sides(prompts, runs), runs, home)
+        embedding = measure.each(partial(embedder.embed, [f"{text} Again."], "query") for text in asked[:runs])
+    (home / "hook.rest").unlink(missing_ok=True)
+    loads["down"] = os.getloadavg()[0]
+    states["down"] = _in_turn(_sides(prompts, runs), runs, home)
+    return Measured(size, callers, states, embedding, pressed, loads)
 
 
-def show(took: Mapping[str, Sequence[float]], size: int) -> None:
-    """The table, and the bars."""
-    machine = measure.machine()
-    print(f"{machine['cpu']}, {machine['cores']} cores, load {machine['load']}, Python {machine['python']}")
-    print(f"{size:,} memories")
-    if machine["load"] > measure.BUSY:
-        print("The machine is busy with other things: trust the ratios.")
-    print(f"{'':34}{'p50 ms':>9}{'p95 ms':>9}{'× bare, p50':>13}")
-    bare = measure.percentile(took["bare python -I -S -c pass"], 0.5)
-    for label, seconds in took.items():
-        p50, p95 = (measure.percentile(seconds, share) for share in (0.50, 0.95))
-        print(f"{label:34}{1e3 * p50:>9.1f}{1e3 * p95:>9.1f}{p50 / bare:>13.1f}")
-    for bar in BARS:
-        value = 1e3 * measure.percentile(took[bar.label], bar.share)
-        met = "met" if value <= bar.most_ms else "not met"
-        print(f"{met}: {bar.label}, p{100 * bar.share:.0f} <= {bar.most_ms:g} ms ({value:.1f})")
+def _sides(prompts: Iterator[str], runs: int) -> list[Side]:
+    """What is timed: two that do nothing, then each client's hooks as they are installed."""
+    sides = [Side(TRUE, [TRUE], _ends), Side(BARE, [sys.executable, "-I", "-S", "-c", "pass"], _ends)]
+    for client, installed in _CLIENTS.items():
+        hooks = installed(launch.SHIMS)
+        given: dict[str, Callable[[int], Mapping[str, Any]]] = {
+            PROMPT: partial(_asks, [next(prompts) for _ in range(runs)]), START: _starts, ANSWER: _answers, END: _ends,
+        }  # fmt: skip
+        for label, event in _EVENTS.items():
+            command = ["/bin/sh", "-c", hooks[event]["command"]]
+            sides.append(Side(label, command, given[label], client, event))
+    return sides
 
 
-def _prompt(asked: Sequence[str], run: int) -> dict[str, Any]:
+def _asks(asked: Sequence[str], run: int) -> dict[str, Any]:
     return _said("UserPromptSubmit", f"asks {asked[run]}", prompt=asked[run])
 
 
-def _answer(run: int) -> dict[str, Any]:
-    return _said("Stop", f"answers {run}", last_assistant_message="Clerk for auth, Postgres for the tests. " * 25)
+def _starts(run: int) -> dict[str, Any]:
+    return _said("SessionStart", f"starts {time.time_ns()} {run}", source="startup")
 
 
-def _end(run: int) -> dict[str, Any]:
-    return _said("SessionEnd", f"ends {run}", reason="other")
+def _answers(run: int) -> dict[str, Any]:
+    text = "Clerk for auth, Postgres for the tests. " * 25
+    return _said("Stop", f"answers {time.time_ns()} {run}", last_assistant_message=text, stop_hook_active=False)
+
+
+def _ends(run: int) -> dict[str, Any]:
+    return _said("SessionEnd", f"ends {time.time_ns()} {run}", reason="other")
 
 
 def _said(name: str, session: str, **more: Any) -> dict[str, Any]:
@@ -173,16 +213,39 @@ def _serving(home: Path) -> Iterator[None]:
             service.terminate()
 
 
-def _in_turn(sides: Sequence[Side], runs: int, home: Path) -> dict[str, list[float]]:
-    took: dict[str, list[float]] = {side.label: [] for side in sides}
+@contextmanager
+def _pressed(home: Path, callers: int) -> Iterator[dict[str, int]]:
+    """The service kept busy by a process of its own; afterwards, what that did."""
+    url, key, *_ = (home / "hook.at").read_text(encoding="utf-8").split("\n")
+    done: dict[str, int] = {}
+    command = [sys.executable, "-m", "bench.pressing", url, key, str(callers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1]) as process:
+        assert process.stdout
+        process.stdout.readline()
+        try:
+            yield done
+        finally:
+            process.terminate()
+            done |= json.loads(process.stdout.read() or "{}")
+
+
+def _in_turn(sides: Sequence[Side], runs: int, home: Path) -> list[Runs]:
+    found = [Runs(side.label, side.client) for side in sides]
+    for path in home.glob("hooks.log*"):
+        path.unlink()
     for run in range(runs):
-        for side in sides:
-            took[side.label].append(_once(side, run, home))
-    return took
+        for side, some in zip(sides, found, strict=True):
+            took, code = _once(side, run, home)
+            some.seconds.append(took)
+            some.codes[code] += 1
+    noted = Counter((each["client"], each["event"], each["rung"]) for each in record.recent(home, 1_000_000))
+    for side, some in zip(sides, found, strict=True):
+        some.rungs.update({rung: noted[side.client, side.event, rung] for rung in record.RUNGS} if side.client else {})
+    return found
 
 
-def _once(side: Side, run: int, home: Path) -> float:
-    """The seconds from the start of the process to its end."""
+def _once(side: Side, run: int, home: Path) -> tuple[float, int]:
+    """The seconds from the start of the process to its end, and its exit code."""
     given = home / "given.json"
     given.write_text(json.dumps(side.given(run)), encoding="utf-8")
     around = {"HOME": str(home.parent), "PATH": os.environ.get("PATH", ""), "COFIO_AUTOSTART": "off"}
@@ -192,16 +255,122 @@ def _once(side: Side, run: int, home: Path) -> float:
     ]
     started = time.perf_counter()
     child = os.posix_spawn(side.command[0], list(side.command), around, file_actions=streams)
-    os.waitpid(child, 0)
-    return time.perf_counter() - started
+    _, status = os.waitpid(child, 0)
+    return time.perf_counter() - started, os.waitstatus_to_exitcode(status)
 
 
-def _check(home: Path, rung: str, least: int) -> None:
-    """See that what was timed is what we think: the hooks' own log says who answered."""
-    runs = record.recent(home, least)
-    strangers = {run["rung"] for run in runs} - {rung}
-    if strangers:
-        print(f"Not every hook was answered by the {rung}: {', '.join(sorted(strangers))}.", file=sys.stderr)
+# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report(found: Measured, command: str) -> Report:
+    """The page: a table for each state, a curve for each, and what was asked for."""
+    states = {name: [each.as_dict() for each in runs] for name, runs in found.states.items()}
+    values = {
+        "prompt_ms": {name: measure.middle(_prompts(runs)).as_dict() for name, runs in found.states.items()},
+        "bare_ms": measure.middle([1e3 * each for each in _of(found.states["idle"], BARE).seconds]).as_dict(),
+        "memories": found.size,
+        "states": states,
+        "load": dict(found.loads),
+        "callers": found.callers,
+        "done_meanwhile": dict(found.pressed),
+        "embedding": measure.spread("took", found.embedding),
+        "failed": found.failed,
+        "bars": [bar.told(found) for bar in BARS],
+    }
+    pressed = ", ".join(f"{count:,} {name}" for name, count in sorted(found.pressed.items())) or "nothing"
+    says = [
+        "From the start of the process to its end, as Claude Code and Codex run the hooks that are installed for them:"
+        f" a shell, the shim, the launcher, Python. {found.size:,} memories, the real model, hooks in turn. Brackets"
+        " hold the 95 % interval of the median (bootstrap).",
+        f"Under load {found.callers} callers searched and handed over turns without a pause, and one looked for what"
+        f" can be merged. Meanwhile was done: {pressed}.",
+        f"Every hook ended with exit code 0: {'yes' if not found.failed else f'no, {found.failed} did not'}.",
+        f"The model alone takes {1e3 * measure.percentile(found.embedding, 0.5):.1f} ms for such a prompt (p50).",
+    ]
+    return Report(
+        name="hooks",
+        title="How long a hook keeps an agent waiting",
+        command=command,
+        says=says,
+        values=values,
+        tables=[_table(found, name, title) for name, title in STATES.items()],
+        plots={"hooks": _plot(found)},
+        ends=[f"What we aim at, {bar.told(found)}." for bar in BARS],
+    )
+
+
+def _table(found: Measured, state: str, title: str) -> Table:
+    columns = [
+        Column("what"), Column("client"), Column("p50", "ms"), Column("p95", "ms"), Column("max", "ms"),
+        Column("to bare Python, p50", digits=1), *(Column(f"over {limit:g} s", "%") for limit in LIMITS),
+        Column("answered by"),
+    ]  # fmt: skip
+    runs = found.states[state]
+    bare = measure.percentile(_of(runs, BARE).seconds, 0.5)
+    rows = [_row(each, bare) for each in runs]
+    return Table(title, columns, rows, f"Load average when it began: {found.loads[state]:.1f}.")
+
+
+def _of(runs: Sequence[Runs], label: str) -> Runs:
+    """The first of that name: of the hooks, Claude Code's."""
+    return next(each for each in runs if each.label == label)
+
+
+def _prompts(runs: Sequence[Runs]) -> list[float]:
+    """The milliseconds of every hook at a prompt, of both clients."""
+    return [1e3 * took for each in runs if each.label == PROMPT for took in each.seconds]
+
+
+def _row(runs: Runs, bare: float) -> list[Cell]:
+    milliseconds = [1e3 * each for each in runs.seconds]
+    rungs = ", ".join(f"{rung} {times}" for rung, times in runs.rungs.most_common() if times)
+    return [
+        runs.label,
+        runs.client or "–",
+        measure.middle(milliseconds),
+        measure.percentile(milliseconds, 0.95),
+        max(milliseconds),
+        measure.percentile(runs.seconds, 0.5) / bare,
+        *(runs.over(limit) for limit in LIMITS),
+        rungs or "–",
+    ]
+
+
+def _plot(found: Measured) -> str:
+    """Which share of the runs has ended by when."""
+    chosen = [("idle", BARE), ("idle", PROMPT), ("busy", PROMPT), ("down", PROMPT), ("busy", ANSWER), ("down", END)]
+    lines = []
+    for (state, label), colour in zip(chosen, plots.COLOURS, strict=False):
+        seconds = sorted(_of(found.states[state], label).seconds)
+        ended = [(1e3 * took, (place + 1) / len(seconds)) for place, took in enumerate(seconds)]
+        lines.append(plots.Line(f"{label.partition(':')[0]}, {state}", colour, ended))
+    return plots.log_linear("Hooks that have ended", "milliseconds", "share", lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The report; 2 when there is no model to begin with, 1 when a hook ended with another exit code than 0."""
+    parser = argparse.ArgumentParser(
+        prog="bench.hooks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--size", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--callers", type=int, default=8)
+    parser.add_argument("--folder", type=Path, help="where the home is made while it runs")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="page, JSON and plot")
+    options = parser.parse_args(arguments)
+    settings = Settings.load()
+    embedder = embedders.make("local", home=settings.home, download=settings.model_download)
+    with tempfile.TemporaryDirectory(prefix="cofio-bench-", dir=options.folder) as name:
+        try:
+            found = measured(Path(name), embedder, options.size, options.runs, callers=options.callers)
+        except CofioError as error:
+            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+            return 2
+    told = report(found, f"python -m bench.hooks --size {options.size} --runs {options.runs}")
+    print(told.text())
+    for path in told.write(options.write) if options.write else ():
+        print(f"Wrote {path}.", file=sys.stderr)
+    return 1 if found.failed else 0
 
 
 if __name__ == "__main__":

@@ -10,8 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cofio.evaluation.machine import machine as machine
+
+if TYPE_CHECKING:
+    from cofio.evaluation.measures import Figure
 
 BUSY = 0.5  # the load average above which figures are noisy
 
@@ -26,13 +30,15 @@ class Effort:
     enough: float = 20.0  # seconds after which a slow side is let off further prompts, once it has had `least`
     least: int = 60
     adds: int = 200  # single adds
-    batch: int = 500  # facts of one bulk add
+    batch: int = 500  # facts that a store is filled with at a time
+    bulk: int = 500  # facts of a bulk add to a store that is filled
+    bulks: int = 1  # such adds, with looking for duplicates and without
     openings: int = 3  # fresh processes that open the store
 
     @property
     def spare(self) -> int:
         """Facts beyond a store's size that are needed to measure adding to it."""
-        return self.adds + self.batch
+        return self.adds + 2 * self.bulks * self.bulk
 
     def write(self, folder: Path) -> None:
         (folder / "effort.json").write_text(json.dumps(asdict(self)), encoding="utf-8")
@@ -73,6 +79,23 @@ def p50_p95(name: str, seconds: Sequence[float]) -> dict[str, float]:
     return {f"{name}_p50_ms": 1e3 * percentile(seconds, 0.50), f"{name}_p95_ms": 1e3 * percentile(seconds, 0.95)}
 
 
+def spread(name: str, seconds: Sequence[float]) -> dict[str, float]:
+    """Both percentiles in milliseconds, and the 95 % interval of the median."""
+    sure = middle([1e3 * each for each in seconds])
+    return {**p50_p95(name, seconds), f"{name}_p50_low_ms": sure.low, f"{name}_p50_high_ms": sure.high}
+
+
+def middle(values: Sequence[float], *, draws: int = 1_000) -> Figure:
+    """The median with its 95 % interval, by bootstrap with a fixed seed."""
+    import numpy as np
+
+    from cofio.evaluation.measures import SEED, Figure
+
+    drawn = np.random.default_rng(SEED).choice(np.asarray(values, float), (draws, len(values)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return Figure(percentile(values, 0.5), float(low), float(high))
+
+
 def resident() -> dict[str, float]:
     """The memory that this process has in RAM now, and the part of it that is not mapped from files."""
     status = Path("/proc/self/status")
@@ -91,13 +114,14 @@ def stage(stages: Mapping[str, Callable[[Path, int], dict[str, float]]], argumen
     print(json.dumps(stages[name](Path(folder), int(size))))
 
 
-def alone(module: str, name: str, folder: Path, size: int) -> dict[str, float]:
-    """The figures of a stage, from a process of its own in which BLAS has one thread."""
+def alone(module: str, name: str, folder: Path, size: int, *, within: float | None = None) -> dict[str, float]:
+    """The figures of a stage, from a process of its own in which BLAS has one thread. TimeoutExpired after `within`."""
     command = [sys.executable, "-m", module, name, str(folder.absolute()), str(size)]
     one = {f"{library}_NUM_THREADS": "1" for library in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COFIO_")}
+    here = Path(__file__).parents[1]
     done = subprocess.run(
-        command, cwd=Path(__file__).parents[1], env={**plain, **one}, stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=here, env={**plain, **one}, stdout=subprocess.PIPE, text=True, check=True, timeout=within
     )
     figures: dict[str, float] = json.loads(done.stdout)
     return figures

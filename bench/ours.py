@@ -1,17 +1,21 @@
 """The stages of the bench for cofio itself, through its public interface with an embedder that looks vectors up.
 
 python -m bench.ours STAGE FOLDER SIZE      one stage in this process, figures as JSON
+
+This is the embedded store; `bench.served` is the same on PostgreSQL.
 """
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from bench import measure  # the rest is loaded where it is needed: what loading takes is measured
 
@@ -19,86 +23,155 @@ if TYPE_CHECKING:
     from bench.vectors import Material, Table
     from cofio.keeper import Keeper
     from cofio.model import Fact
+    from cofio.ports import Embedder, Matrix
+
+_REAL = "real.json"  # how the model is made that a query can be embedded with; there where that is to be timed
+_MOST_EMBEDDED = 200  # queries
 
 
-def written(folder: Path, size: int) -> dict[str, float]:
-    """An empty store filled with so many facts, in batches, without looking for duplicates."""
-    material, effort = _material(folder), measure.Effort.read(folder)
-    said = material.said(0, size)
-    keeper = _keeper(folder, size, material.embedder(0, size))
-    starts = range(0, size, effort.batch)
-    took = sum(measure.each(partial(_add_all, keeper, said[start : start + effort.batch]) for start in starts))
-    keeper.close()
-    return {"bulk_per_s": size / took, "file_mb": _path(folder, size).stat().st_size / (1 << 20)}
+class Stages:
+    """The stages, for one kind of store."""
+
+    def __init__(
+        self,
+        where: Callable[[Path, int], str],
+        loads: str,
+        elsewhere: Callable[[str], float] = lambda _: 0.0,
+    ) -> None:
+        self._where = where  # the URL of the store of a size
+        self._loads = loads
+        self._elsewhere = elsewhere  # the processor time that a store has taken in other processes
+
+    def all(self) -> dict[str, Callable[[Path, int], dict[str, float]]]:
+        return {"written": self.written, "opened": self.opened, "searched": self.searched, "grown": self.grown}
+
+    def written(self, folder: Path, size: int) -> dict[str, float]:
+        """An empty store filled with so many facts, in batches, without looking for duplicates."""
+        took = self.fill(folder, size, size)
+        return {"bulk_per_s": size / took, "file_mb": self.megabytes(folder, size)}
+
+    def fill(self, folder: Path, size: int, first: int) -> float:
+        """The seconds that the first facts of a store of that size take."""
+        material, effort = _material(folder), measure.Effort.read(folder)
+        said = material.said(0, first)
+        with self._keeper(folder, size, material.embedder(0, first)) as keeper:
+            starts = range(0, first, effort.batch)
+            return sum(measure.each(partial(_add_all, keeper, said[start : start + effort.batch]) for start in starts))
+
+    def megabytes(self, folder: Path, size: int) -> float:
+        """What the store takes on disk."""
+        with self._keeper(folder, size, _material(folder).embedder()) as keeper:
+            return float(keeper.stats()["bytes"]) / (1 << 20)
+
+    def opened(self, folder: Path, size: int) -> dict[str, float]:
+        """A fresh process that opens the store and asks for something."""
+        names = ("cofio.assemble", self._loads)
+        imports = measure.once(lambda: [importlib.import_module(each) for each in names])
+        material = _material(folder)
+        asked, embedder = material.prompts()[0], material.embedder()
+        keepers: list[Keeper] = []
+        opening = measure.once(lambda: keepers.append(self._keeper(folder, size, embedder)))
+        first = measure.once(lambda: keepers[0].search(asked[0], k=5))
+        keepers[0].close()
+        return {"import_s": imports, "open_alone_s": opening, "open_s": opening + first}
+
+    def searched(self, folder: Path, size: int) -> dict[str, float]:
+        """Every prompt asked several times of an open store; then how much of what is nearest the store finds."""
+        material, effort = _material(folder), measure.Effort.read(folder)
+        asked, warming, _ = material.prompts()
+        embedder = Either(material.embedder())
+        with self._keeper(folder, size, embedder) as keeper:
+            for text in warming:
+                keeper.search(text, k=5)
+            used = self._used(folder, size)
+            took = measure.each(_searches(keeper, asked, effort.rounds), least=len(asked), enough=effort.enough)
+            figures = measure.spread("search", took) | {"search_samples": len(took)}
+            figures["search_cpu_ms"] = 1e3 * (self._used(folder, size) - used) / len(took)
+            figures |= measure.spread("search_new", took[: len(asked)])  # the first time that a prompt is asked
+            project = material.said(0, 1)[0][0]
+            figures |= measure.p50_p95(
+                "search_scoped", measure.each(_searches(keeper, asked, 1, source_prefix=project))
+            )
+            figures |= measure.resident()
+            if (folder / _REAL).exists():
+                figures |= _embedding_too(keeper, embedder, folder, asked)
+        return {**figures, "recall_at_10": self._recall(material, folder, size, 10)}
+
+    def grown(self, folder: Path, size: int) -> dict[str, float]:
+        """Single adds to a store of that size, then bulk adds, each looking for duplicates; then bulk adds without."""
+        material, effort = _material(folder), measure.Effort.read(folder)
+        end = size + effort.spare
+        facts = iter(_facts(material.said(size, end)))
+        with self._keeper(folder, size, material.embedder(size, end)) as keeper:
+            used = self._used(folder, size)
+            single = measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, effort.adds))
+            figures = measure.spread("add", single[len(single) // 10 :])
+            figures["add_cpu_ms"] = 1e3 * (self._used(folder, size) - used) / len(single)
+            for name, dedup in (("bulk_dedup", True), ("bulk", False)):
+                some = [list(itertools.islice(facts, effort.bulk)) for _ in range(effort.bulks)]
+                took = measure.each(partial(keeper.add_all, each, dedup=dedup) for each in some)
+                figures |= {f"{name}_per_s": effort.bulk / measure.percentile(took, 0.5)} if dedup else {}
+                figures |= measure.spread(f"{name}_each", [each / effort.bulk for each in took])
+        return figures
+
+    def _used(self, folder: Path, size: int) -> float:
+        """The processor time of this store so far: what other work on the machine moves least."""
+        return time.process_time() + self._elsewhere(self._where(folder, size))
+
+    def _recall(self, material: Material, folder: Path, size: int, k: int) -> float:
+        """The share of the k truly nearest facts that the store's vector search finds, over all prompts."""
+        from cofio.assemble import open_store
+        from cofio.model import Scope
+        from cofio.settings import Settings
+
+        asked, _, vectors = material.prompts()
+        store = open_store(Settings.load({"store": self._where(folder, size), "home": folder}))
+        last: list[float] = (material.exact(size, k) - 1e-6).tolist()  # of two at the same distance either will do
+        found = [
+            sum(candidate.score >= least for candidate in store.nearest(vector, k, Scope())) / min(k, size)
+            for vector, least in zip(vectors[: len(asked)], last, strict=True)
+        ]
+        store.close()
+        return sum(found) / len(found)
+
+    def _keeper(self, folder: Path, size: int, embedder: Embedder) -> Keeper:
+        import cofio
+
+        return cofio.open(self._where(folder, size), embedder=embedder, home=folder)
 
 
-def opened(folder: Path, size: int) -> dict[str, float]:
-    """A fresh process that opens the store and asks for something."""
-    imports = measure.once(lambda: [importlib.import_module(f"cofio.{each}") for each in ("assemble", "stores.sqlite")])
-    material = _material(folder)
-    asked, embedder = material.prompts()[0], material.embedder()
-    keepers: list[Keeper] = []
-    opening = measure.once(lambda: keepers.append(_keeper(folder, size, embedder)))
-    first = measure.once(lambda: keepers[0].search(asked[0], k=5))
-    keepers[0].close()
-    return {"import_s": imports, "open_alone_s": opening, "open_s": opening + first}
+class Either:
+    """An embedder that looks vectors up, until it is given a real one to ask."""
+
+    def __init__(self, table: Table) -> None:
+        self.signature, self.floor, self.dimension = table.signature, table.floor, table.dimension
+        self.asks: Embedder = table
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        return self.asks.embed(texts, kind)
 
 
-def searched(folder: Path, size: int) -> dict[str, float]:
-    """Every prompt asked several times of an open store; then how much of what is nearest the store finds."""
-    material, effort = _material(folder), measure.Effort.read(folder)
-    asked, warming, _ = material.prompts()
-    keeper = _keeper(folder, size, material.embedder())
-    for text in warming:
-        keeper.search(text, k=5)
-    took = measure.each(_searches(keeper, asked, effort.rounds))
-    figures = measure.p50_p95("search", took) | {"search_samples": len(took)}
-    figures |= measure.p50_p95("search_new", took[: len(asked)])  # the first time that a prompt is asked
-    project = material.said(0, 1)[0][0]
-    figures |= measure.p50_p95("search_scoped", measure.each(_searches(keeper, asked, 1, source_prefix=project)))
-    figures |= measure.resident()
-    keeper.close()
-    return {**figures, "recall_at_10": _recall(material, folder, size, 10)}
+def really(folder: Path, **how: Any) -> None:
+    """Have the stages time queries with the model that `embedders.make` gives for this."""
+    (folder / _REAL).write_text(json.dumps({name: str(value) for name, value in how.items()}), encoding="utf-8")
 
 
-def grown(folder: Path, size: int) -> dict[str, float]:
-    """Single adds to a store of that size, and a bulk add, each looking for duplicates."""
-    material, effort = _material(folder), measure.Effort.read(folder)
-    end = size + effort.adds + effort.batch
-    facts = _facts(material.said(size, end))
-    keeper = _keeper(folder, size, material.embedder(size, end))
-    took = measure.each(partial(keeper.add, fact) for fact in facts[: effort.adds])
-    bulk = measure.once(lambda: keeper.add_all(facts[effort.adds :]))
-    keeper.close()
-    return {**measure.p50_p95("add", took[len(took) // 10 :]), "bulk_dedup_per_s": effort.batch / bulk}
+def _embedding_too(keeper: Keeper, embedder: Either, folder: Path, asked: Sequence[str]) -> dict[str, float]:
+    """The same searches with the query truly embedded, each once; and what the model takes alone."""
+    from cofio import embedders
 
-
-def _recall(material: Material, folder: Path, size: int, k: int) -> float:
-    """The share of the k truly nearest facts that the store's vector search finds, over all prompts."""
-    from cofio.assemble import now
-    from cofio.model import Scope
-    from cofio.stores.sqlite import SqliteStore
-
-    asked, _, vectors = material.prompts()
-    store = SqliteStore(_path(folder, size), now)
-    last: list[float] = (material.exact(size, k) - 1e-6).tolist()  # of two at the same distance either will do
-    found = [
-        sum(candidate.score >= least for candidate in store.nearest(vector, k, Scope())) / min(k, size)
-        for vector, least in zip(vectors[: len(asked)], last, strict=True)
-    ]
-    store.close()
-    return sum(found) / len(found)
+    how = json.loads((folder / _REAL).read_text(encoding="utf-8"))
+    embedder.asks = embedders.make(how["spec"], home=Path(how["home"]), download=False)
+    some = asked[:_MOST_EMBEDDED]
+    embedder.asks.embed(["It is loaded now."], "query")
+    figures = measure.spread("search_embedded", measure.each(_searches(keeper, some, 1)))
+    anew = (partial(embedder.asks.embed, [f"{text} Again."], "query") for text in some)  # it remembers the last ones
+    return {**figures, **measure.spread("embedding", measure.each(anew))}
 
 
 def _searches(keeper: Keeper, asked: Sequence[str], rounds: int, **within: str) -> Iterator[Callable[[], object]]:
     for text in itertools.chain.from_iterable(itertools.repeat(asked, rounds)):
         yield partial(keeper.search, text, k=5, **within)
-
-
-def _keeper(folder: Path, size: int, embedder: Table) -> Keeper:
-    import cofio
-
-    return cofio.open(f"sqlite://{_path(folder, size)}", embedder=embedder, home=folder)
 
 
 def _add_all(keeper: Keeper, said: Sequence[tuple[str, str]]) -> None:
@@ -117,11 +190,11 @@ def _material(folder: Path) -> Material:
     return Material(folder)
 
 
-def _path(folder: Path, size: int) -> Path:
-    return folder / f"cofio-{size}.db"
+def _url(folder: Path, size: int) -> str:
+    return f"sqlite://{folder / f'cofio-{size}.db'}"
 
 
-STAGES = {"written": written, "opened": opened, "searched": searched, "grown": grown}
+STAGES = Stages(_url, "cofio.stores.sqlite").all()
 
 if __name__ == "__main__":
     measure.stage(STAGES, sys.argv[1:])

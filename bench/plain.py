@@ -15,7 +15,8 @@ import itertools
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,22 +130,32 @@ def searched(folder: Path, size: int) -> dict[str, float]:
         for text, vector in zip(warming[:20], vectors[len(asked) :], strict=False):
             plain.search(text, vector, 5, stop)
         work = _searches(plain, asked, vectors, stop, effort.rounds)
+        used = time.process_time()
         took = measure.each(work, least=effort.least, enough=effort.enough / 2)
-        figures |= measure.p50_p95(name, took) | {f"{name}_samples": len(took)}
-        figures |= measure.p50_p95(name.replace("search", "search_new"), took[: len(asked)])
+        figures[f"{name}_cpu_ms"] = 1e3 * (time.process_time() - used) / len(took)
+        figures |= measure.spread(name, took) | {f"{name}_samples": len(took)}
+        figures |= measure.spread(name.replace("search", "search_new"), took[: len(asked)])
     return {**figures, **measure.resident(), "recall_at_10": 1.0}
 
 
 def grown(folder: Path, size: int) -> dict[str, float]:
-    """Single adds to a file of that size."""
+    """Single adds to a file of that size, then bulk adds."""
     material, effort = _material(folder), measure.Effort.read(folder)
-    texts = [text for _, text in material.said(size, size + effort.adds)]
-    vectors = material.vectors(size, size + effort.adds)
+    end = effort.adds + effort.bulks * effort.bulk
+    texts, vectors = [text for _, text in material.said(size, size + end)], material.vectors(size, size + end)
     plain = Plain(_path(folder, size))
-    cuts = (slice(at, at + 1) for at in range(effort.adds))
-    took = measure.each(partial(plain.add, size + cut.start + 1, texts[cut], vectors[cut]) for cut in cuts)
+
+    def adds(cuts: Iterable[slice]) -> list[float]:
+        return measure.each(partial(plain.add, size + cut.start + 1, texts[cut], vectors[cut]) for cut in cuts)
+
+    used = time.process_time()
+    single = adds(slice(at, at + 1) for at in range(effort.adds))
+    used = time.process_time() - used
+    bulks = adds(slice(at, at + effort.bulk) for at in range(effort.adds, end, effort.bulk))
     plain.close()
-    return measure.p50_p95("add", took[len(took) // 10 :])
+    figures = measure.spread("add", single[len(single) // 10 :])
+    figures["add_cpu_ms"] = 1e3 * used / len(single)
+    return {**figures, **measure.spread("bulk_each", [each / effort.bulk for each in bulks])}
 
 
 def _searches(

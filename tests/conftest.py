@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,42 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.web import is_loopback
 from tests import postgres
+
+#: Files that take long for how few tests they have. They go first, so that no worker is left alone with one at the end.
+LONG = (
+    "bench/test_server.py",
+    "evals/test_regression.py",
+    "bench/test_scale.py",
+    "test_visibility.py",
+    "stores/test_crash.py",
+    "test_docs.py",
+    "embedders/test_silence.py",
+    "learning/test_kills.py",
+    "acceptance/test_leaving.py",
+    "acceptance/test_plugins.py",
+    "stores/test_properties.py",
+    "stores/test_turn_properties.py",
+    "stores/test_inbox_properties.py",
+    "transfer/test_size.py",
+    "transfer/test_backup.py",
+    "transfer/test_round_trip.py",
+    "openclaw/test_package.py",
+    "api/test_export.py",
+    "bench/test_bench.py",
+    "bench/test_hooks.py",
+    "test_recording.py",
+    "install/test_plans.py",
+    "cli/test_daemon.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones, then the files with the most tests: workers take whole files, in this order."""
+    folder = Path(__file__).parent
+    first = {folder / name: place for place, name in enumerate(LONG)}
+    tests = Counter(item.path for item in items)
+    items.sort(key=lambda item: (first.get(item.path, len(LONG)), -tests[item.path], str(item.path)))
 
 
 @pytest.fixture

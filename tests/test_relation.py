@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio.relation import between
+from cofio.relation import between, news
 from tests.test_sameness import DIFFERENT as NEVER_ONE
 from tests.test_sameness import SAME as ALWAYS_ONE
 
@@ -27,6 +27,18 @@ UPDATES = [
     ("We use Redis for caching", "We dropped Redis in favour of Valkey"),
     ("The team uses npm", "The team uses pnpm instead of npm"),
     ("We host on AWS", "We moved from AWS to GCP"),
+    ("We use GraphQL for the public API", "We went back to REST for the public API"),
+    # a name with its version
+    ("We decided on PostgreSQL 16 for orders", "We moved orders to MySQL 8"),
+    ("We decided on PostgreSQL 16 for orders", "We moved orders to MySQL"),
+    ("We decided on PostgreSQL 16 for orders", "We moved orders from PostgreSQL 16 to MySQL 8"),
+    ("The orders database is PostgreSQL 16", "The orders database is now MySQL 8"),
+    ("The orders database is PostgreSQL 16", "The orders database is PostgreSQL 17"),
+    # what something is done with
+    ("The frontend is built with pnpm", "The frontend is now built with yarn"),
+    ("We build the frontend with Webpack", "We build the frontend with Vite now"),
+    ("We take payments with Stripe", "We switched payments to Adyen"),
+    ("Tests run with unittest", "We run tests with pytest now"),
     # another value
     ("the staging port is 8080", "the staging port is 9090"),
     ("The port of staging is 8080", "staging port: 8080 → 9090"),
@@ -58,6 +70,10 @@ UPDATES = [
     ("User works at Acme", "User works at Initech"),
     ("Ann owns billing", "Bob owns billing"),
     ("Ann owns billing", "The owner of billing is Bob"),
+    ("Ann is the product owner", "Bob took over as product owner"),
+    ("My manager is Sarah", "My new manager is Tom"),
+    ("The deadline is March 3", "The deadline slipped to March 17"),
+    ("PRs need two approvals", "PRs need only one approval now"),
     # what somebody prefers
     ("User prefers tabs", "User prefers spaces"),
     ("User prefers dark mode", "User prefers light mode"),
@@ -117,6 +133,18 @@ DIFFERENT = [
     ("We deploy to staging", "We deploy to production"),
     ("User lives in Berlin", "User works in Munich"),
     ("We never deploy on Fridays", "We deploy on Mondays"),
+    # a name with its version, and what is done with something
+    ("We use PostgreSQL 16 for orders", "We use MySQL 8 for billing"),
+    ("We decided on PostgreSQL 16 for orders", "We moved invoices to MySQL 8"),
+    ("We use PostgreSQL 16 for orders", "We also use MySQL 8 for orders"),
+    ("We use PostgreSQL 16 for orders", "We use PostgreSQL for orders"),
+    ("We use Redis 7", "We use PostgreSQL 16"),
+    ("We run Node 18 in CI", "We run Node 20 in production"),
+    ("We support Chrome 120", "We support Firefox 115"),
+    ("We test the app with pytest", "We test the app with hypothesis"),
+    ("We test the app with pytest", "We lint the app with ruff now"),
+    ("We build the app with Webpack and Babel", "We build the app with Vite now"),
+    ("I work with Ann", "I work with Bob now"),
     # what happened, and what is not yet so
     ("We fixed 3 bugs in auth", "We fixed 5 bugs in auth"),
     ("Ann ran 5 km", "Ann ran 7 km"),
@@ -143,6 +171,8 @@ SAME = [
     ("Team policy: never commit to main", "We don't commit to main"),
     ("The limit is 1,000", "The limit is 1000"),
     ("We run two replicas", "We run 2 replicas"),
+    ("Tests are run with pytest", "We run our tests with pytest"),
+    ("Logs are kept for 30 days", "We keep logs for 30 days"),
     ("A man is holding a bowl", "A bowl is being held by a man"),
 ]
 
@@ -174,6 +204,34 @@ def test_texts_that_may_never_be_one_are_never_the_same(one: str, other: str) ->
 @pytest.mark.parametrize(("one", "other"), ALWAYS_ONE)
 def test_texts_that_differ_in_form_alone_are_the_same(one: str, other: str) -> None:
     assert between(one, other, NEAR).kind == "same"
+
+
+@pytest.mark.parametrize(("one", "other"), NEVER_ONE)
+def test_texts_that_may_never_be_one_are_news_to_each_other(one: str, other: str) -> None:
+    assert news(one, other, 1.0, 0.0)
+    assert news(other, one, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("old", "new"), UPDATES)
+def test_what_corrects_a_text_is_news_however_near_it_is(old: str, new: str) -> None:
+    assert news(new, old, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("old", "new"), SAME)
+def test_what_says_the_same_is_no_news_from_the_threshold_on(old: str, new: str) -> None:
+    assert not news(new, old, NEAR, NEAR)
+
+
+def test_other_words_are_no_news_from_halfway_between_the_threshold_and_one() -> None:
+    old, new = "The build often breaks on weekends", "The build frequently breaks on weekends"
+    assert not news(new, old, 0.96, 0.90)
+    assert "other words" in news(new, old, 0.94, 0.90)
+    assert not news(new, old, 0.94, 0.80)
+
+
+def test_a_scene_may_be_told_in_two_words_more_and_a_fact_in_none() -> None:
+    assert not news("A young boy is playing in the front yard", "A boy is playing in the yard", 0.96, 0.90)
+    assert news("The admin api needs a key", "The api needs a key", 0.99, 0.90)
 
 
 def test_the_reason_of_an_update_tells_what_changed() -> None:

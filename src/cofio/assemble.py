@@ -17,7 +17,7 @@ from cofio.housekeeping import Care
 from cofio.keeper import Keeper
 from cofio.model import moment
 from cofio.noting import Notebook
-from cofio.ports import LLM, Clock, Embedder, Store
+from cofio.ports import LLM, Clock, Embedder, Reader, Store
 from cofio.settings import Settings
 from cofio.transfer import backup
 
@@ -35,9 +35,11 @@ def keeper(
         store,
         embedder or _embedder(settings),
         time,
+        reader=None if embedder else _reader(settings),
         llm=model,
         llm_problem=problem,
         inbox_limit=settings.inbox_limit,
+        keep_unread=settings.keep_unread,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
         recall_at=settings.recall_min_score,
@@ -121,6 +123,15 @@ def _embedder(settings: Settings) -> Embedder:
         dimension=settings.embedder_dimension or None,
         download=settings.model_download,
     )
+
+
+def _reader(settings: Settings) -> Reader | None:
+    """Who reads word by word. Search does without where its model is missing or is not the one that was pinned."""
+    try:
+        return embedders.reader(settings.home) if settings.close_reading else None
+    except Misconfigured as error:
+        _log.warning("nothing is read word by word: %s", error)
+        return None
 
 
 def _llm(settings: Settings) -> tuple[LLM | None, str]:

@@ -7,7 +7,7 @@ Three ways:
     model     it looks like a fact, or asks to forget one, and it takes a model to read it
 
 What looks like a fact has a word that facts are told with, or the shape of one: something that is named, a verb of what
-is so or what has changed, and a value.
+is so or what has changed, and a value; or several small signs of one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from cofio import sentences
+from cofio import sentences, standing
 from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Verdict
 
 GREETING = "Greeting or confirmation"
@@ -75,7 +75,7 @@ def _weighed(text: str, role: str, find: Find, heard: bool) -> Sentence:
     found = tuple(find(text, role=role))
     if found:
         return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)
-    if _may_hold_a_fact(text, held, heard) or (role == "user" and _has_the_shape_of_a_fact(text, held)):
+    if _may_hold_a_fact(text, held, heard) or (role == "user" and _looks_like_a_fact(text, held)):
         return Sentence(text=text, role=role, way="model", reason=UNREAD)
     return Sentence(text=text, role=role, way="skip", reason=NOTHING)
 
@@ -91,6 +91,10 @@ def _may_hold_a_fact(text: str, held: Sequence[str], heard: bool) -> bool:
         return False
     about = text[fact.end() :].strip(" .!,:;").removeprefix("not ") or text[: fact.start()]
     return not sentences.is_hollow(about) and text[0] != ">" and not sentences.is_code(text)
+
+
+def _looks_like_a_fact(text: str, held: Sequence[str]) -> bool:
+    return _has_the_shape_of_a_fact(text, held) or standing.may_stand(text)
 
 
 def _has_the_shape_of_a_fact(text: str, held: Sequence[str]) -> bool:

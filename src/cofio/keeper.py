@@ -12,7 +12,8 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
@@ -80,15 +81,16 @@ from cofio.model import (
 from cofio.noting import Notebook, Noting
 from cofio.outlook import Outlook
 from cofio.picture import Injection
-from cofio.ports import LLM, Clock, Embedder, Matrix, Store, Vector
+from cofio.ports import LLM, Clock, Embedder, Matrix, Reader, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
+from cofio.search import Read
 from cofio.seen import Seen, refuse
 from cofio.transfer import export
 from cofio.transfer.foreign.reading import Skipped
 from cofio.transfer.importing import Import, Imported
 from cofio.upkeep import duplicates
-from cofio.wording import passage
+from cofio.wording import passage, read_in_context
 
 #: What was said: a text, or messages with their roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
@@ -96,6 +98,7 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
 _USUAL = Care()
+_READING = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question, ends with the process
 _NO_NOTES = Notebook()
 _log = logging.getLogger(__name__)
 _LATE_DAYS = 90  # that what was recalled elsewhere may be told later
@@ -111,12 +114,14 @@ class Keeper:
         embedder: Embedder,
         clock: Clock,
         *,
+        reader: Reader | None = None,
         llm: LLM | None = None,
         llm_problem: str = "",
         dedup_at: float = 0.90,
         novel_below: float = 0.88,
         recall_at: float = recall.MIN_SCORE,
         inbox_limit: int = 10_000,
+        keep_unread: float = 0.0,
         taken_back: Callable[[], None] = lambda: None,
         elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
         freshness: Freshness | None = None,
@@ -128,6 +133,8 @@ class Keeper:
         self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
+        self._reader = reader
+        self._read_by = ""  # the signature that the store's readings were bound to
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
         self._atlas = Atlas()
@@ -135,7 +142,13 @@ class Keeper:
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
         self._freshness = freshness or Freshness(reads=False)
         self._learner = Learner(
-            store, self._embed, lambda: embedder.floor, llm, self._deciding, anchored=self._freshness.anchored
+            store,
+            self._embed,
+            lambda: embedder.floor,
+            llm,
+            self._deciding,
+            anchored=self._freshness.anchored,
+            keep_unread=keep_unread,
         )
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
@@ -810,6 +823,25 @@ class Keeper:
                 progress(total)
         return total
 
+    def unread(self) -> int:
+        """How many memories nobody has read word by word; none without a reader."""
+        return self._store.readings.counts()[1] if self._bound_reader() else 0
+
+    def read_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
+        """Read word by word what nobody has read yet, all of it or `most` memories; how many. None without a reader."""
+        self._refuse_viewer("Reading every memory")
+        reader, total = self._bound_reader(), 0
+        while reader and (most is None or total < most):
+            memories = self._store.readings.unread(_BATCH if most is None else min(_BATCH, most - total))
+            if not memories:
+                break
+            texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
+            self._store.readings.put(list(zip(memories, reader.read(texts, "document"), strict=True)))
+            total += len(memories)
+            if progress:
+                progress(total)
+        return total
+
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
         """Embed every memory again, with the embedder of now; how many."""
         self._refuse_viewer("Embedding every memory anew")
@@ -1010,8 +1042,10 @@ class Keeper:
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def warm(self) -> None:
-        """Load the model and the vectors now, so that the first search does not."""
+        """Load the models and the vectors now, so that the first search does not."""
         vector = self._embed(["ready"], "query")[0]
+        if reader := self._bound_reader():
+            reader.read(["ready"], "query")
         self._store.nearest(vector, 1, Scope())
 
     def close(self) -> None:
@@ -1051,9 +1085,40 @@ class Keeper:
             raise NotConfigured("Extraction by a model is not configured.", self._llm_problem or hint)
 
     def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
-        vectors = self._embed([query.text for query in asked], "query") if asked else ()
+        texts = [query.text for query in asked]
+        with self._questions_read(texts) as read:  # on another core, while the vectors are made
+            vectors = self._embed(texts, "query") if asked else ()
         floor = self._embedder.floor
-        return [search.hits(query, vector, self._store, floor) for query, vector in zip(asked, vectors, strict=True)]
+        return [
+            search.hits(query, vector, self._store, floor, closer)
+            for query, vector, closer in zip(asked, vectors, read(), strict=True)
+        ]
+
+    @contextmanager
+    def _questions_read(self, texts: Sequence[str]) -> Iterator[Callable[[], Sequence[Read | None]]]:
+        """What to ask for the questions as they are read word by word; None for each where nobody reads."""
+        reader = self._bound_reader() if texts else None
+        if reader is None:
+            yield lambda: [None] * len(texts)
+            return
+        reading = _READING.submit(reader.read, texts, "query")
+        yield lambda: self._as_read(reader, reading, len(texts))
+
+    def _as_read(self, reader: Reader, reading: Future[builtins.list[bytes]], asked: int) -> Sequence[Read | None]:
+        """The questions as they were read. A reader that fails costs a closer look, not the answer."""
+        try:
+            return [Read(reader, each) for each in reading.result()]
+        except CofioError as error:
+            _log.warning("nothing is read word by word from now on: %s", error)
+            self._reader = None
+            return [None] * asked
+
+    def _bound_reader(self) -> Reader | None:
+        """Who reads word by word, once the store's readings are theirs."""
+        if self._reader and self._read_by != self._reader.signature:
+            self._whole.readings.sign(self._reader.signature)
+            self._read_by = self._reader.signature
+        return self._reader
 
     def _labelled(self, hit: Hit) -> Hit:
         told = self._freshness.check(hit.memory) if hit.memory.anchors else Freshly()

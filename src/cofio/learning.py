@@ -54,6 +54,8 @@ from cofio.seen import of_teller
 from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.wording import passage, telling
 
+WORTH_KEEPING = "Nothing reads it, but it is likely to matter: kept word for word"
+_UNREAD_BY_PATTERNS = (gate.UNREAD, gate.NOTHING)
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
@@ -87,6 +89,7 @@ class Learner:
         llm: LLM | None,
         deciding: threading.RLock,
         anchored: Callable[[Fact], Fact] = lambda fact: fact,
+        keep_unread: float = 0.0,
     ) -> None:
         self._store = store
         self._embed = embed
@@ -94,6 +97,7 @@ class Learner:
         self.llm = llm
         self._deciding = deciding
         self._anchored = anchored  # a fact with what it speaks of in its project's tree
+        self._keep_unread = keep_unread  # from which worth on a sentence is kept that nothing reads; 0 for none
         self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
 
     def learn(
@@ -150,20 +154,26 @@ class Learner:
         unread = [each for each in verdict.sentences if each.way == "model"]
         halfway = bool(item and item.result)  # what patterns read is learned already
         read = () if halfway else verdict.found + self._known_of_domain(exchange)
-        plainly = _reading(
-            read + tuple(said for each in unread if (said := _as_said(each, exchange))),
-            sentences=verdict.sentences,
-            missed=len(unread),
-            otherwise=_why_not(verdict),
-        )
+        said = tuple(found for each in unread if (found := _as_said(each, exchange)))
+        judged = tuple(self._judged(each, exchange) for each in verdict.sentences)
+        kept = tuple(found for each in judged if each.reason == WORTH_KEEPING for found in each.found)
+        plainly = _reading(read + said + kept, sentences=judged, missed=len(unread), otherwise=_why_not(verdict))
         if self.llm is None or not (unread or _is_worth_a_look(exchange, verdict)):
             return plainly
         try:
-            return self._asked(self.llm, exchange, read, plainly, item)
+            return self._asked(self.llm, exchange, read, replace(plainly, sentences=verdict.sentences), item)
         except (Refused, TooLarge, Misconfigured) as error:  # to ask again does not help: it is as if there were none
             return replace(plainly, reason=error.message)
         except Unavailable as outage:
-            return replace(plainly, found=read[:MOST_FACTS] if item else (), unfinished=outage)
+            at_least = read[:MOST_FACTS] if item else ()
+            return replace(plainly, found=at_least, sentences=verdict.sentences, unfinished=outage)
+
+    def _judged(self, sentence: Sentence, exchange: Exchange) -> Sentence:
+        """The sentence; where nothing reads it and it is worth keeping, with itself as what is found in it."""
+        if not self._keep_unread or sentence.reason not in _UNREAD_BY_PATTERNS or _as_said(sentence, exchange):
+            return sentence
+        kept = patterns.word_for_word(_believed(sentence, exchange), self._keep_unread)
+        return replace(sentence, reason=WORTH_KEEPING, found=(kept,)) if kept else sentence
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
         """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
@@ -487,8 +497,12 @@ def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
 
 def _as_said(sentence: Sentence, exchange: Exchange) -> Found | None:
     """A statement that no row reads, word for word; in an observation, also one of the answer."""
-    believed = exchange.context == OBSERVATION
-    return patterns.as_said(replace(sentence, role="user") if believed else sentence)
+    return patterns.as_said(_believed(sentence, exchange))
+
+
+def _believed(sentence: Sentence, exchange: Exchange) -> Sentence:
+    """The sentence, in an observation as if the user had said it."""
+    return replace(sentence, role="user") if exchange.context == OBSERVATION else sentence
 
 
 def _why_not(verdict: Verdict) -> str:

@@ -685,6 +685,7 @@ class Query:
     min_score: float = 0.0
     explain: bool = False
     noted: bool = True  # whether it counts as recalled: a person who looks around recalls nothing
+    closely: bool = True  # whether the best are read word by word, where there is a reader
     scope: Scope = Scope()
 
     def __post_init__(self) -> None:
@@ -696,7 +697,7 @@ class Query:
         whole(self.skip, "skip", least=0, most=MAX_HITS)
         if not isinstance(self.scope, Scope):
             raise InvalidInput(f"scope is {type(self.scope).__name__}.", "Give a Scope.")
-        for name in ("hybrid", "explain", "noted"):
+        for name in ("hybrid", "explain", "noted", "closely"):
             truth(getattr(self, name), name)
         _fill(self, "threshold", share(self.threshold, "threshold", least=-1.0))
         _fill(self, "min_score", share(self.min_score, "min_score"))

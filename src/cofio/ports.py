@@ -33,6 +33,28 @@ Clock: TypeAlias = Callable[[], str]
 Settles: TypeAlias = Callable[[Changeset], Settlement]
 
 
+class Reader(Protocol):
+    """Reads texts word by word, so that a question can be compared with each word of a memory."""
+
+    @property
+    def signature(self) -> str:
+        """Names whatever its readings depend on. Readings of two signatures must not be compared."""
+
+    @property
+    def floor(self) -> float:
+        """The likeness from which on it means something."""
+
+    @property
+    def ceiling(self) -> float:
+        """The likeness that leaves no doubt."""
+
+    def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
+        """What was read of each text, in order."""
+
+    def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
+        """How well each reading answers the question, at most 1."""
+
+
 class Embedder(Protocol):
     """Texts in, unit-length float32 vectors out."""
 
@@ -388,6 +410,28 @@ class Pictures(Protocol):
         """The newest live memories of the scope that have vectors, at most so many, each with how its text begins."""
 
 
+class Readings(Protocol):
+    """What a reader read of memories, word by word. Derived; not journalled.
+
+    A memory that comes to say something else is unread from that moment on.
+    """
+
+    def sign(self, signature: str) -> None:
+        """Bind what was read to a reader. With another than before all of it is dropped, and everything is unread."""
+
+    def get(self, ids: Sequence[int]) -> dict[int, bytes]:
+        """What was read of these memories; those that nobody has read yet are passed over."""
+
+    def unread(self, limit: int) -> list[Memory]:
+        """Memories that are still to be read, newest first."""
+
+    def put(self, readings: Sequence[tuple[Memory, bytes]]) -> None:
+        """Keep what was read of these memories, of each unless it says something else by now."""
+
+    def counts(self) -> tuple[int, int]:
+        """How many memories were read, and how many are still to be."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -426,6 +470,10 @@ class Store(Protocol):
     @property
     def pictures(self) -> Pictures:
         """The store as people look at it."""
+
+    @property
+    def readings(self) -> Readings:
+        """What was read word by word."""
 
     def apply(
         self,

@@ -23,14 +23,14 @@ SURE = 0.95
 LONG = 1_200
 
 
-def apart(new: str, old: str, cosine: float) -> str:
-    """Why a new text does not just repeat an old one; "" when it does."""
+def apart(new: str, old: str, cosine: float, *, sure: float = SURE, spare: int = 0) -> str:
+    """Why a new text does not just repeat an old one; "" when it does. It may be so many words longer: `spare`."""
     if gist(new) == gist(old):
         return unlike(new, old)
     if max(len(new), len(old)) > LONG:
         return "texts of this length must be the same word for word"
-    in_other_words = "it says so in other words" if cosine < SURE else ""
-    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
+    in_other_words = "it says so in other words" if cosine < sure else ""
+    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old, spare)
 
 
 def gist(text: str) -> list[str]:
@@ -101,9 +101,9 @@ def negated(text: str) -> bool:
 # ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _more(new: str, old: str) -> str:
+def _more(new: str, old: str, spare: int) -> str:
     first, second = gist(new), gist(old)
-    if len(first) > len(second):
+    if len(first) > len(second) + spare:
         return "it says more: " + ", ".join(each for each in first if each not in second)
     return ""
 

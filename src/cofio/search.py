@@ -8,32 +8,45 @@ query. Weights come from `evals/fusion.py` (docs/explanation/search.md has the t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import NamedTuple
 
 from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query
-from cofio.ports import Store, Vector
+from cofio.ports import Reader, Store, Vector
 from cofio.wording import telling, words
 
 DEPTH = 40  # candidates that either ranking brings; more find nothing more that matters, and cost time
 REACH = 40  # places below the k from which a memory can rise by being named
 VECTOR_WEIGHT = 0.55
+READ = 40  # candidates that are read word by word; more of them find nothing more
+READ_WEIGHT = 0.3  # of what the reading says; `evals/fusion.py` chose it
 NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
 
 
 class _Judged(NamedTuple):
-    """A candidate with both of its scores, and their weighted sum on one scale from 0 to 1."""
+    """A candidate with both of its scores, and their weighted sum on one scale from 0 to 1.
+
+    Of one that was read word by word the sum is the weighted one of that and what the reading says.
+    """
 
     id: int
     similarity: float
     bm25: float
     fused: float
+    read: float | None = None
 
 
-def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
+class Read(NamedTuple):
+    """A question that was read word by word, and who reads."""
+
+    reader: Reader
+    question: bytes
+
+
+def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | None = None) -> list[Hit]:
     """The memories that answer the query, best first; at most k, none below the thresholds.
 
     How deep the rankings go depends on k, not on what is skipped: so pages agree on one order, and end where it ends.
@@ -43,12 +56,17 @@ def hits(query: Query, vector: Vector, store: Store, floor: float) -> list[Hit]:
     matching = store.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
     near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
+    if read and query.hybrid and query.closely:
+        judged = look_closer(judged, read, max(READ, 2 * query.k), store)
     ranked = _ranked(judged, _Named.by(query.text), query, store)[query.skip : query.skip + query.k]
     memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
     kept = [
         _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
     ]
-    return _explained(query, kept, near[:depth], matching, store, floor) if query.explain else kept
+    if not query.explain:
+        return kept
+    says = {each.id: each.read for each, _ in ranked if each.read is not None}
+    return _explained(query, kept, near[:depth], matching, store, floor, says)
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
@@ -64,6 +82,25 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
             fused += by_words * bm25 / (bm25 + matching.ideal)
         judged.append(_Judged(each, cosine, bm25, fused if fused < 1.0 else 1.0))
     return judged
+
+
+def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store) -> list[_Judged]:
+    """The same candidates, the best of them judged by their words too. What nobody has read yet stays as it is.
+
+    What a reading says is counted from where it begins to mean something, on the scale of the sum: so neither is above
+    the other because it was read, and a least score means the same for both.
+    """
+    ordered = sorted(judged, key=_best_first)
+    kept = store.readings.get([each.id for each in ordered[:depth]])
+    alike = dict(zip(kept, read.reader.likeness(read.question, list(kept.values())), strict=True))
+    floor, span = read.reader.floor, read.reader.ceiling - read.reader.floor
+    closer = []
+    for each in ordered:
+        if each.id in alike:
+            says = min(1.0, max(0.0, (alike[each.id] - floor) / span))
+            each = each._replace(fused=(1 - READ_WEIGHT) * each.fused + READ_WEIGHT * says, read=says)
+        closer.append(each)
+    return closer
 
 
 def merge_hybrid_results(
@@ -197,7 +234,13 @@ class _Named:
 
 
 def _explained(
-    query: Query, kept: Sequence[Hit], near: Sequence[Candidate], matching: Matching, store: Store, floor: float
+    query: Query,
+    kept: Sequence[Hit],
+    near: Sequence[Candidate],
+    matching: Matching,
+    store: Store,
+    floor: float,
+    says: Mapping[int, float],
 ) -> list[Hit]:
     """The same hits, each with why it is where it is."""
     looked_for = telling(query.text) if query.hybrid else []
@@ -213,6 +256,9 @@ def _explained(
         parts = [f"{weight:.2f} × {share:.3f} (cosine {hit.similarity:.3f}, counted from {floor:.2f})"]
         if hit.keyword:
             parts.append(f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25:.2f}; {matching.ideal:.2f} would be half)")
+        if hit.id in says:
+            parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
+            parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (read word by word)")
         parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(
             vector_rank=by_vector.get(hit.id),

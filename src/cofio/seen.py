@@ -65,7 +65,7 @@ from cofio.model import (
     place_of,
 )
 from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
-from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Pictures, Runs, Settles, Store, Uses, Vector
+from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Pictures, Readings, Runs, Settles, Store, Uses, Vector
 
 _PAGE = 500  # rows looked through at a time
 _ADMIN = "It takes an admin key."
@@ -115,6 +115,10 @@ class Seen:
     @property
     def pictures(self) -> Pictures:
         return _SeenPictures(self._store.pictures, self._sight)
+
+    @property
+    def readings(self) -> Readings:
+        return self._store.readings  # asked for candidates alone, which are theirs to see
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -235,7 +235,7 @@ _FILLERS = (
 #: These are filler only with a mark behind: "no, use spaces", but "no secrets in logs".
 _FILLERS_WITH_MARK = (
     "yes yep no nope right sure great cool nice perfect again correct sorry in_general wait no_wait oops whoops"
-    " correction update small_correction you_forgot my_mistake my_bad"
+    " correction update small_correction you_forgot my_mistake my_bad that's_wrong that's_not_right not_quite nein"
 )
 _AFTER_FILLER = ",.:;!–—-"
 _FILLER = re.compile(
@@ -346,6 +346,11 @@ _PASSING_ROWS = (
      r"|our|a|an|some|all|more|another)\b"),
     ("today tomorrow tonight asap yet week", "should must need have",
      r"\b(?:should|must|need to|have to)\b.{0,200}\b(?:today|tomorrow|tonight|asap|this week|yet)\b"),
+    ("minute minutes hour hours seconds", "left next",
+     r"\b(?:minutes?|hours?|seconds) left\b|\bfor the next [\w ]{1,12}(?:minutes|hours)\b"),
+    ("only just", "this",
+     r"\bfor this (?:experiment|run|session|demo|one|test) only\b"
+     r"|\b(?:just|only) for this (?:experiment|run|session|demo)\b"),
     ("branch", "",
      r"\b(?:on|current|checked out|switched to|to) (?:the )?branch\b|\bbranch is (?:ahead|behind|up)"),
 )  # fmt: skip

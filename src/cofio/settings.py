@@ -57,6 +57,11 @@ class Settings:
     embedder_dimension: int = _setting(
         0, "COFIO_EMBEDDER_DIMENSION", "Ask a remote embedder for this many dimensions; 0 takes what it gives."
     )
+    close_reading: bool = _setting(
+        True,
+        "COFIO_CLOSE_READING",
+        "Whether memories are read word by word in the background, so that search can look closer.",
+    )
     model_download: bool = _setting(
         True, "COFIO_MODEL_DOWNLOAD", "Whether the local model may be downloaded when it is not on this machine."
     )
@@ -122,6 +127,11 @@ class Settings:
     hook_capture_ms: int = _setting(
         300, "COFIO_HOOK_CAPTURE_MS", "How long a hook may take that only hands over what was said, in milliseconds."
     )
+    keep_unread: float = _setting(
+        0.0, "COFIO_KEEP_UNREAD",
+        "From which worth on, from 0 to 1, a sentence is kept word for word that neither patterns nor a model read; 0 "
+        "keeps none.",
+    )  # fmt: skip
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
     maintenance_enabled: bool = _setting(
@@ -224,7 +234,7 @@ class Settings:
         return cls(**values, origins=origins)._checked()
 
     def _checked(self) -> Settings:
-        for name in ("dedup_threshold", "novelty_threshold", "recall_min_score"):
+        for name in ("dedup_threshold", "novelty_threshold", "recall_min_score", "keep_unread"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
         if not 0 <= self.port <= 65535:

@@ -47,6 +47,7 @@ from cofio.stores.fake_pictures import FakePictures
 from cofio.stores.fake_runs import FakeRuns
 from cofio.stores.keys import FakeKeys
 from cofio.stores.notes import FakeNotes
+from cofio.stores.readings import FakeReadings
 from cofio.stores.rows import check_vectors
 from cofio.wording import fingerprint, words
 
@@ -153,6 +154,7 @@ class MemoryStore:
         self.notes = FakeNotes(clock)
         self.domain = FakeDomain(self._knowing)
         self.pictures = FakePictures(self._holding, self._inside)
+        self.readings = FakeReadings(lambda: self._tables.memories)
 
     def apply(
         self,

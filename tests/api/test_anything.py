@@ -22,7 +22,7 @@ from tests.api.conftest import Uneventful, serving
 
 TAKING_BODIES = [route for route in ROUTES if route.has_body]
 TAKING_QUERIES = [route for route in ROUTES if route.takes and not route.has_body]
-SETTINGS = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

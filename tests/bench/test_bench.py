@@ -18,7 +18,7 @@ from cofio.evaluation import plots
 from cofio.testing import HashEmbedder
 
 SIZE = 300
-EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, openings=1)
+EFFORT = measure.Effort(prompts=12, warming=4, rounds=2, adds=10, batch=40, bulk=40, openings=1)
 
 
 @pytest.fixture(scope="module")

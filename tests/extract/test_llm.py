@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from cofio import prompts, salvage
 from cofio.conversation import Exchange, Found, Message, Usage
-from cofio.errors import Unavailable
+from cofio.errors import TooLarge, Unavailable
 from cofio.extract.llm import LONGEST_FACT, MOST_ENTITIES, MOST_FACTS, SCHEMA, Extraction, facts
 from cofio.model import Fact
 from cofio.ports import Completion, Profile
@@ -314,6 +315,35 @@ def test_of_a_conversation_that_is_too_long_the_newest_is_kept() -> None:
     assert "OLDEST" not in user
     assert "MIDDLE b" not in user
     assert 12_000 < len(system) + len(user) < 3 * 6_000 + 200
+
+
+class SmallerThanThought(ScriptedLLM):
+    """Says how much it reads once it was given more."""
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        if len(system) + len(user) > 3 * 8_000:
+            self.profile = Profile(json_schema=True, reconciles=True, context=self.reads)
+        return super().complete(system, user, schema=schema)
+
+    reads = 8_000
+
+
+def test_a_server_that_reads_less_than_was_thought_gets_less_and_answers() -> None:
+    llm = SmallerThanThought([TooLarge("too many tokens", "send less"), '["The API listens on port 8080"]'])
+    said = exchange("OLDEST " + "a" * 30_000, "MIDDLE", "NEWEST")
+    assert [each.text for each in facts(llm, said).found] == ["The API listens on port 8080"]
+    (_, whole, _), (_, cut, _) = llm.calls
+    assert "OLDEST" in whole
+    assert "OLDEST" not in cut
+    assert "NEWEST" in cut
+
+
+def test_what_is_too_large_for_what_the_model_was_known_to_read_is_not_asked_again() -> None:
+    llm = SmallerThanThought([TooLarge("too many tokens", "send less")])
+    llm.reads = 128_000
+    with pytest.raises(TooLarge):
+        facts(llm, exchange("a" * 30_000))
+    assert len(llm.calls) == 1
 
 
 def test_of_a_long_prompt_both_ends_are_kept() -> None:

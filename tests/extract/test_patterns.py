@@ -216,6 +216,20 @@ FACTS = [
     ("I fixed the memory leak by closing the cursor", "learning", ["Fixed the memory leak by closing the cursor"]),
     ("The workaround is to pin protobuf to 3.20", "learning", ["The workaround is to pin protobuf to 3.20"]),
     ("Turns out the staging database is shared with QA", "learning", ["The staging database is shared with QA"]),
+    ("Gotcha for next time: the proxy strips the trailing slash", "learning", ["The proxy strips the trailing slash"]),
+    ("Worth knowing: vacuum blocks the replica for an hour", "learning", ["Vacuum blocks the replica for an hour"]),
+    ("The mismatch came from two time zones in one column", "learning",
+     ["The mismatch came from two time zones in one column"]),
+    ("The gaps appear because the sampler skips empty buckets", "learning",
+     ["The gaps appear because the sampler skips empty buckets"]),
+    ("The linter ignores generated files, which is why nobody saw the import", "learning",
+     ["The linter ignores generated files, which is why nobody saw the import"]),
+    ("The upload limit goes from 10 MB to 25 MB", "other", ["The upload limit is 25 MB"]),
+    ("minSdk goes up to 30 with the next release", "other", ["The minSdk is 30 with the next release"]),
+    ("This service must not log request bodies", "policy", ["This service must not log request bodies"]),
+    ("The launch is postponed to Q3", "other", ["The launch was moved to Q3"]),
+    ("the camera-ready deadline was extended to January 20", "other",
+     ["The camera-ready deadline was moved to January 20"]),
     ("We learned that Safari caches redirects", "learning", ["We learned that Safari caches redirects"]),
     # temporal
     ("Started using React last month", "temporal", ["Started using React last month"]),
@@ -350,6 +364,15 @@ NEVER = {
         "our goal is to finish by Friday",
         "Please use a dict here",
     ],
+    "what goes or is moved somewhere, not to another value": [
+        "The traffic goes to web-1",
+        "The image was pushed to Docker Hub",
+        "The rollout was extended to 50 regions",
+    ],
+    "irony": [
+        "yeah because we always have time for a full rewrite",
+        "oh great, we use three date libraries now",
+    ],
     "trouble and the past": [
         "I always get this error",
         "We always get the same warning",
@@ -406,6 +429,8 @@ TOLD_BY_ANYONE = [
     "Fixed the flaky login test by awaiting the flush.",
     "The fix was to pin protobuf to 3.20.",
     "It turned out that the index was missing on orders.",
+    "The mismatch came from two time zones in one column.",
+    "Worth remembering: the emulator reads JAVA_HOME from the IDE.",
 ]
 TOLD_BY_USERS = [
     "I prefer using async/await.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio.errors import Misconfigured, Refused, Unavailable
+from cofio.errors import Misconfigured, Refused, TooLarge, Unavailable
 from cofio.llms.anthropic import AnthropicLLM
 from cofio.llms.ollama import OllamaLLM
 from cofio.llms.openai import OpenAILLM
@@ -220,8 +220,9 @@ def test_an_odd_name_stays_in_its_place_in_the_path(openai: Wire, patience: Pati
 def test_a_compatible_server_is_asked_in_older_words_and_needs_no_key(compatible: Wire, patience: Patience) -> None:
     llm = OpenAILLM("qwen3-4b", url=compatible.base, patience=patience)
     body = asked(compatible, llm)
-    assert body.keys() == {"model", "messages", "max_tokens", "response_format"}
+    assert body.keys() == {"model", "messages", "max_tokens", "temperature", "response_format"}
     assert body["max_tokens"] == 4096
+    assert body["temperature"] == 0  # llama.cpp would take 0.8
     assert "Authorization" not in compatible.seen[0].headers
 
 
@@ -239,6 +240,33 @@ def test_a_server_that_knows_another_word_for_room_is_asked_without(compatible: 
     message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
     compatible.say(Reply(400, OPENAI.error(400, "unsupported_parameter", message)))
     assert "max_tokens" not in asked(compatible, COMPATIBLE.make(compatible.base, patience))
+
+
+def test_a_server_that_leaves_no_choice_of_temperature_is_asked_without(compatible: Wire, patience: Patience) -> None:
+    compatible.say(COMPATIBLE.refusal(400, "Unsupported value: 'temperature' does not support 0 with this model."))
+    llm = COMPATIBLE.make(compatible.base, patience)
+    assert "temperature" not in asked(compatible, llm)
+    assert "temperature" not in asked(compatible, llm)
+
+
+@pytest.mark.parametrize(
+    ("told", "reads"),
+    [
+        ("request (630 tokens) exceeds the available context size (256 tokens), try increasing it", 256),
+        ("This model's maximum context length is 4096 tokens. However, you requested 9000 tokens.", 4096),
+        ("the request exceeds the available context size. try increasing the context size or enable context shift", 0),
+        ("This model's maximum context length is 1000000 tokens. However, you requested 2000000 tokens.", 0),
+    ],
+)
+def test_what_a_server_says_that_it_reads_is_remembered(
+    compatible: Wire, patience: Patience, told: str, reads: int
+) -> None:
+    llm = COMPATIBLE.make(compatible.base, patience)
+    compatible.say(COMPATIBLE.refusal(400, told, "exceed_context_size_error"))
+    with pytest.raises(TooLarge) as caught:
+        llm.complete("s", "u")
+    assert llm.profile.context == (reads or 128_000)
+    assert f"{reads or 128_000:,} tokens" in caught.value.hint
 
 
 def test_a_server_is_well_without_a_list_of_models(compatible: Wire, patience: Patience) -> None:

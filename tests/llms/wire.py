@@ -205,7 +205,7 @@ OPENAI = Dialect(
 )
 
 
-# ── a compatible server: vLLM's words, which lie at the top, and those of llama.cpp ───────────────────────────────────
+# ── a compatible server: vLLM's words, which lie at the top, and some of llama.cpp's ──────────────────────────────────
 
 
 def _vllm_error(status: int, code: str, message: str) -> dict[str, Any]:
@@ -243,10 +243,82 @@ COMPATIBLE = Dialect(
         "busy": _llama_failure(503, "Loading model", "unavailable_error"),
         "unpaid": Reply(402, {"error": {"message": "Insufficient credits. Add more", "code": 402}}),
         "too long": _llama_failure(
-            400, "request (20000 tokens) exceeds the available context size (4096)", "exceed_context_size_error"
+            400,
+            "request (20000 tokens) exceeds the available context size (8192 tokens), try increasing it",
+            "exceed_context_size_error",
         ),
         "odd": Reply(422, {"detail": [{"type": "missing", "loc": ["body", "prompt"], "msg": "Field required"}]}),
         "no schema": Reply(400, {"error": "'response_format.type' must be 'json_object' or 'text'"}),
+    },
+)
+
+
+# ── llama.cpp's own server, as it was heard: nothing of OpenAI's that it does not need, and timings beside ────────────
+
+
+def _llama_reply(text: str, ending: Ending) -> dict[str, Any]:
+    stopped = {"done": "stop", "cut": "length", "refused": "content_filter"}[ending]  # the last by a filter before it
+    return {
+        "choices": [{"finish_reason": stopped, "index": 0, "message": {"role": "assistant", "content": text}}],
+        "created": 1794842871,
+        "model": "qwen2.5-coder",
+        "system_fingerprint": "b11549-unknown",
+        "object": "chat.completion",
+        "usage": {
+            "completion_tokens": 7,
+            "prompt_tokens": 11,
+            "total_tokens": 18,
+            "prompt_tokens_details": {"cached_tokens": 4},
+        },
+        "id": "chatcmpl-Os921ZmmpLkcFXREurvtCv4in7M8zVyE",
+        "timings": {
+            "cache_n": 4,
+            "prompt_n": 7,
+            "prompt_ms": 270.14,
+            "prompt_per_token_ms": 38.59,
+            "prompt_per_second": 25.91,
+            "predicted_n": 7,
+            "predicted_ms": 467.3,
+            "predicted_per_token_ms": 66.76,
+            "predicted_per_second": 14.98,
+        },
+    }
+
+
+def _llama_model(name: str) -> dict[str, Any]:
+    meta = {"vocab_type": 2, "n_vocab": 151936, "n_ctx": 8192, "n_ctx_train": 32768, "ftype": "Q4_K - Medium"}
+    return {"id": name, "aliases": [name], "tags": [], "object": "model", "owned_by": "llamacpp", "meta": meta}
+
+
+LLAMA = Dialect(
+    name="127.0.0.1",
+    model="qwen2.5-coder",
+    base="/v1",
+    chat="/chat/completions",
+    look="/models",
+    make=lambda url, patience: OpenAILLM("qwen2.5-coder", key=KEY, url=url, patience=patience),
+    reply=_llama_reply,
+    error=lambda status, code, message: {
+        "error": {"code": status, "message": message, "type": code or "invalid_request_error"}
+    },
+    models=lambda names: {
+        "models": [{"name": each, "model": each, "details": {"format": "gguf"}} for each in names],
+        "object": "list",
+        "data": [_llama_model(each) for each in names],
+    },
+    schema_in=OPENAI.schema_in,
+    system_in=OPENAI.system_in,
+    failures={
+        **{name: COMPATIBLE.failures[name] for name in ("wrong key", "not allowed", "limited", "busy", "too long")},
+        "no model": _llama_failure(404, "model 'qwen2.5-coder' not found", "not_found_error"),  # with several of them
+        "unpaid": COMPATIBLE.failures["unpaid"],  # a gateway before it
+        "odd": _llama_failure(400, "'messages' is required", "invalid_request_error"),
+        "no schema": _llama_failure(
+            400,
+            "Unable to generate parser for this template. Automatic parser generation failed: JSON schema error at #:"
+            " unrecognized type nonsense",
+            "invalid_request_error",
+        ),
     },
 )
 
@@ -294,4 +366,4 @@ OLLAMA = Dialect(
     },
 )
 
-DIALECTS = {"anthropic": ANTHROPIC, "openai": OPENAI, "compatible": COMPATIBLE, "ollama": OLLAMA}
+DIALECTS = {"anthropic": ANTHROPIC, "openai": OPENAI, "compatible": COMPATIBLE, "llama.cpp": LLAMA, "ollama": OLLAMA}

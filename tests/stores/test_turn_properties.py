@@ -157,5 +157,5 @@ def _lines(turn: str, messages: tuple[Message, ...]) -> list[tuple[str, str, str
 
 TestTurns = Turns.TestCase
 TestTurns.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=75, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -312,15 +313,19 @@ def test_archived_vectors_are_found_only_when_asked_for_in_a_compressed_index() 
 def test_a_search_within_a_set_of_any_size_stays_in_it(size: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     within = rng.choice(np.arange(1, 4001), size, replace=False)
-    held = {int(each): WITHIN_MATRIX[each - 1] for each in within if each <= len(WITHIN_MATRIX)}
-    query = WITHIN_MATRIX[seed]
-    ids, cosines = WITHIN.nearest(query, 5, within=within)
+    matrix, vectors = many()
+    held = {int(each): matrix[each - 1] for each in within if each <= len(matrix)}
+    query = matrix[seed]
+    ids, cosines = vectors.nearest(query, 5, within=within)
     assert set(ids.tolist()) <= held.keys()
     assert_same((ids, cosines), ranked(held, query, held)[:5])
 
 
-WITHIN_MATRIX = clustered(3000, 256)
-WITHIN = loaded(WITHIN_MATRIX, large=200)
+@cache
+def many() -> tuple[Floats, Vectors]:
+    """An index of three thousand, made once and not before it is searched: every worker reads this file."""
+    matrix = clustered(3000, 256)
+    return matrix, loaded(matrix, large=200)
 
 
 def test_heads_are_made_when_the_index_grows_large_and_again_when_it_has_doubled() -> None:

@@ -40,11 +40,11 @@ def measured(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
 
 
 def document(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return desk.document
+    return desk.document()
 
 
 def page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    return desk.page
+    return desk.page()
 
 
 # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────

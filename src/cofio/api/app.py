@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -61,8 +62,7 @@ def make(
     doctor: Doctor | None = None,
 ) -> Starlette:
     """The service as an ASGI app. Whoever opened the keeper closes it. Keys expire by the clock, guesses by ticks."""
-    document = openapi.document(ROUTES)
-    desk = replace(_desk(keeper, settings, document), settings=settings, doctor=doctor)
+    desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
     caretaker = Caretaker(keeper, settings.schedules, clock)
     librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
     processors = max(2, os.cpu_count() or 2)
@@ -94,7 +94,7 @@ def make(
     return app
 
 
-def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
+def _desk(keeper: Keeper, settings: Settings) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
     keeper.listen_to_recall(metrics.injected)
@@ -122,12 +122,28 @@ def _desk(keeper: Keeper, settings: Settings, document: dict[str, Any]) -> Desk:
         Lately(keeper.llm.health_check if keeper.llm else lambda: Health(healthy=False), patience=6.0, fresh=60.0),
         metrics,
         News(keeper.outlook.pulse),
-        Reply(json.encode(document)),
-        docs.page(ROUTES, document),
+        _document,
+        _page,
         upstream=upstream,
         upstream_problem=problem,
         schedules=settings.schedules,
     )
+
+
+@cache
+def _described() -> dict[str, Any]:
+    """The routes as OpenAPI has them. Made when somebody asks: it takes a tenth of a second, and few do."""
+    return openapi.document(ROUTES)
+
+
+@cache
+def _document() -> Reply:
+    return Reply(json.encode(_described()))
+
+
+@cache
+def _page() -> Reply:
+    return docs.page(ROUTES, _described())
 
 
 def _upstream(settings: Settings) -> tuple[Upstream | None, str]:

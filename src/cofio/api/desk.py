@@ -105,8 +105,8 @@ class Desk:
     checkup: Lately[Health]
     metrics: Metrics
     news: News
-    document: Reply
-    page: Reply
+    document: Callable[[], Reply]
+    page: Callable[[], Reply]
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
     upstream: Upstream | None = None  # where a chat goes on to

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +35,82 @@ def evaluation() -> None:
 
 @command("retrieval", "cofio eval retrieval conversations.jsonl", "cofio eval retrieval conversations.jsonl --json")
 @click.argument("file", type=_FILE)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of so many questions.")
 @_write
-def retrieval(session: Session, file: Path, write: Path | None) -> None:
-    """How much of what answers a question is found: conversations and questions, one JSON object a line."""
+def retrieval(session: Session, file: Path, limit: int | None, write: Path | None) -> None:
+    """How much of what answers a question is found, how soon, in how few tokens.
+
+    FILE holds conversations with questions about them, one JSON object a line (see docs/how-to/measure.md).
+    """
     from cofio.evaluation import retrieval as measure
 
-    tell(session, measure.evaluate(file, session.settings), write)
+    with measuring(session) as progress:
+        report = measure.evaluate(file, session.settings, limit=limit, progress=progress)
+    tell(session, report, write)
+
+
+@command("turns", "cofio eval turns turns.jsonl", "cofio eval turns turns.jsonl --split test --json")
+@click.argument("file", type=_FILE)
+@click.option("--split", type=click.Choice(("dev", "test")), help="Only the turns of this half.")
+@_write
+def turns(session: Session, file: Path, split: str | None, write: Path | None) -> None:
+    """What is kept of single turns, beside the label that a person gave them.
+
+    FILE holds turns with their labels, one JSON object a line: text, label (store, skip or update), facts, and for an
+    update what it replaces. With a model configured it is measured with that, too.
+    """
+    from cofio.evaluation import turns as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(file, session.settings, split=split or "", progress=progress)
+    tell(session, report, write)
+
+
+@command("decisions", "cofio eval decisions pairs.jsonl", "cofio eval decisions facts.jsonl messages.jsonl --json")
+@click.argument("files", type=_FILE, nargs=-1, required=True)
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take so many pairs of each file.")
+@_write
+def decisions(session: Session, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
+    """Whether what is said is told for new, for known or for a correction; and what passes for a duplicate.
+
+    FILES hold labelled pairs of facts or of messages, one JSON object a line (see docs/how-to/measure.md). Where a
+    model is set, it decides too, on the same pairs.
+    """
+    from cofio.evaluation import decisions as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(files, session.settings, sample=sample, progress=progress)
+    tell(session, report, write)
+
+
+@command("extraction", "cofio eval extraction conversations.jsonl", "cofio eval extraction conversations.jsonl --json")
+@click.argument("file", type=_FILE)
+@_write
+def extraction(session: Session, file: Path, write: Path | None) -> None:
+    """How little of what was said must be kept so that the answers are in it, without a model.
+
+    FILE holds conversations with questions about them, one JSON object a line (see docs/how-to/measure.md).
+    """
+    from cofio.evaluation import extraction as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(file, session.settings, progress=progress)
+    tell(session, report, write)
+
+
+@contextmanager
+def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal, moved by the function that comes back: so much is done, of so much."""
+    shown = 0
+    with output.progress("Measuring", 100, hidden=session.as_json) as advance:
+
+        def moved(so_far: int, total: int) -> None:
+            nonlocal shown
+            now = 100 * so_far // max(total, 1)
+            advance(now - shown)
+            shown = now
+
+        yield moved
 
 
 def tell(session: Session, report: Report, write: Path | None) -> None:
@@ -47,10 +119,10 @@ def tell(session: Session, report: Report, write: Path | None) -> None:
     if session.as_json:
         output.document(report.as_dict())
     else:
-        click.echo(report.text())
+        click.echo(output.safe(report.text()))
     for path in written:
         output.say(f"Wrote {path}.")
 
 
-for each in (retrieval,):
+for each in (retrieval, turns, decisions, extraction):
     evaluation.add_command(each)

@@ -115,6 +115,9 @@ def reembed(session: Session, missing: bool) -> None:
                 done = so_far
 
             number = keeper.embed_missing(moved) if missing else keeper.reembed(moved)
+        with output.progress("Reading", keeper.unread(), hidden=session.as_json) as advance:
+            done = 0
+            keeper.read_missing(moved)
     if session.as_json:
         output.document({"embedded": number, "embedder": session.settings.embedder})
     else:

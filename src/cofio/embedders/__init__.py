@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cofio.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from cofio.ports import Embedder
+    from cofio.ports import Embedder, Reader
 
 CHOICES = "Choose `local`, `openai:MODEL` or `ollama:MODEL`."
 
@@ -22,13 +22,26 @@ def make(
     key: str = "",
     dimension: int | None = None,
     download: bool = True,
+    recent: int = 512,
 ) -> Embedder:
-    """The embedder that the spec names. Misconfigured when there is none of that name."""
+    """The embedder that the spec names; it keeps so many recent query vectors. Misconfigured when there is none."""
     provider, _, model = spec.strip().partition(":")
     if provider not in _ADAPTERS:
         raise Misconfigured(f"There is no embedder {spec!r}.", CHOICES)
-    settings = {"home": home, "url": url, "key": key, "dimension": dimension, "download": download}
+    settings = {"home": home, "url": url, "key": key, "dimension": dimension, "download": download, "recent": recent}
     return _ADAPTERS[provider](model, settings)
+
+
+def reader(home: Path) -> Reader | None:
+    """Who reads word by word; None where its model is not on this machine."""
+    from cofio.embedders import models
+
+    place = models.present(home, models.READER)
+    if place is None:
+        return None
+    from cofio.embedders.reader import LocalReader
+
+    return LocalReader(place)
 
 
 def _local(model: str, settings: Mapping[str, Any]) -> Embedder:
@@ -38,14 +51,16 @@ def _local(model: str, settings: Mapping[str, Any]) -> Embedder:
         raise Misconfigured(f"The local embedder has one model, not {model!r}.", CHOICES)
     if settings["dimension"] not in (None, DIMENSION):
         raise Misconfigured(f"The local model has {DIMENSION} dimensions.", "Leave the dimension unset.")
-    return LocalEmbedder(settings["home"], download=settings["download"], url=settings["url"])
+    about = {name: settings[name] for name in ("download", "url", "recent")}
+    return LocalEmbedder(settings["home"], **about)
 
 
 def _openai(model: str, settings: Mapping[str, Any]) -> Embedder:
     from cofio.embedders.remote import OPENAI, OpenAIEmbedder
 
     model, url = model or "text-embedding-3-small", settings["url"] or OPENAI
-    return OpenAIEmbedder(model, url=url, key=settings["key"], dimension=settings["dimension"])
+    about = {name: settings[name] for name in ("key", "dimension", "recent")}
+    return OpenAIEmbedder(model, url=url, **about)
 
 
 def _ollama(model: str, settings: Mapping[str, Any]) -> Embedder:
@@ -53,7 +68,8 @@ def _ollama(model: str, settings: Mapping[str, Any]) -> Embedder:
 
     if not model:
         raise Misconfigured("The Ollama embedder needs a model.", "Give one, for example `ollama:nomic-embed-text`.")
-    return OllamaEmbedder(model, url=settings["url"] or OLLAMA, dimension=settings["dimension"])
+    about = {name: settings[name] for name in ("dimension", "recent")}
+    return OllamaEmbedder(model, url=settings["url"] or OLLAMA, **about)
 
 
 _ADAPTERS: Mapping[str, Callable[[str, Mapping[str, Any]], Embedder]] = {

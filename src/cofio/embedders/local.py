@@ -9,8 +9,6 @@ threads.
 
 from __future__ import annotations
 
-import importlib
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from cofio.embedders import models
+from cofio.embedders.network import session
 from cofio.embedders.recent import Recent
 from cofio.embedders.wordpiece import WordPiece
-from cofio.errors import Misconfigured
 
 if TYPE_CHECKING:
     from cofio.ports import Matrix, Vector
@@ -98,7 +96,7 @@ class LocalEmbedder:
 
     def _load(self) -> _Network:
         place = models.find(self._home, download=self._download, url=self._url, progress=self._progress)
-        return _Network(WordPiece.read(place / "vocab.txt"), _session(place / "model.onnx", self._threads))
+        return _Network(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", self._threads))
 
 
 class _Network(NamedTuple):
@@ -114,21 +112,3 @@ class _Network(NamedTuple):
         state: Vector = self.session.run(["last_hidden_state"], feed)[0][0, 0]
         return state / np.linalg.norm(state)
 
-
-def _session(path: Path, threads: int) -> Any:
-    os.putenv("ORT_DISABLE_TELEMETRY", "1")  # it would report to its maker; read once, when it is imported
-    try:
-        runtime = importlib.import_module("onnxruntime")  # 0.2 s and 40 MB: not before the first text
-    except ImportError as error:
-        raise Misconfigured(f"onnxruntime cannot be imported: {error}.", "Run `pip install onnxruntime`.") from error
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads must not eat a core
-    raises = runtime.capi.onnxruntime_pybind11_state
-    try:
-        return runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except (raises.Fail, raises.InvalidGraph, raises.InvalidProtobuf, raises.NotImplemented) as error:
-        hint = "Run `pip install --upgrade onnxruntime`."
-        raise Misconfigured(f"onnxruntime {runtime.__version__} cannot load {path}: {error}.", hint) from error

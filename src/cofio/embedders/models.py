@@ -23,7 +23,7 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -56,9 +56,37 @@ class Pin:
     sha256: str
 
 
+_VOCABULARY = Pin("vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3")
 PINS = (
     Pin("model.onnx", 34_015_106, "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743"),
-    Pin("vocab.txt", 231_508, "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"),
+    _VOCABULARY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A model beside the embedder's that the carrier holds too. Search does without where it is not on the machine."""
+
+    name: str
+    inside: str
+    pins: tuple[Pin, ...]
+
+
+READER = Further(
+    "answerai-colbert-small-v1-int8",
+    "models/data/colbert",
+    (
+        Pin("model.onnx", 33_968_307, "4980983628c18e4f0a4c756114abd2d7c097c6ccad9cffc70e77302d21e05df0"),
+        _VOCABULARY,
+    ),
+)
+JUDGE = Further(
+    "ms-marco-MiniLM-L-12-v2-int8",
+    "models/data/reranker_en",
+    (
+        Pin("model.onnx", 34_001_604, "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1"),
+        _VOCABULARY,
+    ),
 )
 
 
@@ -85,19 +113,27 @@ def find(
     return folder(home)
 
 
-def carried(carrier: str = CARRIER) -> Path | None:
-    """The model's folder in the carrier package, if that is installed. Finding a package does not import it."""
+def carried(carrier: str = CARRIER, inside: str = _INSIDE) -> Path | None:
+    """A model's folder in the carrier package, if that is installed. Finding a package does not import it."""
     spec = importlib.util.find_spec(carrier)
     places = (spec.submodule_search_locations if spec else None) or ()
-    return next((Path(place, _INSIDE) for place in places if Path(place, _INSIDE).is_dir()), None)
+    return next((Path(place, inside) for place in places if Path(place, inside).is_dir()), None)
 
 
-def complete(place: Path, home: Path) -> bool:
+def complete(place: Path, home: Path, pins: Sequence[Pin] = PINS) -> bool:
     """Whether the folder has every file of the model. A file that is there but is another one is Misconfigured."""
-    there = [pin for pin in PINS if (place / pin.name).exists()]
+    there = [pin for pin in pins if (place / pin.name).exists()]
     for pin in there:
         verify(place / pin.name, pin, home)
-    return len(there) == len(PINS)
+    return len(there) == len(pins)
+
+
+def present(home: Path, model: Further, *, carrier: str = CARRIER) -> Path | None:
+    """The folder that holds a further model, each file checked: in the home or in the carrier; None in neither."""
+    for place in (home / "models" / model.name, carried(carrier, model.inside)):
+        if place is not None and complete(place, home, model.pins):
+            return place
+    return None
 
 
 def remedy(home: Path) -> str:
@@ -121,7 +157,7 @@ def verify(path: Path, pin: Pin, home: Path) -> None:
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror or error}.", "Let this user read it.") from error
     if not right:
-        message = f"{path} is not the {pin.name} of {MODEL} (SHA-256 {pin.sha256}): it was not used."
+        message = f"{path} is not the {pin.name} that was pinned (SHA-256 {pin.sha256}): it was not used."
         raise Misconfigured(message, f"Remove it, then: {remedy(home)}")
     if settled:
         _keep_stamp(home, path, stamp)

@@ -47,6 +47,10 @@ class WordPiece:
         except (OSError, UnicodeDecodeError) as error:
             raise Misconfigured(f"{path} cannot be read: {error}.", "Put the model's vocab.txt there.") from error
 
+    def id_of(self, piece: str) -> int:
+        """The id of one piece of the vocabulary, a marker for example; that of [UNK] when it has none."""
+        return self._ids.get(piece, self._unknown)
+
     def ids(self, text: str, most: int = MAX_TOKENS) -> list[int]:
         """The ids of the text between [CLS] and [SEP], at most `most` of them; what does not fit is left out."""
         room = most - 2

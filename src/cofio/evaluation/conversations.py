@@ -3,23 +3,30 @@
 One JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text", "category",
 "evidence": [unit ids]}]}. A unit becomes a memory: its speaker and date are fields, and the two units said before it
 on the same date are its context.
+
+Real data has gaps. What means nothing is taken as it is: no speaker, a date that nobody can read, no evidence, a
+category that is a number. A question without words cannot be asked, and is counted. What would make the figures wrong
+is refused, with its line.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import cofio
+from cofio import assemble
 from cofio.errors import InvalidInput, NotFound
 from cofio.keeper import Keeper
-from cofio.model import MAX_TEXT
+from cofio.model import MAX_LABEL, MAX_TEXT, moment
+from cofio.ports import Embedder
+from cofio.settings import Settings
 
 LEFT_OUT = ("adversarial", "abstention")  # questions whose answer is that there is none
 _SHAPE = (
@@ -28,7 +35,13 @@ _SHAPE = (
 )
 _BEFORE = 2  # units said before, as context
 _BEFORE_CHARACTERS = 300
-_FORMATS = ("%I:%M %p on %d %B, %Y", "%d %B, %Y", "%d %B %Y", "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d", "%B %d, %Y")
+_BATCH = 256  # units remembered at a time
+_SECONDS = 9  # digits of a time since 1970, at least
+_FORMATS = (
+    "%I:%M %p on %d %B, %Y", "%d %B, %Y", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%B-%d-%Y",
+    "%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m", "%d.%m.%Y, %H:%M:%S",
+    "%d.%m.%Y %H:%M", "%d.%m.%Y", "%a, %d %b %Y %H:%M:%S %z",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +53,11 @@ class Question:
     category: str
     evidence: frozenset[str]
 
+    @property
+    def has_answer(self) -> bool:
+        """Whether there is something to find: its category says so, and it names evidence."""
+        return bool(self.evidence) and self.category.casefold() not in LEFT_OUT
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -48,70 +66,183 @@ class Conversation:
     id: str
     facts: tuple[cofio.Fact, ...]
     questions: tuple[Question, ...]
+    without_words: int = 0  # questions that cannot be asked
+
+    @property
+    def units(self) -> frozenset[str]:
+        """The ids of its units. Several may share one: what is said of it holds when any of them is found."""
+        return frozenset(str(fact.metadata["unit"]) for fact in self.facts)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def read(path: Path) -> list[Conversation]:
-    """Every conversation of the file. NotFound where there is none, InvalidInput where it holds something else."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
-    found = [_line(line, number, path) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    """Every conversation of the file. NotFound where there is none, InvalidInput where it holds something else.
+
+    Ids of conversations, and of questions within one, are made to differ: "q1", "q1 (2)".
+    """
+    name = _Names()
+    found = [
+        replace(each, id=name(each.id))
+        for number, line in enumerate(_text(path).split("\n"), start=1)  # other line ends may stand in a text
+        if line.strip()
+        for each in [_line(line, number, path)]
+    ]
     if not found:
         raise InvalidInput(f"{path} is empty.", _SHAPE)
     return found
 
 
+def _text(path: Path) -> str:
+    try:
+        plain = path.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{path} cannot be read: {error.strerror}.", "Name a file of conversations.") from error
+    try:
+        return plain.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = plain.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"Line {number} of {path} is not UTF-8.", "Save the file as UTF-8.") from error
+
+
+class _Wrong(Exception):
+    """What is wrong in a line."""
+
+
 def _line(line: str, number: int, path: Path) -> Conversation:
     try:
         return _conversation(json.loads(line), number)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"Line {number} of {path} is no conversation: {error!r}.", _SHAPE) from error
+    except json.JSONDecodeError as error:
+        said = f"Line {number} of {path} is no JSON: {error.msg}, at character {error.pos + 1}."
+        raise InvalidInput(said, f"An object may not be broken into lines. {_SHAPE}") from error
+    except (_Wrong, InvalidInput, ValueError, RecursionError) as error:
+        said = getattr(error, "message", str(error)).rstrip(".")
+        raise InvalidInput(f"Line {number} of {path} is no conversation: {said}.", _SHAPE) from error
 
 
-def _conversation(plain: dict[str, Any], number: int) -> Conversation:
-    asked = tuple(
-        Question(
-            str(each.get("id", place)),
-            str(each["text"]),
-            str(each.get("category") or ""),
-            frozenset(map(str, each.get("evidence") or ())),
-        )
-        for place, each in enumerate(plain["questions"])
+def _conversation(plain: Any, number: int) -> Conversation:
+    if not isinstance(plain, dict):
+        raise _Wrong(f"it is {_kind(plain)}, not an object")
+    units, asked, name = _objects(plain, "units"), _objects(plain, "questions"), _Names()
+    questions = [_question(each, place, name) for place, each in enumerate(asked)]
+    worded = tuple(each for each in questions if each.text)
+    given = plain.get("id")
+    return Conversation(
+        _clean(number if given is None else given), tuple(_facts(units)), worded, len(questions) - len(worded)
     )
-    return Conversation(str(plain.get("id", number)), tuple(_facts(plain["units"])), asked)
 
 
-def _facts(units: list[dict[str, Any]]) -> Iterator[cofio.Fact]:
+def _objects(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The list of this name, once it is known to hold objects that have a text."""
+    if name not in plain:
+        raise _Wrong(f"it has no {name}")
+    rows = plain[name] or []
+    if not isinstance(rows, list):
+        raise _Wrong(f"{name} is {_kind(rows)}, not a list")
+    for place, row in enumerate(rows, start=1):
+        if not isinstance(row, dict):
+            raise _Wrong(f"number {place} of its {name} is {_kind(row)}, not an object")
+        if "text" not in row:
+            raise _Wrong(f"number {place} of its {name} has no text")
+        if name == "units" and (row.get("id") in (None, "") or isinstance(row["id"], list | dict)):
+            raise _Wrong(f"number {place} of its units has no id by which evidence could name it")
+    return rows
+
+
+def _question(plain: Mapping[str, Any], place: int, name: _Names) -> Question:
+    given, evidence = plain.get("id"), plain.get("evidence")
+    named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
+    if any(isinstance(each, list | dict) for each in named):
+        raise _Wrong(f"the evidence of question {place + 1} is no list of unit ids")
+    category = _clean(plain.get("category")).strip()
+    return Question(
+        name(_clean(place if given is None else given)),
+        _clean(plain["text"]).strip()[:MAX_TEXT],
+        category or "none",
+        frozenset(_clean(each) for each in named if each is not None),
+    )
+
+
+def _facts(units: Sequence[Mapping[str, Any]]) -> Iterator[cofio.Fact]:
     for place, unit in enumerate(units):
         earlier = [each for each in units[max(0, place - _BEFORE) : place] if each.get("date") == unit.get("date")]
         yield cofio.Fact(
-            text=str(unit["text"]).strip()[:MAX_TEXT].replace("\x00", "") or "…",
-            speaker=str(unit.get("speaker") or ""),
-            created_at=when(str(unit.get("date") or "")),
-            context="\n".join(str(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
-            metadata={"unit": str(unit["id"])},
+            text=_clean(unit["text"]).strip()[:MAX_TEXT] or "…",
+            speaker=_clean(unit.get("speaker")).strip()[:MAX_LABEL],
+            created_at=when(unit.get("date")),
+            context="\n".join(_clean(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
+            metadata={"unit": _clean(unit["id"])},
         )
 
 
-def when(written: str) -> str:
-    """The date as ISO text; "" for one that cannot be read."""
+def when(written: Any) -> str:
+    """The date as ISO text, from a text or seconds or milliseconds since 1970; "" for one that cannot be read."""
+    given = _clean(written).strip()
     try:
-        return datetime.fromisoformat(written).isoformat()
-    except ValueError:
+        if isinstance(written, int | float) or (given.isdecimal() and len(given) >= _SECONDS):
+            return moment(float(given))
+        return moment(datetime.fromisoformat(given))
+    except (ValueError, InvalidInput):
         pass
     for each in _FORMATS:
         try:
-            return datetime.strptime(written, each).replace(tzinfo=UTC).isoformat()
-        except ValueError:
+            read = datetime.strptime(given, each)  # noqa: DTZ007
+            return moment(read if read.tzinfo else read.replace(tzinfo=UTC))
+        except (ValueError, InvalidInput):
             continue
     return ""
 
 
+def _clean(value: Any) -> str:
+    """As text that can be kept: without NUL, without halves of surrogate pairs."""
+    return "" if value is None else str(value).replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls it."""
+    kinds = {str: "a text", list: "a list", dict: "an object", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+class _Names:
+    """Gives each name once; one that was given comes with a number."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+
+    def __call__(self, name: str) -> str:
+        while (times := self._given.get(name, 0)) > 0:
+            self._given[name] = times + 1
+            name = f"{name} ({times + 1})"
+        self._given[name] = 1
+        return name
+
+
+# ── remembering ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _silent(_remembered: int) -> None:
+    """Where nobody waits to hear how far it is."""
+
+
 @contextmanager
-def remembered(conversation: Conversation, **settings: str) -> Iterator[Keeper]:
-    """A keeper on a store of its own that holds the conversation."""
-    with TemporaryDirectory() as folder, cofio.open(f"sqlite://{folder}/eval.db", **settings) as keeper:
-        for start in range(0, len(conversation.facts), 256):
-            keeper.add_all(conversation.facts[start : start + 256], dedup=False)
-        yield keeper
+def remembered(
+    conversation: Conversation,
+    settings: Settings | None = None,
+    *,
+    embedder: Embedder | None = None,
+    advance: Callable[[int], None] = _silent,
+) -> Iterator[Keeper]:
+    """A keeper on a store of its own that holds the conversation. Nothing of the settings' own store is touched."""
+    usual = settings or Settings.load()
+    with TemporaryDirectory() as folder:
+        # named as by a flag: what hooks have noted for the usual store is not brought into this one
+        named = {**usual.origins, "store": "flag"}
+        own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
+        with assemble.keeper(own, embedder=embedder) as keeper:
+            for start in range(0, len(conversation.facts), _BATCH):
+                batch = conversation.facts[start : start + _BATCH]
+                keeper.add_all(batch, dedup=False)
+                advance(len(batch))
+            yield keeper

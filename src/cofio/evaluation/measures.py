@@ -10,6 +10,7 @@ import numpy as np
 
 SEED = 20261115
 DRAWS = 2_000
+_AT_ONCE = 1_000_000  # values of samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,25 @@ def difference(ours: Sequence[float], theirs: Sequence[float], *, draws: int = D
     return interval([one - other for one, other in zip(ours, theirs, strict=True)], draws=draws)
 
 
-def _means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
+def separation(positive: Sequence[float], negative: Sequence[float], *, draws: int = DRAWS) -> Figure:
+    """The `auroc` of both sorts with its 95 % interval, by bootstrap of either."""
+    if not positive or not negative:
+        return Figure(0.5, 0.0, 1.0)
     rng = np.random.default_rng(SEED)
-    return [float(values[rng.integers(0, len(values), len(values))].mean()) for _ in range(draws)]
+    drawn = [auroc(_again(positive, rng), _again(negative, rng)) for _ in range(draws)]
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return Figure(auroc(positive, negative), float(low), float(high))
+
+
+def _again(values: Sequence[float], rng: np.random.Generator) -> list[float]:
+    return [values[place] for place in rng.integers(0, len(values), len(values))]
+
+
+def _means(values: np.ndarray[tuple[int], np.dtype[np.float64]], draws: int) -> list[float]:
+    """The means of so many samples, drawn a part at a time: of many values all at once would fill the memory."""
+    rng = np.random.default_rng(SEED)
+    found: list[float] = []
+    while len(found) < draws:
+        part = min(draws - len(found), max(1, _AT_ONCE // len(values)))
+        found += values[rng.integers(0, len(values), (part, len(values)))].mean(axis=1).tolist()
+    return found

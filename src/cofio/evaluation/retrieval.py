@@ -1,1 +1,462 @@
-"""Retrieval: how much of what answers a question is found."""
+"""Retrieval: how much of what answers a question is found, how soon, in how few tokens; and what is given for nothing.
+
+    [Conversation] ─ each in a store of its own, asked ─▶ Measured ─▶ Report
+
+Shares are numbers from 0 to 1 in JSON, and told in per cent in tables.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofio import embedders
+from cofio.errors import InvalidInput
+from cofio.evaluation.asking import (
+    BUDGETS,
+    DEFAULT,
+    FRAME,
+    MEASURES,
+    THOROUGH,
+    VECTORS,
+    WORDS,
+    Afresh,
+    Answer,
+    Asking,
+    Given,
+)
+from cofio.evaluation.conversations import LEFT_OUT, Conversation, Question, read, remembered
+from cofio.evaluation.measures import SEED, Figure, difference, interval, mean, separation
+from cofio.evaluation.plots import COLOURS, Line, linear
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.ports import Embedder
+from cofio.settings import Settings
+
+Progress = Callable[[int, int], None]
+
+ANSWERABLE, UNANSWERABLE, FOREIGN = "answerable", "unanswerable", "foreign"
+_SORTS = {
+    ANSWERABLE: "questions with an answer",
+    UNANSWERABLE: "questions whose answer is that there is none",
+    FOREIGN: "questions of another conversation",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that has an answer, and what each mode found of it."""
+
+    id: str
+    category: str
+    answers: Mapping[str, Answer]  # by the mode's name
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All that was asked of a file's conversations."""
+
+    file: str
+    headline: str  # the mode whose figures come first
+    modes: tuple[str, ...]
+    asked: tuple[Asked, ...]
+    given: Mapping[str, Sequence[Given]]  # by sort of question
+    about: Mapping[str, Any]  # what the file holds, and what of it was left out
+
+    def values(self, measure: str, mode: str = "", category: str | None = None) -> list[float]:
+        """The measure of every question, in this mode and of this category; else the headline's, of all."""
+        chosen = [each for each in self.asked if category in (None, each.category)]
+        return [each.answers[mode or self.headline].scores[measure] for each in chosen]
+
+    def within(self, mode: str = "") -> list[Figure]:
+        """The share of the evidence within each budget."""
+        rows = [each.answers[mode or self.headline].within for each in self.asked]
+        return [interval(list(column)) for column in zip(*rows, strict=True)]
+
+    def milliseconds(self, share: float, mode: str = "") -> float | None:
+        """What so large a share of the questions stayed within; None for a mode that was not timed."""
+        spent = [each.answers[mode or self.headline].seconds for each in self.asked]
+        timed = [each for each in spent if each is not None]
+        return 1000 * float(np.quantile(timed, share)) if timed else None
+
+    @property
+    def categories(self) -> list[str]:
+        return sorted({each.category for each in self.asked})
+
+
+def evaluate(
+    file: Path,
+    settings: Settings | None = None,
+    *,
+    thorough: bool = False,
+    limit: int | None = None,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """The report on one file. `limit` asks a sample of so many of its questions, always the same.
+
+    Nothing but the file is read: each conversation goes into a new store, which is gone afterwards.
+    """
+    found = measured(file, settings, thorough=thorough, limit=limit, embedder=embedder, progress=progress)
+    options = f"{' --thorough' if thorough else ''}{f' --limit {limit}' if limit else ''}"
+    return Report(
+        name="retrieval",
+        title="Retrieval",
+        command=f"cofio eval retrieval {file.name}{options}",
+        says=[*says(found), METHOD],
+        values=values(found),
+        tables=tables(found),
+        plots=plots([found]),
+    )
+
+
+def measured(
+    file: Path,
+    settings: Settings | None = None,
+    *,
+    thorough: bool = False,
+    limit: int | None = None,
+    embedder: Embedder | None = None,
+    progress: Progress | None = None,
+) -> Measured:
+    """Every question of the file, asked in every mode."""
+    loaded = settings or Settings.load()
+    whole = read(file)
+    chosen = sampled(_answerable(whole, file), limit)
+    modes = (*((THOROUGH,) if thorough else ()), DEFAULT, VECTORS, WORDS)
+    asked: list[Asked] = []
+    given: dict[str, list[Given]] = {sort: [] for sort in _SORTS}
+    steps = _Steps(progress, chosen)
+    shared = Afresh(embedder or _embedder(loaded))
+    for place, conversation in enumerate(chosen):
+        with remembered(conversation, loaded, embedder=shared, advance=steps.advance) as keeper:
+            asking = Asking(keeper, shared)
+            for question in conversation.questions:
+                if question.has_answer:
+                    answers = {mode.name: asking.answer(question, mode) for mode in modes}
+                    asked.append(Asked(f"{conversation.id}/{question.id}", question.category, answers))
+                sort = ANSWERABLE if question.has_answer else UNANSWERABLE
+                given[sort].append(asking.give(question, modes[0]))
+                steps.advance(1)
+            for question in _of_another(chosen, place):
+                given[FOREIGN].append(asking.give(question, modes[0]))
+                steps.advance(1)
+    names = tuple(mode.name for mode in modes)
+    return Measured(file.name, names[0], names, tuple(asked), given, _about(whole, chosen, limit))
+
+
+def _embedder(settings: Settings) -> Embedder:
+    """The one that the settings name. It keeps no question: each is timed as if it were asked for the first time."""
+    return embedders.make(
+        settings.embedder,
+        home=settings.home,
+        url=settings.embedder_url,
+        key=settings.embedder_key,
+        dimension=settings.embedder_dimension or None,
+        download=settings.model_download,
+        recent=0,
+    )
+
+
+# ── which questions ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
+    """The conversations with the questions that are asked. InvalidInput where none has evidence that is there."""
+    asked = [(each, one) for each in conversations for one in each.questions if one.has_answer]
+    if not asked:
+        hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
+        raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
+    if not any(one.evidence & each.units for each, one in asked):
+        hint = "Evidence names units by their ids, as they stand in the same conversation."
+        raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
+    return [replace(each, questions=tuple(filter(_is_asked, each.questions))) for each in conversations]
+
+
+def _is_asked(question: Question) -> bool:
+    """Whether anything can be told from it: one without evidence has an answer that nobody knows."""
+    return question.has_answer or question.category.casefold() in LEFT_OUT
+
+
+def sampled(conversations: Sequence[Conversation], limit: int | None) -> list[Conversation]:
+    """The conversations with so many of the questions that have an answer, and the same share of the others.
+
+    A conversation without any is left out: nothing is asked of it.
+    """
+    if limit is not None:
+        if limit < 1:
+            raise InvalidInput(f"limit is {limit}.", "Ask at least one question.")
+        chosen = _drawn(conversations, limit)
+        conversations = [
+            replace(each, questions=tuple(one for one in each.questions if (each.id, one.id) in chosen))
+            for each in conversations
+        ]
+    return [each for each in conversations if each.questions]
+
+
+def _drawn(conversations: Sequence[Conversation], limit: int) -> set[tuple[str, str]]:
+    every = [(each.id, one.id, one.has_answer) for each in conversations for one in each.questions]
+    answered = [(each, one) for each, one, has_answer in every if has_answer]
+    others = [(each, one) for each, one, has_answer in every if not has_answer]
+    rng, share = random.Random(SEED), min(1.0, limit / len(answered))  # noqa: S311
+    return {*rng.sample(answered, min(limit, len(answered))), *rng.sample(others, round(share * len(others)))}
+
+
+def _of_another(conversations: Sequence[Conversation], place: int) -> list[Question]:
+    """Questions that this conversation cannot answer: those of the one before it that have an answer there."""
+    if len(conversations) == 1:
+        return []
+    return [each for each in conversations[place - 1].questions if each.has_answer]
+
+
+class _Steps:
+    """How far it is: a step for each unit that is remembered, and for each question that is asked."""
+
+    def __init__(self, progress: Progress | None, conversations: Sequence[Conversation]) -> None:
+        self._progress = progress
+        self._done = 0
+        foreign = sum(len(_of_another(conversations, place)) for place in range(len(conversations)))
+        self._total = foreign + sum(len(each.facts) + len(each.questions) for each in conversations)
+
+    def advance(self, steps: int) -> None:
+        self._done += steps
+        if self._progress:
+            self._progress(self._done, self._total)
+
+
+def _about(whole: Sequence[Conversation], chosen: Sequence[Conversation], limit: int | None) -> dict[str, Any]:
+    """What the file holds and was asked, and what in it can mislead."""
+    units = [str(fact.metadata["unit"]) for each in chosen for fact in each.facts]
+    questions = [(each, one) for each in chosen for one in each.questions if one.has_answer]
+    every = [one for each in whole for one in each.questions]
+    return {
+        "conversations": len(chosen),
+        "units": len(units),
+        "limit": limit,
+        "left_out": {
+            **{each: sum(one.category.casefold() == each for one in every) for each in LEFT_OUT},
+            "without_evidence": sum(not _is_asked(one) for one in every),
+            "without_words": sum(each.without_words for each in whole),
+        },
+        "odd": {
+            "unknown_evidence": sum(len(one.evidence - each.units) for each, one in questions),
+            "shared_unit_ids": sum(len(each.facts) - len(each.units) for each in chosen),
+            "undated_units": sum(not fact.created_at for each in chosen for fact in each.facts),
+        },
+    }
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def values(found: Measured) -> dict[str, Any]:
+    """What `--json` prints: shares from 0 to 1, times in milliseconds."""
+    return {
+        **_means(found),
+        "by_category": {
+            each: {**_means(found, category=each), "questions": len(found.values("r@10", category=each))}
+            for each in found.categories
+        },
+        "p50_ms": found.milliseconds(0.50),
+        "p95_ms": found.milliseconds(0.95),
+        "intervals": _intervals(found),
+        "questions": len(found.asked),
+        "evidence_within": _by_budget(found, found.headline),
+        "abstention": _abstention(found),
+        "per_question": {each.id: round(each.answers[found.headline].scores["r@10"], 6) for each in found.asked},
+        "mode": found.headline,
+        "modes": {mode: _of_mode(found, mode) for mode in found.modes},
+        "file": found.file,
+        **found.about,
+    }
+
+
+def _means(found: Measured, mode: str = "", category: str | None = None) -> dict[str, float]:
+    return {measure: mean(found.values(measure, mode, category)) for measure in MEASURES}
+
+
+def _intervals(found: Measured) -> dict[str, Any]:
+    """The bounds of each mean, of all questions and by category."""
+
+    def bounds(category: str | None) -> dict[str, list[float]]:
+        figures = {measure: interval(found.values(measure, category=category)) for measure in MEASURES}
+        return {measure: [figure.low, figure.high] for measure, figure in figures.items()}
+
+    return {**bounds(None), "by_category": {each: bounds(each) for each in found.categories}}
+
+
+def _by_budget(found: Measured, mode: str) -> dict[str, dict[str, float]]:
+    return {str(budget): each.as_dict() for budget, each in zip(BUDGETS, found.within(mode), strict=True)}
+
+
+def _of_mode(found: Measured, mode: str) -> dict[str, Any]:
+    return {
+        **_means(found, mode),
+        "p50_ms": found.milliseconds(0.50, mode),
+        "p95_ms": found.milliseconds(0.95, mode),
+        "evidence_within": _by_budget(found, mode),
+        "to_default": {measure: _to_default(found, mode, measure).as_dict() for measure in MEASURES},
+    }
+
+
+def _to_default(found: Measured, mode: str, measure: str) -> Figure:
+    return difference(found.values(measure, mode), found.values(measure, DEFAULT.name))
+
+
+def _abstention(found: Measured) -> dict[str, Any]:
+    """What recall gives by sort of question, and how well the best score tells the sorts apart."""
+    told: dict[str, Any] = {}
+    for sort, given in found.given.items():
+        told[sort] = {
+            "questions": len(given),
+            "tokens": interval([each.tokens for each in given]).as_dict(),
+            "given_anything": interval([float(each.tokens > 0) for each in given]).as_dict(),
+        }
+    told[ANSWERABLE]["evidence_given"] = interval([each.found for each in found.given[ANSWERABLE]]).as_dict()
+    for sort in (UNANSWERABLE, FOREIGN):
+        told[sort]["auroc"] = apart.as_dict() if (apart := _apart(found, sort)) else None
+    return told
+
+
+def _apart(found: Measured, sort: str) -> Figure | None:
+    """How well the best score tells questions with an answer from these; None where there are none of these."""
+    answered, others = ([each.top for each in found.given[one]] for one in (ANSWERABLE, sort))
+    return separation(answered, others) if answered and others else None
+
+
+# ── told ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+METHOD = (
+    "R@k is the share of a question's evidence among the first k hits, nDCG@10 counts what stands higher for more."
+    " A time is that of one search for ten hits, the embedding of the question included. What stands in brackets is the"
+    " interval that holds the figure in 95 of 100 samples: a bootstrap over the questions, paired where two ways to"
+    " search are compared."
+)
+
+
+def says(found: Measured) -> list[str]:
+    """What was asked of what, and what to know before reading the figures."""
+    about, odd = found.about, found.about["odd"]
+    sample = ", a sample" if about["limit"] else ""
+    left = [f"{number:,} {name.replace('_', ' ')}" for name, number in about["left_out"].items() if number]
+    told = [
+        f"{found.file}: {about['conversations']:,} conversations of {about['units']:,} units, each in a store of its"
+        f" own; {len(found.asked):,} questions with an answer{sample}."
+        + (f" Not among them: {', '.join(left)}." if left else "")
+    ]
+    notes = {
+        "unknown_evidence": "Evidence that names no unit of its conversation: {:,} times. It counts as not found.",
+        "shared_unit_ids": "Units with an id that another has too: {:,}. Whichever is found counts, once.",
+        "undated_units": "Units without a date that can be read: {:,}. They were remembered as of now.",
+    }
+    return told + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
+
+
+def tables(found: Measured, of: str = "") -> list[Table]:
+    """The tables; `of` stands before their titles where there are several files."""
+    shown = [_modes(found), _categories(found), _budgets(found), _unasked(found)]
+    return [replace(table, title=f"{of}{table.title}") for table in shown]
+
+
+def _modes(found: Measured) -> Table:
+    shares = [Column(each, "%") for each in ("R@5", "R@10", "R@20", "nDCG@10")]
+    times = [Column("p50", "ms"), Column("p95", "ms")]
+    rows = [
+        (
+            mode,
+            *_means(found, mode).values(),
+            None if mode == DEFAULT.name else _to_default(found, mode, "r@10"),
+            found.milliseconds(0.50, mode),
+            found.milliseconds(0.95, mode),
+        )
+        for mode in found.modes
+    ]
+    note = (
+        "“Vectors alone” orders by the cosine, “words alone” by BM25, which no search does by itself: it has no time."
+    )
+    return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
+
+
+def _categories(found: Measured) -> Table:
+    rows: list[list[Cell]] = []
+    for name in (None, *found.categories):
+        figures = [interval(found.values(measure, category=name)) for measure in MEASURES]
+        rows.append([name or "all", len(found.values("r@10", category=name)), *figures])
+    shares = [Column(each, "%") for each in ("R@5", "R@10", "R@20", "nDCG@10")]
+    return Table(f"By category: {found.headline}", [Column("category"), Column("questions"), *shares], rows)
+
+
+def _budgets(found: Measured) -> Table:
+    columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
+    note = (
+        "The share of the evidence that is put before an agent within so many tokens: lines as recall writes them, long"
+        f" ones shortened, best first. What frames them takes {FRAME} more."
+    )
+    return Table("Evidence within tokens", columns, [(mode, *found.within(mode)) for mode in found.modes], note)
+
+
+def _unasked(found: Measured) -> Table:
+    rows = []
+    for sort, given in found.given.items():
+        if given:
+            answered = sort == ANSWERABLE
+            rows.append(
+                (
+                    _SORTS[sort],
+                    len(given),
+                    interval([float(each.tokens > 0) for each in given]),
+                    interval([float(each.tokens) for each in given]),
+                    interval([each.found for each in given]) if answered else None,
+                    None if answered else _apart(found, sort),
+                )
+            )
+    columns = [
+        Column("recall at"),
+        Column("prompts"),
+        Column("given anything", "%"),
+        Column("tokens"),
+        Column("evidence given", "%"),
+        Column("AUROC", digits=3),
+    ]
+    note = (
+        "What `recall` puts before an agent unasked; where nothing answers, nothing would be best. AUROC: how often the"
+        " best score of a question with an answer is above that of one without."
+    )
+    return Table("Given unasked", columns, rows, note)
+
+
+def plots(files: Sequence[Measured]) -> dict[str, str]:
+    """Evidence within tokens, and what is found by the time that it takes; a line for each file and mode."""
+    several = len(files) > 1
+    names = [
+        (found, mode, f"{Path(found.file).stem}: {mode}" if several else mode)
+        for found in files
+        for mode in found.modes
+    ]
+    colours = [COLOURS[place % len(COLOURS)] for place in range(len(names))]
+    curves = [
+        Line(name, colour, [(float(budget), 100 * each.value) for budget, each in _points(found, mode)])
+        for (found, mode, name), colour in zip(names, colours, strict=True)
+    ]
+    dots = [
+        Line(name, colour, [(spent, 100 * mean(found.values("r@10", mode)))])
+        for (found, mode, name), colour in zip(names, colours, strict=True)
+        if (spent := found.milliseconds(0.50, mode)) is not None
+    ]
+    slowest = max(line.points[0][0] for line in dots)
+    return {
+        "retrieval-tokens": linear(
+            "Evidence within tokens", "tokens put in", "% of the evidence", curves, within=(0, BUDGETS[-1], 0, 100)
+        ),
+        "retrieval-time": linear(
+            "Found by time", "ms a question (p50)", "R@10, %", dots, within=(0, 1.2 * slowest, 0, 100)
+        ),
+    }
+
+
+def _points(found: Measured, mode: str) -> Iterator[tuple[int, Figure]]:
+    return zip(BUDGETS, found.within(mode), strict=True)

@@ -24,6 +24,7 @@ _COVERAGE = r"(the |our )?((test|code|line|unit test) )?coverage"
 _PERCENT = r"<value=\d+(\.\d+)? ?(%|percent)>"
 _SHIFTED = "changed|moved|switched|went( up| down)?|increased|decreased|dropped|rose"
 _SHIFT = "changed|moved|bumped|raised|lowered|increased|decreased|reduced|set|switched|updated|renamed"
+_DATE = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|q[1-4]\b|\d{4}|(mon|tues|wednes|thurs|fri|satur|sun)day"
 
 CHANGES = (
     Row("policy", .85, "coverage",
@@ -45,6 +46,16 @@ CHANGES = (
         rf"|(was|has been|got) ({_SHIFT}))"
         r"( from <old>)? to <value><stop>",
         "{whose} {thing} is {value}", "value"),
+    Row("other", .9, both("goes went", "to"),
+        rf"^(the |our )?<thing={_THING}> (goes|went)( up| down)?( from <old>)? to <value=\S*\d\S*( \S+){{0,5}}?><stop>",
+        "The {thing} is {value}", "value"),
+    Row("other", .85, "goes+up goes+down",
+        r"^(the |our )?<thing=[\w-]+( [\w-]+)?> goes (up|down)( from <old>)? to <value=\S*\d\S*( \S+){0,5}?><stop>",
+        "The {thing} is {value}", "value"),
+    Row("other", .85, both("extended postponed delayed rescheduled pushed", "to"),
+        rf"^(the |our )?<thing> (is|was|got|has been) (extended|postponed|delayed|rescheduled|pushed back) to "
+        rf"(?=([\w.]+ )?({_DATE}))<when><stop>",
+        "The {thing} was moved to {when}", "when"),
     Row("other", .9, both("my", "changed moved"),
         r"^my <trait=([\w-]+ )?(name|email|e-mail|username|handle|editor|shell|job|role|title|timezone|phone|address)> "
         r"(has )?(just )?(changed|moved)( from <old>)? to <what><stop>",

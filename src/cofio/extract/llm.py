@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from cofio import prompts, salvage
 from cofio.conversation import OBSERVATION, ROLES, Exchange, Found, Message, Usage
+from cofio.errors import TooLarge
 from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.wording import both_ends, end_of, fingerprint, telling, words
@@ -76,10 +77,20 @@ def facts(llm: LLM, exchange: Exchange) -> Extraction:
     if not any(message.text.strip() for message in exchange.messages):
         return Extraction()
     system = _system(exchange)
-    user = _user(exchange, _room(llm, system, exchange))
-    reply = llm.complete(system, user, schema=SCHEMA if llm.profile.json_schema else None)
-    told = _understood(reply)
+    told = _understood(_asked(llm, system, exchange))
     return replace(told, found=tuple(_attributed(each, exchange) for each in told.found))
+
+
+def _asked(llm: LLM, system: str, exchange: Exchange) -> Completion:
+    """The reply. A server that reads less than its kind mostly does says so when given more: then it gets less."""
+    thought = llm.profile.context
+    schema = SCHEMA if llm.profile.json_schema else None
+    try:
+        return llm.complete(system, _user(exchange, _room(llm, system, exchange)), schema=schema)
+    except TooLarge:
+        if llm.profile.context >= thought:
+            raise
+        return llm.complete(system, _user(exchange, _room(llm, system, exchange)), schema=schema)
 
 
 def _attributed(found: Found, exchange: Exchange) -> Found:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
-from cofio import sentences
+from cofio import sentences, standing, worth
 from cofio.conversation import Found, Sentence
 from cofio.extract.changes import LISTING, listed, written_out
 from cofio.extract.sayings import Reading, Row, Wish, compiled, pattern
@@ -20,6 +21,7 @@ from cofio.extract.table import ROWS, WISHES
 
 MOST = 8  # facts of one sentence; where rows read more, it is no sentence
 AS_SAID = 0.6  # how sure a statement is that no row reads
+WORD_FOR_WORD = 0.5  # how sure one is that is kept for its worth alone
 _FEWEST, _LONGEST = 4, 40  # words of a statement that is kept as it was said
 _MOSTLY = 0.6  # of the characters that somebody asked to be kept
 
@@ -76,14 +78,22 @@ def as_said(sentence: Sentence) -> Found | None:
     if sentence.role != "user" or sentence.way != "model":
         return None
     plain = sentences.bare(sentence.text)
-    lasting = _LASTING.match(plain)
-    if not lasting or not _FEWEST <= plain.count(" ") + 1 <= _LONGEST:
+    if not _FEWEST <= plain.count(" ") + 1 <= _LONGEST or _TAKEN_BACK.search(plain):
         return None
-    if _AT_HAND.search(plain) or _TAKEN_BACK.search(plain):
-        return None
-    if not _is_statement(sentence.text, plain) or sentences.is_hollow(plain[lasting.end() :].strip()):
+    if not (_is_lasting(plain) or standing.stands(sentence.text)) or not _is_statement(sentence.text, plain):
         return None
     return Said(sentence.text, plain, sentence.role).found(plain, _kind_of(plain), AS_SAID)
+
+
+def word_for_word(sentence: Sentence, least: float) -> Found | None:
+    """A user's statement that nothing reads, exactly as it was said; None where it is worth less than that."""
+    text = sentence.text
+    plain = sentences.bare(text)
+    if sentence.role != "user" or plain.count(" ") + 1 < _FEWEST or worth.worth(text) < least:
+        return None
+    if not _is_statement(text, plain):
+        return None
+    return Found(text=text, confidence=WORD_FOR_WORD, entities=_named(plain), said=text)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -122,7 +132,7 @@ def _worth_a_look(held: Sequence[str], kind: str | None, role: str) -> list[Read
                 places.add(place)
     if not places:
         return []
-    return [each for each in map(_READINGS.__getitem__, sorted(places)) if kind is None or each.row.kind == kind]
+    return [_reading(place) for place in sorted(places) if kind is None or ROWS[place].kind == kind]
 
 
 def _read(said: Said, readings: Iterable[Reading]) -> list[Found]:
@@ -196,7 +206,7 @@ def _filled(keeps: str, said: dict[str, str]) -> str:
 
 def _wished(said: Said, wish: Wish, kind: str | None) -> list[Found]:
     """What is asked to be kept: as a row reads it, or, where the rows leave much of it out, as it was said."""
-    opening = _OPENINGS[wish].match(said.plain)
+    opening = _opening(wish).match(said.plain)
     rest = said.plain[opening.end() :] if opening else ""
     if rest.count(" ") < 1 or "?" in rest or sentences.asks(rest) or sentences.is_hollow(rest):
         return []
@@ -221,9 +231,17 @@ def _as_it_is(plain: str, held: Sequence[str]) -> str:
 
 
 def _is_statement(sentence: str, plain: str) -> bool:
-    if sentences.asks(sentence) or sentences.asks(plain) or sentence.lstrip()[:1] == ">":
+    if sentences.asks(sentence) or sentences.asks(plain) or sentence.lstrip()[:1] == ">" or _IRONIC.match(sentence):
         return False
     return not sentences.is_code(sentence) and not sentences.is_passing(plain) and not _AT_THIS_SPOT.search(plain)
+
+
+def _is_lasting(plain: str) -> bool:
+    """Whether somebody or something of the team's is said to do or to be what lasts."""
+    lasting = _LASTING.match(plain)
+    if not lasting or _AT_HAND.search(plain):
+        return False
+    return not sentences.is_hollow(plain[lasting.end() :].strip())
 
 
 def _is_value(value: str) -> bool:
@@ -253,6 +271,18 @@ def _named(plain: str) -> tuple[str, ...]:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@cache
+def _reading(place: int) -> Reading:
+    """The row at this place, ready to be used: made at the first use, or every command would wait 0.3 s for all."""
+    return compiled(ROWS[place])
+
+
+@cache
+def _opening(wish: Wish) -> re.Pattern[str]:
+    """How the wish reads; likewise."""
+    return pattern(wish.reads)
+
+
 def _indexed(by_user: bool) -> dict[str, list[tuple[int, str]]]:
     """By a word, the places of this side's rows that it leads to, each with the word that must be there too."""
     found: dict[str, list[tuple[int, str]]] = {}
@@ -263,11 +293,9 @@ def _indexed(by_user: bool) -> dict[str, list[tuple[int, str]]]:
     return found
 
 
-_READINGS = tuple(compiled(row) for row in ROWS)
 #: By whether it is the user who speaks.
 _BY_WORD = {by_user: _indexed(by_user) for by_user in (True, False)}
 _WISHES = {word: wish for wish in WISHES for word in wish.words.split()}
-_OPENINGS = {wish: pattern(wish.reads) for wish in WISHES}
 #: A sentence without any of these is not looked at.
 _LEADING = {True: frozenset(_BY_WORD[True]) | frozenset(_WISHES), False: frozenset(_BY_WORD[False])}
 
@@ -350,6 +378,11 @@ _STATE = re.compile(
     re.IGNORECASE,
 )
 
+#: How irony opens: "yeah because we always have time for that".
+_IRONIC = re.compile(
+    r"\s*(?:oh,? (?:great|good|nice|wonderful|perfect|joy)|yeah,? (?:right|because|sure)|(?:brilliant|lovely),)",
+    re.IGNORECASE,
+)
 #: About what is on the screen just now.
 _AT_THIS_SPOT = re.compile(
     r"\bthe (?:other|new|old) (?:one|branch)\b|\bin (?:\d+|a few|an?|two|five|ten|thirty) (?:minutes?|hours?|secs?)\b"

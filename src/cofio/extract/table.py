@@ -210,7 +210,8 @@ POLICIES = (
         r"^(all|every|each|any|no) (new |public )?<what> (must|should|has to|have to|needs? to|may)( not)?"
         r"( only| always| never)? <rule...>"),
     Row("policy", .85, both("must should", "not never always only"),
-        r"^(?!(the|an?|this|that|it|you|we|i)\b)<what> (must|should) (not|never|always|only) <rule...>"),
+        r"^(?!(the|an?|this(?! (service|project|repo|app|package|library|module)\b)|that|it|you|we|i)\b)<what> "
+        r"(must|should) (not|never|always|only) <rule...>"),
     Row("policy", .85, "require requires",
         r"^(we|our ([\w-]+ ){0,2}[\w-]+) requires? <rule...>"),
     Row("policy", .8, both("prefer", "over to instead rather"),
@@ -314,6 +315,20 @@ LEARNINGS = (
     Row("learning", .8, "turns+out turned+out",
         r"\b(it )?(turns|turned) out( that)?,? (?!I |you |to )<why...>",
         "{why}", who="anyone"),
+    Row("learning", .8, "worth+remembering worth+noting worth+knowing note+later lesson lessons gotcha takeaway",
+        r"^(worth (remembering|noting|knowing)|note for later|lessons?( learned)?|takeaway|gotcha)"
+        r"( for (next time|later))?: (?=\S+ \S+ \S)<why...>",
+        "{why}", who="anyone"),
+    Row("learning", .8, "came+from",
+        r"^the <what> came from (?=\S+ \S+ \S)<why...>",
+        who="anyone"),
+    Row("learning", .8, both("because", "happened happens happen appeared appears appear occurred occurs occur"),
+        r"^(the |this |our )?<what> (only )?(happen|appear|occur)(s|ed|red)? ([\w-]+ ){0,3}?because "
+        r"(?=\S+ \S+ \S)<why...>",
+        who="anyone"),
+    Row("learning", .8, "which+why",
+        r"^(?!(i|we|you|it|this|that|here)\b)(?=.{12,200}, which is why \S+ \S)<why...>",
+        who="anyone"),
     Row("learning", .8, both("it", "caused broke triggered"),
         r"^it was <what> that (caused|broke|triggered) <why...>",
         who="anyone"),

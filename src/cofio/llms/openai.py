@@ -54,6 +54,7 @@ class OpenAILLM(Remote):
         wishes = []
         if self._compatible:
             wishes.append(Wish("max_tokens", {"max_tokens": ROOM}, r"max_tokens"))
+            wishes.append(Wish("temperature", {"temperature": 0}, r"temperature"))  # llama.cpp's own is 0.8
         else:
             wishes.append(Wish("max_completion_tokens", {"max_completion_tokens": ROOM}, r"max_completion_tokens"))
             if _REASONING.match(self.model):  # its thoughts would use up the room of the reply

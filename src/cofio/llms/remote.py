@@ -24,6 +24,8 @@ GLANCE = 5.0  # seconds for a look at a provider's health
 _TOO_LONG = re.compile(
     r"context[ _](?:length|size|window)|prompt is too long|input is too long|string_above_max_length", re.IGNORECASE
 )
+#: How many tokens a server says that it reads: it may have been started with fewer than its model could.
+_READS = re.compile(r"context (?:length|size)\D{0,16}(\d+)", re.IGNORECASE)
 _FILTERED = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicy", re.IGNORECASE)
 _NO_MODEL = re.compile(r"model_not_found|invalid model id", re.IGNORECASE)
 _MAY_PASS = (408, 409, 425)
@@ -67,6 +69,7 @@ class Remote(ABC):
         self._remedies = remedies
         self._reconciles = reconciles
         self._without = frozenset(without)
+        self._context = self.context
 
     @property
     def base_url(self) -> str:
@@ -76,7 +79,7 @@ class Remote(ABC):
     @property
     def profile(self) -> Profile:
         """What the model can do, with what its server has shown not to know."""
-        return Profile(self.schema_wish not in self._without, self._reconciles, self.context)
+        return Profile(self.schema_wish not in self._without, self._reconciles, self._context)
 
     @property
     def supports_audn(self) -> bool:
@@ -153,10 +156,16 @@ class Remote(ABC):
         if rejection.status == 402 or rejection.says(UNPAID):
             return Unavailable(message, f"The account at {self._provider.name} has no credit left: fill it.")
         if rejection.status == 413 or rejection.says(_TOO_LONG):
-            return TooLarge(message, f"{self.model} reads about {self.context:,} tokens at once: send less.")
+            self._learn_context(rejection)
+            return TooLarge(message, f"{self.model} reads about {self._context:,} tokens at once: send less.")
         if rejection.says(_FILTERED):
             return self._refused(message)
         return None
+
+    def _learn_context(self, rejection: Rejection) -> None:
+        """What the server says that it reads, where that is less than was thought: the next text is cut to fit."""
+        if told := _READS.search(rejection.text):
+            self._context = min(self._context, max(1, int(told[1])))
 
     def _absent(self, rejection: Rejection) -> Misconfigured:
         if "model" not in f"{rejection.code} {rejection.text}".lower():

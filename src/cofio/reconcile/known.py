@@ -1,6 +1,6 @@
 """Whether a fact is new: facts and what the store has nearest to them in, decisions out.
 
-Nearness alone never decides that a fact is known: what is near must also say the same, by `sameness.apart`.
+Nearness alone never decides that a fact is known: what is near must also say the same, by `relation.news`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cofio.model import Add, Decision, Fact, Memory, Noop, Novelty, Occurrence, Scope, place_of, same_place
 from cofio.ports import Matrix, Store, Vector
-from cofio.sameness import apart
+from cofio.relation import news
 
 CANDIDATES = 20  # come by rank; variants of a fact (another port, another agent's) may stand before its twin
 
@@ -52,7 +52,7 @@ def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, threshold: f
         memory = memories.get(candidate.id)
         if memory is None or candidate.score < threshold:
             continue
-        against = apart(fact.text, memory.text, candidate.score)
+        against = news(fact.text, memory.text, candidate.score, threshold)
         if not against:
             known = f"memory {memory.id} says so already"
             return Novelty(novel=False, similarity=candidate.score, match=memory, reason=known)
@@ -80,7 +80,7 @@ class _Batch:
         cosines = self._added[: len(self.added)] @ self._vectors[place]
         for row in (cosines >= self._threshold).nonzero()[0].tolist():
             other = self._facts[self.added[row]]
-            if same_place(other, fact) and not apart(fact.text, other.text, float(cosines[row])):
+            if same_place(other, fact) and not news(fact.text, other.text, float(cosines[row]), self._threshold):
                 return int(self.added[row])
         return None
 
@@ -96,7 +96,7 @@ def _said_before(fact: Fact, vector: Vector, store: Store, threshold: float) -> 
         near = store.nearest(vector, CANDIDATES, scope)
     cosines = {each.id: each.score for each in near if each.score >= threshold}
     for memory in store.get(list(cosines)):
-        if same_place(fact, memory) and not apart(fact.text, memory.text, cosines[memory.id]):
+        if same_place(fact, memory) and not news(fact.text, memory.text, cosines[memory.id], threshold):
             return memory, cosines[memory.id]
     return None
 

@@ -24,13 +24,14 @@ from cofio.relation.judging import Relation, judged
 from cofio.relation.reading import Token, clauses
 from cofio.relation.rewording import reworded
 from cofio.relation.statement import Statement
-from cofio.sameness import LONG, gist
+from cofio.sameness import LONG, apart, gist
 
-__all__ = ["Relation", "between"]
+__all__ = ["Relation", "between", "news"]
 
 #: Texts with a lower cosine speak of different things, whichever model made the vectors.
 FLOOR = 0.10
 MOST = 12  # clauses; a text that states more is a document
+_SPARE = 2  # words by which a scene may be told at greater length
 _DIFFERENT = Relation("different", "both may hold")
 
 
@@ -65,6 +66,25 @@ def between(new: str, old: str, cosine: float) -> Relation:
     if compared is None or (compared.kind == "same" and not (one.whole and other.whole and not unlike(new, old))):
         return _DIFFERENT
     return compared
+
+
+def news(new: str, old: str, cosine: float, threshold: float) -> str:
+    """Why a new text does not just repeat an old one that is as near as the threshold; "" when it does.
+
+    What says the same by what it states, or in the same words, is the same from the threshold on; what says so in other
+    words, and where nothing differs that could be a value, from halfway between the threshold and 1.
+    """
+    told = between(new, old, cosine)
+    if told.kind == "same":
+        return ""
+    spare = _SPARE if _is_scene(new) and _is_scene(old) else 0
+    against = apart(new, old, cosine, sure=(1 + threshold) / 2, spare=spare)
+    return against or (told.reason if told.kind == "update" else "")
+
+
+def _is_scene(text: str) -> bool:
+    read = _read(text)
+    return read.whole and bool(read.clauses) and not any(map(_matters, read.clauses))
 
 
 def _of_several(new: _Text, old: _Text, cosine: float) -> Relation | None:

@@ -54,7 +54,8 @@ def divided(tokens: Tokens) -> Clause:
         clause.subject, clause.rest = clause.tokens[:place], clause.tokens[place + 1 :]
         clause.verb = "be" if token.kind in ("be", "mark") else t.HAVE if token.kind == "help" else token.word
         clause.listing = token.said == ":"
-        clause.past |= (token.low.endswith("ed") or token.low in t.PAST) and token.word not in t.RESULTING
+        ended = token.low.endswith("ed") and not token.low.endswith(("eed", "embed"))
+        clause.past |= (ended or token.low in t.PAST) and token.word not in t.RESULTING
     if clause.verb == "be":
         _follow_be(clause)
     clause.parts = phrases(clause.rest)
@@ -236,6 +237,7 @@ def _follow_be(clause: Clause) -> None:
         return
     doing = rest[0].low.endswith("ing")
     hangs_on = len(rest) > 1 and rest[1].kind == "bind" and rest[1].word != "of"
-    known = rest[0].word in t.LEADING_ON or any(each.word == "by" for each in rest)
+    done_with = hangs_on and rest[1].word == "with" and rest[0].word in t.VERBS
+    known = rest[0].word in t.LEADING_ON or done_with or any(each.word == "by" for each in rest)
     if doing or (hangs_on and known and _is_participle(rest[0])):
         clause.verb, clause.passive, clause.rest = rest[0].word, not doing, rest[1:]

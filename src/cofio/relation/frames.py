@@ -18,7 +18,8 @@ def statement(tokens: Tokens) -> Statement:
     found = next(filter(None, (frame(clause) for frame in _FRAMES)), None) or _plain(clause)
     indefinite = bool(clause.subject) and clause.subject[0].low in t.INDEFINITE
     found.single &= not (indefinite and found.sort in ("name", "word"))
-    found.ordered = clause.verb not in t.LIGHT and (not found.value or found.ordered)
+    plain = bool(found.value) and len(found.topic) < 3 and (clause.passive or _is_speaker(clause.subject))
+    found.ordered = clause.verb not in t.LIGHT and (not found.value or (found.ordered and not plain))
     found.doer = topic_of(clause.subject) if found.ordered and not clause.passive else found.doer
     found.negated ^= clause.negated
     found.never = clause.negated and any(each.word == "never" for each in tokens)
@@ -243,6 +244,25 @@ def _placed(clause: Clause) -> Statement | None:
     return found
 
 
+def _done_with(clause: Clause) -> Statement | None:
+    """builds X with Y, X is built with Y: Y is used for that, and maybe others beside it; "now", it alone."""
+    tool = clause.by.get("with", [])
+    if clause.passive or (clause.verb in t.RUNNING and not clause.by[""]):  # tests run with Y
+        done = clause.subject
+    else:
+        done = clause.by[""] if has(clause.subject, "team") else []
+    if not words(done) or not words(tool) or len(tool) > _TOOL or clause.by.get("by"):
+        return None
+    if any(each.kind in ("number", "when", "user", "the") for each in tool):
+        return None
+    found = _use([], tool, clause.others("", "with"))
+    found.purpose |= topic_of([*([] if clause.verb in t.DOING else _verb(clause)), *done])
+    found.alone = not any(each.kind == "join" or each.said == "," for each in tool)
+    found.single = found.changes = found.alone and clause.now
+    found.about = said(done)
+    return found
+
+
 def _single(clause: Clause) -> Statement | None:
     """weighs, costs, starts at, reports to: verbs with one object at a time."""
     if clause.verb not in t.SINGLE and clause.verb not in t.POINTING:
@@ -277,6 +297,9 @@ def _is(clause: Clause) -> Statement | None:
         return None  # a time may have several parts
     single = _is_attribute(clause.subject, value) and not (clause.listing and len(words(value)) > 1)
     return valued([*clause.subject, *_flat(others)], value, single=single)
+
+
+_TOOL = 3  # words, at most, of what something is done with
 
 
 # ── numbers and times ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -318,7 +341,7 @@ def _plain(clause: Clause) -> Statement:
 
 _FRAMES = (
     _preferred, _arrow, _replaced, _left_behind, _instead, _changed, _liked, _switched, _owned, _having, _handled,
-    _used, _placed, _single, _is, _counted, _timed,
+    _used, _placed, _done_with, _single, _is, _counted, _timed,
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from cofio.relation import tables as t
-from cofio.relation.statement import Statement
+from cofio.relation.statement import Statement, in_full
 from cofio.relation.stems import stem
 from cofio.sameness import OPPOSITES, REVERSING, VALUES
 
@@ -23,6 +23,8 @@ def judged(new: Statement, old: Statement) -> Relation | None:
         return None
     if new.past != old.past:  # what never was, was not then either
         return _denied(new, old) if new.never else None
+    if new.edition != old.edition:  # another thing, and not another version of it
+        new, old = in_full(new), in_full(old)
     for rule in (_replaced, _preferred, _denied, _turned, _repeated, _corrected):
         found = rule(new, old)
         if found is not None:
@@ -94,8 +96,8 @@ def _corrected(new: Statement, old: Statement) -> Relation | None:
         return None
     if not new.topic | new.purpose or not old.topic | old.purpose or not _same_topic(new, old, changed=True):
         return None
-    if (new.doer and old.doer and new.doer != old.doer) or new.past:
-        return None  # somebody else does it, or it happened twice
+    if (new.doer and old.doer and new.doer != old.doer) or new.past or _says(old, new.value):
+        return None  # somebody else does it, it happened twice, or the version goes without saying
     if new.adding:
         return Relation("different", f"{new.told} comes beside {old.told}")
     return Relation("update", _change(new, old)) if _exclude(new, old) else None
@@ -125,7 +127,7 @@ def _exclude(new: Statement, old: Statement) -> bool:
     """Whether only one of the two values can hold."""
     if "number" in (new.sort, old.sort) or "when" in (new.sort, old.sort):
         return new.sort == old.sort
-    if new.single and old.single:
+    if new.single and (old.single or (new.changes and old.alone)):
         return True
     return opposed(frozenset(new.value), frozenset(old.value))
 

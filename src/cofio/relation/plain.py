@@ -85,6 +85,8 @@ _PHRASES = {
         ("the manager of", "in charge of"),
         ("is used", "is what we use/is what i use/is what the team uses"),
         ("is", "takes place"),
+        ("is the", "took over as the/took over as/takes over as the/takes over as"),
+        ("switched to", "went back to/gone back to/moved back to/reverted to"),
         ("is owned by", "belongs to"),
         ("replaced", "took over from/takes over from"),
         ("switched from", "moved on from"),
@@ -104,6 +106,7 @@ _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
 _TURNS = _compiled(
     ("there ", r"^there (?:is|are|was|were)\b", " "),
+    ("only ", r"\bonly (?=(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten)\b)", ""),
     ("got ", r"\b(?:got|gets) (?=\w+ed\b|set\b|cut\b)", "was "),
     (" be ", r"\bused to be " + _FORMER, r"is \1 -> "),
     (" was ", r"\bwas " + _FORMER, r"is \1 -> "),

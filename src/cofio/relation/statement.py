@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cofio.relation import tables as t
-from cofio.relation.reading import Token, Tokens
+from cofio.relation.reading import NOTHING, Token, Tokens
 
 Words = frozenset[str]
 _NONE: Words = frozenset()
@@ -22,8 +22,11 @@ class Statement:
     purpose: Words = _NONE  # what for
     value: tuple[str, ...] = ()
     sort: str = ""  # of the value: number, when, name or word; "" when there is none
+    edition: str = ""  # the name of which the value is the version: "PostgreSQL 16"
+    former: str = ""  # the same, of what gave way
     prior: tuple[str, ...] = ()  # what gave way to the value, or is liked less
     single: bool = False  # whether the topic has one value at a time
+    alone: bool = False  # whether it may have: where the name that goes with a number is the value, or it says "now"
     changes: bool = False  # whether it says that something was otherwise before
     manner: str = ""  # the verb, where it adds to what is said
     ordered: bool = False  # whether it matters in which order its words stand
@@ -101,12 +104,39 @@ def valued(
         loose=(_counted(value) if sort == "number" else _NONE) | (about & t.GENERIC) | _newness(topic),
         about=said(tokens),
         told=said(kept),
+        edition=_edition(value) if sort == "number" else "",
+        former=_edition(prior) if sort == "number" else "",
+        alone=single,
     )
+
+
+def in_full(told: Statement) -> Statement:
+    """The same, where a name with its version is the value: of "PostgreSQL 16 for orders", not 16 alone."""
+    if not told.edition:
+        return told
+    return replace(
+        told,
+        topic=told.topic - {told.edition, told.former},
+        value=(told.edition, *told.value),
+        prior=(told.former, *told.prior) if told.former else told.prior,
+        sort="name",
+        single=told.alone,
+        edition="",
+        former="",
+        told=f"{told.edition} {told.told}",
+    )
+
+
+def _edition(value: Tokens) -> str:
+    """The name that a number stands behind, where nothing follows that it could count."""
+    name, number = (NOTHING, NOTHING, *value)[-2:]
+    named = name.kind == "name" or (name.kind == "word" and name.said[:1].isupper())
+    return name.word if named and number.kind == "number" else ""
 
 
 def _newness(topic: Tokens) -> Words:
     """In "the new limit", "new" tells only that it was another before."""
-    first = topic[1].low if len(topic) > 2 and topic[0].kind == "the" else ""
+    first = topic[1].low if len(topic) > 2 and (topic[0].kind == "the" or topic[0].low == "my") else ""
     return frozenset((first,)) if first in t.NEWNESS else _NONE
 
 

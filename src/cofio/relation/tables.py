@@ -112,7 +112,7 @@ CHANGING = stems(
     """
     switch migrate move change transition convert port upgrade downgrade bump raise increase decrease reduce lower
     extend shorten cut grow drop adjust update set reset go rise fall swap shift rename relocate improve expand trim
-    tighten relax bring push double halve reschedule postpone amend revise correct configure
+    tighten relax bring push double halve reschedule postpone amend revise correct configure slip
     """
 )
 #: "replaced A with B", "B replaces A".
@@ -167,6 +167,8 @@ DECIDING = stems("decide agree")
 #: What is not yet so: it corrects nothing.
 HOPING = stems("plan want intend hope consider think try wish propose suggest explore")
 BEGINNING = stems("start begin")
+#: Verbs that say of a thing only that it is done.
+DOING = stems("do make run take perform handle process execute manage")
 #: Verbs that another verb may follow, which is the one that tells.
 LEADING = DECIDING | HOPING | STOPPING | BEGINNING
 #: Verbs that say nothing of their own beside a number.

@@ -45,6 +45,7 @@ from cofio.stores.keys import SqliteKeys
 from cofio.stores.notes import SqliteNotes
 from cofio.stores.pictures import SqlitePictures
 from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
+from cofio.stores.readings import SqliteReadings
 from cofio.stores.rows import (
     COLUMNS,
     LISTED,
@@ -85,6 +86,7 @@ class SqliteStore:
         self.keys = SqliteKeys(self._file, clock)
         self.notes = SqliteNotes(self._file, clock)
         self.domain = SqliteDomain(self._file)
+        self.readings = SqliteReadings(self._file)
         self._index = _Index(self._file)
         self.pictures = SqlitePictures(self._file, lambda: self._held().vectors)
         self._postings = Postings()

@@ -7,7 +7,7 @@ from itertools import islice
 
 from cofio.model import Delete, Memory, Scope, same_place
 from cofio.ports import Store
-from cofio.sameness import apart
+from cofio.relation import news
 
 _AT_ONCE = 2_000
 
@@ -24,10 +24,10 @@ def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
             if low in memories and high in memories and same_place(memories[low], memories[high]):
                 same.setdefault(low, {})[high] = cosine
                 same.setdefault(high, {})[low] = cosine
-    return _merged(same, memories)
+    return _merged(same, memories, threshold)
 
 
-def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -> list[Delete]:
+def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], threshold: float) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
     for best in sorted((memories[each] for each in same), key=worth, reverse=True):
@@ -37,7 +37,7 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory]) -
         for other, cosine in sorted(same[best.id].items()):
             if other in settled or memories[other].pinned:
                 continue
-            if not apart(memories[other].text, best.text, cosine):
+            if not news(memories[other].text, best.text, cosine, threshold):
                 settled.add(other)
                 decisions.append(
                     Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)

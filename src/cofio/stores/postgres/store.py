@@ -37,6 +37,7 @@ from cofio.stores.postgres.keys import PostgresKeys
 from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
 from cofio.stores.postgres.notes import PostgresNotes
 from cofio.stores.postgres.pictures import PostgresPictures
+from cofio.stores.postgres.readings import PostgresReadings
 from cofio.stores.postgres.runs import PostgresRuns
 from cofio.stores.postgres.server import BRIEFLY, Rows, Server
 from cofio.stores.postgres.tables import Tables, listed
@@ -65,6 +66,7 @@ class PostgresStore:
         self.notes = PostgresNotes(self._server, clock)
         self.domain = PostgresDomain(self._server)
         self.pictures = PostgresPictures(self._server)
+        self.readings = PostgresReadings(self._server)
         self._words = Words()
         self._nearest = Nearest()
         self._extent: Extent | None = None

@@ -942,3 +942,37 @@ WHERE m.tenant = %(tenant)s AND {where} ORDER BY m.id DESC LIMIT %(most)s;
 -- name: count_dots
 SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
 WHERE m.tenant = %(tenant)s AND {where};
+
+-- ── what was read word by word ───────────────────────────────────────────────────────────────────────────────────────
+
+-- name: readings
+SELECT memory_id, words FROM readings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s);
+
+-- name: unread
+SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id IN (
+    SELECT memory_id FROM unread WHERE tenant = %(tenant)s ORDER BY memory_id DESC LIMIT %(limit)s
+) ORDER BY id DESC;
+
+-- name: put_reading
+INSERT INTO readings (tenant, memory_id, words)
+SELECT tenant, id, %(words)b FROM memories
+WHERE tenant = %(tenant)s AND id = %(id)s AND text = %(text)s AND speaker = %(speaker)s AND context = %(context)s
+ON CONFLICT (tenant, memory_id) DO UPDATE SET words = excluded.words;
+
+-- name: mark_read
+DELETE FROM unread WHERE tenant = %(tenant)s AND memory_id = %(id)s
+AND EXISTS (SELECT 1 FROM readings r WHERE r.tenant = %(tenant)s AND r.memory_id = %(id)s);
+
+-- name: reader
+SELECT coalesce((SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'reader'), '');
+
+-- name: drop_readings
+DELETE FROM readings WHERE tenant = %(tenant)s;
+
+-- name: unread_all
+INSERT INTO unread (tenant, memory_id) SELECT tenant, id FROM memories WHERE tenant = %(tenant)s ON CONFLICT DO NOTHING;
+
+-- name: count_readings
+SELECT
+    (SELECT count(*) FROM readings WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM unread WHERE tenant = %(tenant)s);

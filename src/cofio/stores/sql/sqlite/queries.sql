@@ -703,3 +703,31 @@ SELECT
 -- name: dots
 SELECT id, substr(text, 1, :characters), category, project, created_at FROM memories NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND {where} ORDER BY id DESC;
+
+-- ── what was read word by word ───────────────────────────────────────────────────────────────────────────────────────
+
+-- name: readings
+SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json_each(?));
+
+-- name: unread
+SELECT {columns} FROM memories WHERE id IN (SELECT memory_id FROM unread ORDER BY memory_id DESC LIMIT ?) ORDER BY id DESC;
+
+-- name: put_reading
+INSERT INTO readings (memory_id, words)
+SELECT id, :words FROM memories WHERE id = :id AND text = :text AND speaker = :speaker AND context = :context
+ON CONFLICT (memory_id) DO UPDATE SET words = excluded.words;
+
+-- name: mark_read
+DELETE FROM unread WHERE memory_id = :id AND EXISTS (SELECT 1 FROM readings r WHERE r.memory_id = :id);
+
+-- name: reader
+SELECT coalesce((SELECT value FROM meta WHERE name = 'reader'), '');
+
+-- name: drop_readings
+DELETE FROM readings;
+
+-- name: unread_all
+INSERT OR IGNORE INTO unread (memory_id) SELECT id FROM memories;
+
+-- name: count_readings
+SELECT (SELECT count(*) FROM readings), (SELECT count(*) FROM unread);

@@ -437,3 +437,25 @@ CREATE TABLE notes (
     parts TEXT NOT NULL, -- JSON array: memory, heading, digests
     PRIMARY KEY (folder, path)
 ) STRICT, WITHOUT ROWID;
+
+-- What was read of memories word by word, for search to look closer. Derived.
+
+CREATE TABLE readings (
+    memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
+    words BLOB NOT NULL
+) STRICT;
+
+-- Memories that are still to be read: new ones, and those that say something else than when they were read.
+CREATE TABLE unread (
+    memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE
+) STRICT;
+
+CREATE TRIGGER unread_new AFTER INSERT ON memories BEGIN
+    INSERT INTO unread (memory_id) VALUES (new.id);
+END;
+
+CREATE TRIGGER unread_changed AFTER UPDATE OF text, speaker, context ON memories
+WHEN old.text <> new.text OR old.speaker <> new.speaker OR old.context <> new.context BEGIN
+    DELETE FROM readings WHERE memory_id = new.id;
+    INSERT OR IGNORE INTO unread (memory_id) VALUES (new.id);
+END;

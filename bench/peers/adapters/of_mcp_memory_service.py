@@ -1,0 +1,90 @@
+"""mcp-memory-service: its SQLite-vec storage, a file each; `store` for one, `store_batch` for many.
+
+It finds its external embedding server by a variable of the environment; an object with the same method then takes that
+model's place, so that its vectors come over the same connection as everyone's. Searches go by `retrieve`, with `hybrid`
+by `retrieve_hybrid`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import wire  # type: ignore[import-not-found]
+
+
+class McpMemoryService:
+    def __init__(self, folder: Path, embed: wire.Embed, options: Mapping[str, Any]) -> None:
+        self.version = version("mcp-memory-service")
+        os.environ["MCP_EXTERNAL_EMBEDDING_URL"] = f"{embed.url}/embeddings"
+        os.environ["MCP_EXTERNAL_EMBEDDING_MODEL"] = "bge-small-en-v1.5"
+        os.environ["MCP_MEMORY_BASE_DIR"] = str(folder)
+        self._folder = folder
+        self._embed = embed
+        self._hybrid = bool(options.get("hybrid"))
+        self._loop = asyncio.Runner()
+        self._open: dict[str, Any] = {}
+        from mcp_memory_service.models.memory import Memory  # type: ignore[import-not-found,unused-ignore]
+        from mcp_memory_service.storage.sqlite_vec import (  # type: ignore[import-not-found,unused-ignore]
+            SqliteVecMemoryStorage,
+        )
+        from mcp_memory_service.utils.hashing import (  # type: ignore[import-not-found,unused-ignore]
+            generate_content_hash,
+        )
+
+        self._memory, self._storage, self._hash = Memory, SqliteVecMemoryStorage, generate_content_hash
+
+    def add(self, collection: str, item: wire.Item) -> int:
+        kept, why = self._loop.run(self._store(collection).store(self._made(item)))
+        return _counted(kept, why)
+
+    def add_many(self, collection: str, items: Sequence[wire.Item]) -> int:
+        told = self._loop.run(self._store(collection).store_batch([self._made(each) for each in items]))
+        return sum(_counted(kept, why) for kept, why in told)
+
+    def search(self, collection: str, text: str, k: int) -> list[str]:
+        store = self._store(collection)
+        found = self._loop.run(store.retrieve_hybrid(text, k) if self._hybrid else store.retrieve(text, k))
+        return [each.memory.content for each in found]
+
+    def count(self, collection: str) -> int:
+        return int(self._loop.run(self._store(collection).count_all_memories()))
+
+    def close(self) -> None:
+        for each in self._open.values():
+            self._loop.run(each.close())
+        self._loop.close()
+
+    def _made(self, item: wire.Item) -> Any:
+        return self._memory(content=item["text"], content_hash=self._hash(item["text"]), tags=["bench"])
+
+    def _store(self, name: str) -> Any:
+        if name not in self._open:
+            storage = self._storage(str(self._folder / f"{name}.db"))
+            self._loop.run(storage.initialize())
+            storage.embedding_model = _Given(self._embed)
+            self._open[name] = storage
+        return self._open[name]
+
+
+def _counted(kept: bool, why: str) -> int:
+    """1 for a memory that was kept, 0 for a repeat; anything else that went wrong is an error."""
+    if not kept and "uplicate" not in why:
+        raise RuntimeError(why)
+    return int(kept)
+
+
+class _Given:
+    def __init__(self, embed: wire.Embed) -> None:
+        self._embed = embed
+
+    def encode(self, texts: Sequence[str], **_: Any) -> Any:
+        return self._embed(list(texts))
+
+
+if __name__ == "__main__":
+    wire.serve(McpMemoryService)

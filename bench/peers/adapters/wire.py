@@ -1,0 +1,148 @@
+"""What every adapter shares: one question a line on stdin, one answer a line on stdout, both JSON.
+
+    {"do": "open", "folder", "vectors", "url", "options"}        {"about": {"version", …}}
+    {"do": "add", "collection", "item": {"id", "text", …}}       {"kept": 1 or 0}
+    {"do": "add_many", "collection", "items"}                    {"kept": how many}
+    {"do": "said", "collection", "text"}                         what a person said, by the way in that is meant for it
+    {"do": "search", "collection", "text", "k"}                  {"found": [texts], best first}
+    {"do": "count", "collection"}                                {"count"}
+    {"do": "weigh"}                                              {"resident_mb"}
+    {"do": "close"}                                              {}
+
+Every answer also has `took`, the seconds of the call itself, and `embedding`, those of them that went for vectors. What
+goes wrong is answered by {"error"}. An adapter runs in the environment of what it adapts, so it knows the standard
+library, NumPy, this module and its peer, and nothing of cofio.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+
+Item = Mapping[str, Any]
+
+
+class Peer(Protocol):
+    """What an adapter makes of its peer. A collection is a user's or a conversation's own memory."""
+
+    version: str
+
+    def add(self, collection: str, item: Item) -> int: ...
+    def add_many(self, collection: str, items: Sequence[Item]) -> int: ...
+    def search(self, collection: str, text: str, k: int) -> list[str]: ...
+    def count(self, collection: str) -> int: ...
+    def close(self) -> None: ...
+
+
+class Embed:
+    """The one embedder of the run: vectors from a table where it has the text, else from the server.
+
+    The server speaks the OpenAI wire format on the loopback interface; every peer asks it over the same connection.
+    """
+
+    def __init__(self, vectors: str, url: str) -> None:
+        self.seconds = 0.0
+        self.url = url
+        self._places: dict[str, int] = {}
+        self._table = np.empty((0, 0), np.float32)
+        if vectors:
+            folder = Path(vectors)
+            texts = json.loads((folder / "texts.json").read_text(encoding="utf-8"))
+            self._places = {text: place for place, text in enumerate(texts)}
+            self._table = np.load(folder / "vectors.npy", mmap_mode="r")
+        self._server: http.client.HTTPConnection | None = None
+
+    @property
+    def dimension(self) -> int:
+        return int(self._table.shape[1]) if self._table.size else int(self(["how long is a vector"]).shape[1])
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """One unit vector a text, as float32."""
+        started = time.perf_counter()
+        try:
+            places = [self._places.get(text, -1) for text in texts]
+            if min(places, default=0) >= 0:
+                return np.array(self._table[places], np.float32)
+            return self._asked(texts)
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def _asked(self, texts: Sequence[str]) -> Any:
+        if not self.url:
+            raise KeyError(f"there is no vector for {texts[0][:80]!r}, and no embedder")
+        address = urlsplit(self.url)
+        if self._server is None:
+            self._server = http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)
+        body = json.dumps({"model": "bge-small-en-v1.5", "input": list(texts)})
+        self._server.request("POST", f"{address.path}/embeddings", body, {"Content-Type": "application/json"})
+        reply = self._server.getresponse()
+        told = json.loads(reply.read())
+        if reply.status != 200:
+            raise RuntimeError(f"the embedder answered {reply.status}: {told}")
+        return np.array([each["embedding"] for each in told["data"]], np.float32)
+
+
+def resident_mb() -> float:
+    """The memory that this process has in RAM now."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines() if ":" in line)
+        return int(lines["VmRSS"].split()[0]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+
+
+def serve(make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
+    """Answer until the input ends. `make` opens the peer on a folder."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a peer prints is no answer
+    desk = _Desk(make)
+    for line in sys.stdin:
+        try:
+            answer = desk.answer(json.loads(line))
+        except Exception as error:  # noqa: BLE001  whatever a peer raises is told, and the run goes on without it
+            answer = {"error": f"{type(error).__name__}: {error}".strip()}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+class _Desk:
+    """Questions in, answers out, and the clock beside it."""
+
+    def __init__(self, make: Callable[[Path, Embed, Mapping[str, Any]], Peer]) -> None:
+        self._make = make
+        self._peer: Peer | None = None
+        self._embed = Embed("", "")
+
+    def answer(self, question: dict[str, Any]) -> dict[str, Any]:
+        name = question.pop("do")
+        if name == "weigh":
+            return {"resident_mb": resident_mb()}
+        if name == "open":
+            self._embed = Embed(question["vectors"], question["url"])
+        before, started = self._embed.seconds, time.perf_counter()
+        told = self._done(name, question)
+        took = time.perf_counter() - started
+        return {**told, "took": took, "embedding": self._embed.seconds - before}
+
+    def _done(self, name: str, about: dict[str, Any]) -> dict[str, Any]:
+        if name == "open":
+            self._peer = self._make(Path(about["folder"]), self._embed, about["options"])
+            return {"about": {"version": self._peer.version}}
+        if self._peer is None:
+            raise RuntimeError("open comes first")
+        if name == "said":
+            said = getattr(self._peer, "said", None)
+            collection, text = about["collection"], about["text"]
+            return {"kept": said(collection, text) if said else self._peer.add(collection, {"id": "", "text": text})}
+        named = {"add": "kept", "add_many": "kept", "search": "found", "count": "count", "close": "closed"}
+        return {named[name]: getattr(self._peer, name)(**about)}

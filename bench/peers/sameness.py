@@ -1,0 +1,115 @@
+"""What becomes of repeats, changes, denials and of "forget …": a short script, told to every side in the same words.
+
+Each part has a collection of its own. A side is told by the way in that it has for what somebody says, with nobody to
+decide for it; no side has a language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.peers import child
+from bench.peers.sides import Side
+
+K = 5
+#: Facts that have nothing to do with the parts, so that a search has something to leave out.
+_BESIDE = (
+    "Ada reviews every change to the billing service.",
+    "The nightly backup runs at two in the morning.",
+    "Our office is on the third floor.",
+    "The mobile app is written in Kotlin.",
+    "Invoices are sent on the first of the month.",
+    "The test suite has to finish within ten minutes.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is told, in order; what is asked then; how what no longer holds and what does are told apart."""
+
+    name: str
+    heading: str
+    told: Sequence[str]
+    asks: str
+    stale: str = ""  # how the text begins that no longer holds
+    fresh: str = ""  # how the text begins that holds now
+
+
+PARTS = (
+    Part(
+        "repeat",
+        "said twice",
+        ("The staging database listens on port 5433.",) * 2,
+        "Which port does the staging database use?",
+    ),
+    Part(
+        "spaced",
+        "in other case and spaces",
+        ("The staging database listens on port 5433.", "  the STAGING database   listens on port 5433. "),
+        "Which port does the staging database use?",
+    ),
+    Part(
+        "paraphrase",
+        "in other words",
+        ("The staging database listens on port 5433.", "Staging's database is listening on port 5433."),
+        "Which port does the staging database use?",
+    ),
+    Part(
+        "changed",
+        "a changed value",
+        ("We use PostgreSQL 15.", "We upgraded to PostgreSQL 16."),
+        "Which version of PostgreSQL do we use?",
+        stale="We use PostgreSQL 15",
+        fresh="We upgraded to PostgreSQL 16",
+    ),
+    Part(
+        "denied",
+        "a denial",
+        ("We deploy on Fridays.", "We don't deploy on Fridays any more."),
+        "Do we deploy on Fridays?",
+        stale="We deploy on Fridays",
+        fresh="We don't deploy on Fridays",
+    ),
+    Part(
+        "forgotten",
+        "“forget …”",
+        ("We deploy with Jenkins.", "Forget that we deploy with Jenkins."),
+        "What do we deploy with?",
+        stale="We deploy with Jenkins",
+        fresh="Forget that we deploy with Jenkins",
+    ),
+)
+
+
+def measured(side: Side, folder: Path, url: str) -> dict[str, Any]:
+    """Of each part: how many memories are left of it, which is found first, whether the stale one still comes back."""
+    with child.opened(side, folder, vectors=None, url=url) as open_side:
+        parts = {part.name: _played(open_side, part) for part in PARTS}
+        return {"version": open_side.opening["about"]["version"], "parts": parts}
+
+
+def _played(open_side: child.Child, part: Part) -> dict[str, Any]:
+    for place, text in enumerate(_BESIDE):
+        open_side.ask("add", collection=part.name, item={"id": f"beside-{place}", "text": text})
+    before = open_side.ask("count", collection=part.name)["count"]
+    for text in part.told:
+        open_side.ask("said", collection=part.name, text=text)
+    found = open_side.ask("search", collection=part.name, text=part.asks, k=K)["found"]
+    texts = [text.strip() for text in found]
+    stale, fresh = _place(texts, part.stale), _place(texts, part.fresh)
+    return {
+        "told": len(part.told),
+        "left": open_side.ask("count", collection=part.name)["count"] - before,
+        "first": texts[0] if texts else "",
+        "stale_found": stale is not None,
+        "fresh_found": fresh is not None,
+        "stale_first": stale is not None and (fresh is None or stale < fresh),
+    }
+
+
+def _place(texts: Sequence[str], begins: str) -> int | None:
+    """Where the text stands that begins so; None where there is none."""
+    return next((at for at, text in enumerate(texts) if begins and text.startswith(begins)), None)

@@ -1,0 +1,156 @@
+"""Many memories in PostgreSQL in a short time: COPY, in the shape in which the store itself writes them.
+
+    a first batch ─ keeper.add_all ─▶ a row to go by ┐
+    texts, words, fingerprints ───────── COPY ───────┴─▶ memories, changesets, changes, and their indexes
+    vectors, as the server sends them ── COPY ─────────▶ vectors; the store makes HNSW when it is opened
+
+The store writes a row a statement, which takes the better part of an hour for a million. What is measured afterwards
+(searches, adds, resident memory) finds the same rows either way: a test compares them. Indexes are made when the rows
+are there, as after a restore, so they are a little smaller than ones that grew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from bench.vectors import Material
+    from cofio.ports import Matrix
+
+BATCH = 1_000  # memories of a changeset
+_CHUNK = 20_000  # vectors that are sent at a time
+_BEGINNING = b"PGCOPY\n\xff\r\n\x00" + bytes(8)  # of COPY's binary format: no flags, nothing more in the head
+_END = b"\xff\xff"
+
+_STAGED = """
+CREATE TEMPORARY TABLE staged (
+    n bigint PRIMARY KEY, text text, source text, fingerprint bigint, said text, length integer
+) ON COMMIT DROP
+"""
+_OWN = {  # what of a row depends on what it says; all the rest is as in the row to go by
+    "id": "m.id + n",
+    "text": "staged.text",
+    "source": "staged.source",
+    "fingerprint": "staged.fingerprint",
+    "said": "to_tsvector('cofio', staged.said)",
+    "length": "staged.length",
+}
+_COLUMNS = """
+SELECT column_name FROM information_schema.columns
+WHERE table_name = 'memories' AND table_schema = current_schema() ORDER BY ordinal_position
+"""
+_INDEXES = """
+SELECT indexname, indexdef FROM pg_indexes
+WHERE tablename = 'memories' AND schemaname = current_schema() AND indexname <> 'memories_pkey'
+"""
+_CHANGESETS = """
+INSERT INTO changesets (tenant, id, at, by, why, undoes, part_of)
+SELECT tenant, id + series, at, by, why, undoes, id FROM changesets, generate_series(1, %(batches)s) AS series
+WHERE id = %(changeset)s
+"""
+_CHANGES = """
+INSERT INTO changes (tenant, changeset_id, memory_id, action, reason, before, vector, occurrence, erased, beside)
+SELECT
+    c.tenant, %(changeset)s + (n - %(start)s) / %(batch)s + 1, c.memory_id + n, c.action, c.reason, c.before, c.vector,
+    c.occurrence, c.erased, c.beside
+FROM staged, changes c WHERE c.memory_id = %(memory)s ORDER BY n
+"""
+
+
+def pour(url: str, material: Material, start: int, end: int) -> None:
+    """Put these facts after the ones before, which the store itself has written, each with the next id."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        with connection.transaction():
+            first = _value(connection, "SELECT min(id) FROM memories")
+            _rows(connection, material.said(start, end), start, first)
+            _vectors(connection, material.vectors(start, end), first + start)
+        connection.execute("VACUUM ANALYZE")
+
+
+def give_room(url: str, room: str = "4GB") -> None:
+    """Let whoever connects from now on make indexes in so much memory: a graph that does not fit takes far longer."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE \"{connection.info.dbname}\" SET maintenance_work_mem = '{room}'")
+
+
+def _rows(connection: psycopg.Connection[Any], said: Sequence[tuple[str, str]], start: int, first: int) -> None:
+    connection.execute(_STAGED)
+    with connection.cursor().copy("COPY staged FROM STDIN") as copy:
+        for row in _staged(said, start):
+            copy.write_row(row)
+    with _indexed_after(connection):
+        connection.execute(_memories(connection), {"memory": first})
+    newest = _value(connection, "SELECT max(id) FROM changesets")
+    about = {"memory": first, "changeset": newest, "start": start, "batch": BATCH}
+    connection.execute(_CHANGESETS, {**about, "batches": -(-len(said) // BATCH)})
+    connection.execute(_CHANGES, about)
+    for table in ("memories", "changesets"):
+        connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))")
+
+
+def _staged(said: Sequence[tuple[str, str]], start: int) -> Iterator[tuple[Any, ...]]:
+    from cofio.model import Memory
+    from cofio.stores.postgres.words import searchable
+    from cofio.wording import fingerprint
+
+    for n, (source, text) in enumerate(said, start=start):
+        words = searchable(Memory(id=0, text=text, source=source, created_at="", updated_at=""))
+        yield n, text, source, fingerprint(text), words["said"], words["length"]
+
+
+def _memories(connection: psycopg.Connection[Any]) -> str:
+    names = [name for (name,) in connection.execute(_COLUMNS)]
+    columns = ", ".join(f'"{name}"' for name in names)
+    values = ", ".join(_OWN.get(name, f'm."{name}"') for name in names)
+    return (
+        f"INSERT INTO memories ({columns}) SELECT {values} FROM staged, memories m WHERE m.id = %(memory)s ORDER BY n"
+    )
+
+
+@contextmanager
+def _indexed_after(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Without the indexes of memories meanwhile; they are made anew, all at once."""
+    known = connection.execute(_INDEXES).fetchall()
+    for name, _ in known:
+        connection.execute(f'DROP INDEX "{name}"')
+    yield
+    for _, definition in known:
+        connection.execute(definition)
+
+
+def _vectors(connection: psycopg.Connection[Any], vectors: Matrix, first: int) -> None:
+    tenant = str(_value(connection, "SELECT min(tenant) FROM memories")).encode()
+    with connection.cursor().copy("COPY vectors (tenant, memory_id, vector) FROM STDIN (FORMAT binary)") as copy:
+        copy.write(_BEGINNING)
+        for start in range(0, len(vectors), _CHUNK):
+            copy.write(_as_copied(tenant, first + start, np.asarray(vectors[start : start + _CHUNK])))
+        copy.write(_END)
+
+
+def _as_copied(tenant: bytes, first: int, vectors: Matrix) -> bytes:
+    """Rows of three columns as COPY takes them: how many, then each with its length before it; big-endian."""
+    count, dimension = vectors.shape
+    shape = [
+        ("columns", ">i2"), ("tenant_size", ">i4"), ("tenant", f"S{len(tenant)}"), ("id_size", ">i4"), ("id", ">i8"),
+        ("vector_size", ">i4"), ("dimension", ">i2"), ("unused", ">i2"), ("vector", ">f4", (dimension,)),
+    ]  # fmt: skip
+    rows = np.zeros(count, np.dtype(shape))
+    rows["columns"], rows["tenant_size"], rows["tenant"] = 3, len(tenant), tenant
+    rows["id_size"], rows["id"] = 8, np.arange(first, first + count)
+    rows["vector_size"], rows["dimension"], rows["vector"] = 4 + 4 * dimension, dimension, vectors
+    return rows.tobytes()
+
+
+def _value(connection: psycopg.Connection[Any], query: str) -> Any:
+    row = connection.execute(query).fetchone()
+    return row[0] if row else None

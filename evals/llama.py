@@ -1,0 +1,180 @@
+"""llama.cpp's server as a process of our own, and a model whose every question is noted."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+from cofio.conversation import Usage
+from cofio.errors import CofioError, Unavailable
+from cofio.ports import LLM, Completion, Health, Profile
+
+ROOT = Path(__file__).resolve().parents[1]
+HOME = ROOT / "build" / "local-model"  # where scripts/local_model.py puts what it fetches
+_LOADING = 600.0  # seconds until the model is read from disk
+
+
+# ── the server ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Server(Protocol):
+    """A model behind OpenAI's interface. `ours` where it can be stopped and started."""
+
+    url: str
+    name: str
+    ours: bool
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@dataclass
+class Given:
+    """A server that runs already; it is left alone."""
+
+    url: str
+    name: str
+    ours: bool = False
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class LlamaServer:
+    """llama.cpp's server as a process of our own, on a free port of this machine."""
+
+    python: Path
+    file: Path
+    threads: int
+    name: str = "local"
+    ours: bool = True
+    url: str = field(init=False)
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}/v1"
+
+    def start(self) -> None:
+        """Until it answers. Unavailable when it does not come up."""
+        script = ROOT / "scripts" / "llama_server.py"
+        command = [str(each) for each in (self.python, script, self.file, self._port, self.name, self.threads)]
+        HOME.mkdir(parents=True, exist_ok=True)
+        with (HOME / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+        until = time.monotonic() + _LOADING
+        while not is_well(self.url):
+            if self._process.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise Unavailable("llama.cpp's server does not come up.", f"Look into {HOME / 'server.log'}.")
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        if self._process and self._process.stdin:
+            self._process.stdin.close()
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:  # in the middle of a long prompt
+                self._process.kill()
+                self._process.wait()
+        self._process = None
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    """The server, started; stopped whatever happens."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def is_well(url: str) -> bool:
+    """Whether it has its model: while it loads it answers 503."""
+    return _got(url, "/health") is not None
+
+
+def speeds(url: str) -> dict[str, float]:
+    """Tokens a second by the server's own count: read anew, and written. Empty where it does not say."""
+    told = _got(url, "/metrics") or ""
+    found = dict(re.findall(r"^llamacpp:(\w+) ([\d.e+-]+)$", told, re.MULTILINE))
+    names = {"read": "prompt_tokens_seconds", "written": "predicted_tokens_seconds"}
+    return {ours: float(found[theirs]) for ours, theirs in names.items() if theirs in found}
+
+
+def _got(url: str, path: str) -> str | None:
+    root = urlsplit(url)
+    with suppress(OSError), urllib.request.urlopen(f"{root.scheme}://{root.netloc}{path}", timeout=10) as reply:
+        return str(reply.read().decode())
+    return None
+
+
+# ── watching the model ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question: how long it took, what it cost, and what was wrong with the reply."""
+
+    seconds: float
+    usage: Usage = Usage()
+    unreadable: bool = False  # no JSON, as it came
+    cut: bool = False
+    failed: str = ""  # the sort of failure
+
+
+class Watched:
+    """A model around another that notes every question."""
+
+    def __init__(self, llm: LLM) -> None:
+        self._llm = llm
+        self.asked: list[Asked] = []
+        self.provider_name, self.model = llm.provider_name, llm.model
+
+    @property
+    def profile(self) -> Profile:
+        return self._llm.profile
+
+    @property
+    def supports_audn(self) -> bool:
+        return self._llm.supports_audn
+
+    def health_check(self) -> Health:
+        return self._llm.health_check()
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        began = time.perf_counter()
+        try:
+            reply = self._llm.complete(system, user, schema=schema)
+        except CofioError as error:
+            self.asked.append(Asked(time.perf_counter() - began, failed=type(error).__name__))
+            raise
+        seconds = time.perf_counter() - began
+        self.asked.append(Asked(seconds, reply.usage, not _is_json(reply.text), reply.truncated))
+        return reply
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

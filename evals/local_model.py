@@ -1,0 +1,531 @@
+"""A small model on this machine, behind llama.cpp's server: cofio's whole way with a model, with no account anywhere.
+
+    python -m evals.local_model [--gguf FILE | --url URL --name MODEL] [--turns 18] [--cases 9] [--write docs/results]
+
+An experiment, which nothing needs: `make eval-llm` fetches what it takes. Three parts, each on stores of its own:
+
+    the way    capture ─ inbox ─ worker ─ gate ─ model ─▶ facts ─ model ─▶ decisions ─▶ store ─ search, recall
+    decisions  the cases that `cofio eval decisions` asks about: what the model decides, beside the rules
+    turns      turns labelled by hand that the gate hands to a model, beside what is learned from them without one
+
+The figures are those of the model that was used, as they are. How long it takes is up to the machine: two cores that
+have nothing else to do take about 40 minutes. `--turns` and `--cases` say how much is asked, and after `--minutes` no
+further turn is taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cofio import assemble, embedders
+from cofio.errors import CofioError, Unavailable
+from cofio.evaluation import decisions
+from cofio.evaluation import turns as of_turns
+from cofio.evaluation.labelled import LABELS, Turn, carries
+from cofio.evaluation.labelled import read as read_turns
+from cofio.evaluation.measures import SEED, Figure, difference, interval
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.evaluation.turns import Outcome
+from cofio.keeper import Keeper
+from cofio.ports import LLM, Embedder
+from cofio.settings import Settings
+from cofio.worker import Worker
+from evals import grid
+from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
+from evals.vocabulary import FIRST
+
+ROOT = Path(__file__).resolve().parents[1]
+TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
+PATIENCE = 3_600.0  # seconds for a reply: a slow machine is no failure here
+_GRID = 90  # pairs of the grid that the cases are drawn from
+_LABEL = {"noop": "duplicate", "update": "contradiction", "add": "related"}
+
+
+# ── the way, end to end ───────────────────────────────────────────────────────────────────────────────────────────────
+
+SAID = (
+    "Payments retries are capped at five, because the bank blocks us after that.",
+    "The session cache moved from Valkey to DragonflyDB; Valkey is gone.",
+    "Payments retries are capped at three by now, because the bank blocks us sooner.",
+    "thanks, looks good!",
+)
+SAID_WHILE_DOWN = "We never deploy on a Friday. The facets index moved from Solr to Typesense, Solr is gone."
+_PROJECT = "/srv/shop"
+ASKED = (("how many retries do payments get?", "retries"), ("where does the session cache live?", "cache"))
+
+
+@dataclass(frozen=True)
+class Way:
+    """What came out at each step."""
+
+    ledger: Mapping[str, Any]
+    memories: tuple[str, ...]
+    by_model: int  # memories that the model told
+    found: int  # of ASKED, by search
+    recalled: int  # of ASKED, put before an agent
+    while_down: Mapping[str, Any] | None  # None where the server is not ours to stop
+
+
+def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time.sleep) -> Way:
+    """What was said, learned through the inbox and asked for; once more with the server stopped in between."""
+    worker = Worker(keeper)
+    for turn, text in enumerate(SAID):
+        _capture(keeper, text, turn)
+    _drain(keeper, worker, wait)
+    found = sum(any(word in hit.text for hit in keeper.search(question, k=3)) for question, word in ASKED)
+    recalled = sum(word in keeper.recall(question, project=_PROJECT).text for question, word in ASKED)
+    while_down = _with_the_server_stopped(keeper, server, worker, wait) if server.ours else None
+    memories = [memory for memory in keeper if not memory.archived]
+    return Way(
+        keeper.ledger().as_dict(),
+        tuple(memory.text for memory in memories),
+        sum(memory.method == "llm" for memory in memories),
+        found,
+        recalled,
+        while_down,
+    )
+
+
+def _with_the_server_stopped(
+    keeper: Keeper, server: Server, worker: Worker, wait: Callable[[float], None]
+) -> dict[str, Any]:
+    """What patterns read is learned at once; the rest waits, and is learned when the server is back."""
+    server.stop()
+    before = keeper.count()
+    _capture(keeper, SAID_WHILE_DOWN, len(SAID))
+    worker.drain()
+    meanwhile = {"learned": keeper.count() - before, "pending": keeper.ledger().pending}
+    server.start()
+    _drain(keeper, worker, wait)
+    return {**meanwhile, "pending_after": keeper.ledger().pending, "balanced": keeper.ledger().balanced}
+
+
+def _capture(keeper: Keeper, text: str, turn: int) -> None:
+    said = [{"role": "user", "content": text}]
+    keeper.capture(said, source="shop", project=_PROJECT, client="eval", session="s1", turn=str(turn))
+
+
+def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: int = 30) -> None:
+    """Until nothing waits any more; what is put off has its own time."""
+    for _ in range(most):
+        worker.drain()
+        ledger = keeper.ledger()
+        if ledger.pending == ledger.parked:
+            return
+        wait(2.0)
+
+
+# ── turns and decisions ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def handed_over(turns: Sequence[Turn], settings: Settings, embedder: Embedder) -> list[Turn]:
+    """Those of the turns that the gate would have a model read; of all others the model changes nothing."""
+    with _keeper(replace(settings, extract_provider=""), embedder) as keeper:
+        return [turn for turn in turns if keeper.learn([_message(turn)], dry_run=True).missed]
+
+
+def drawn(turns: Sequence[Turn], most: int) -> list[Turn]:
+    """So many, always the same: the labels in turn, so that a run that is ended early has some of each."""
+    rng = random.Random(SEED)
+    sorts = {label: [turn for turn in turns if turn.label == label] for label in LABELS}
+    for some in sorts.values():
+        rng.shuffle(some)
+    chosen: list[Turn] = []
+    while any(sorts.values()) and len(chosen) < most:
+        chosen += [some.pop() for some in sorts.values() if some]
+    return chosen[:most]
+
+
+def both_ways(
+    turns: Sequence[Turn], settings: Settings, embedder: Embedder, llm: LLM, until: float
+) -> tuple[list[Outcome], list[Outcome]]:
+    """What becomes of each turn without the model and with it, as many as there is time for; one at least."""
+    alone: list[Outcome] = []
+    asked: list[Outcome] = []
+    for turn in turns:
+        if asked and time.monotonic() > until:
+            break
+        alone += of_turns.learned([turn], replace(settings, extract_provider=""), embedder)
+        asked += of_turns.learned([turn], settings, embedder, llm)
+    return alone, asked
+
+
+def invented(outcomes: Sequence[Outcome]) -> int:
+    """The texts that came in whose telling words, numbers or names stand neither in the turn nor in what was known."""
+    return sum(
+        not carries(" ".join((each.turn.text, *each.turn.before)), text) for each in outcomes for text in each.stored
+    )
+
+
+def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
+    """What becomes of cases of the grid by the rules and by the model, as `cofio eval decisions` tells it."""
+    some = random.Random(SEED).sample(grid.cases(FIRST), _GRID)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "grid.jsonl"
+        lines = [{"a": each.old.text, "b": each.new.text, "label": _LABEL[each.expected]} for each in some]
+        file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        report = decisions.evaluate([file], settings, llm, sample=cases, embedder=embedder)
+    return dict(report.values["sets"]["grid"])
+
+
+@contextmanager
+def _keeper(settings: Settings, embedder: Embedder, llm: LLM | None = None) -> Iterator[Keeper]:
+    """A keeper with an empty store of its own."""
+    with TemporaryDirectory() as folder:
+        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
+        with assemble.keeper(own, embedder=embedder, llm=llm) as keeper:
+            yield keeper
+
+
+def _message(turn: Turn) -> dict[str, str]:
+    return {"role": turn.role, "content": turn.text}
+
+
+# ── the measure ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How much is asked."""
+
+    turns: int = 18
+    cases: int = 9
+    minutes: float = 45.0
+    split: str = "test"
+
+
+def evaluate(
+    server: Server, weights: str, wanted: Wanted, file: Path = TURNS, *, embedder: Embedder | None = None
+) -> Report:
+    """The whole measure with a server that runs; the settings are those that anybody would set."""
+    began = time.monotonic()
+    flags = {
+        "extract_provider": "openai",
+        "extract_url": server.url,
+        "extract_model": server.name,
+        "extract_timeout": PATIENCE,
+    }
+    settings = Settings.load(flags)
+    embedder = embedder or _embedder(settings)
+    with _keeper(settings, embedder) as keeper:
+        if keeper.llm is None or not (health := keeper.llm.health_check()):
+            problem = health.problem if keeper.llm else str(keeper.extraction()["problem"])
+            raise Unavailable(f"The model cannot be asked: {problem}", "Is the server up, and is the name right?")
+        llm = Watched(keeper.llm)
+    with _keeper(settings, embedder, llm) as keeper:
+        way = the_way(keeper, server)
+    say(f"The way is gone: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s. {way}")
+    cases = decided(settings, embedder, llm, wanted.cases) if wanted.cases else {}
+    say(f"The cases are decided: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s.")
+    half = [turn for turn in read_turns(file) if turn.split == wanted.split]
+    handed = handed_over(half, settings, embedder)
+    alone, asked = both_ways(drawn(handed, wanted.turns), settings, embedder, llm, until=began + 60.0 * wanted.minutes)
+    seconds = time.monotonic() - began
+    share = {"split": wanted.split, "turns": len(half), "handed_over": len(handed)}
+    return report(Measured(weights, way, cases, alone, asked, share, llm.asked, speeds(server.url), seconds))
+
+
+def _embedder(settings: Settings) -> Embedder:
+    return embedders.make(
+        settings.embedder,
+        home=settings.home,
+        url=settings.embedder_url,
+        key=settings.embedder_key,
+        dimension=settings.embedder_dimension or None,
+        download=settings.model_download,
+    )
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Measured:
+    weights: str
+    way: Way
+    cases: Mapping[str, Any]
+    alone: Sequence[Outcome]
+    asked: Sequence[Outcome]
+    share: Mapping[str, Any]  # which turns, and how many of them the gate hands over
+    questions: Sequence[Asked]
+    speeds: Mapping[str, float]
+    seconds: float
+
+
+def report(found: Measured) -> Report:
+    """The figures as they are, also where the model is worse than none."""
+    tables = [_way_table(found.way), _memories_table(found.way)]
+    tables += [_cases_table(found.cases)] if found.cases else []
+    tables += [_turns_table(found), _questions_table(found)]
+    return Report(
+        "local-model",
+        "A small model on your own machine",
+        "make eval-llm",
+        _SAYS,
+        _values(found),
+        tables,
+        ends=(_verdict(found),),
+    )
+
+
+_SAYS = (
+    "Nothing of cofio needs this. It shows that the way with a model works with no account: llama.cpp's server with a"
+    " small model, set as `EXTRACT_PROVIDER=openai` and `EXTRACT_URL`. The quality is that of a model of this size, as"
+    " it is; a larger one may do better. In brackets 95 % intervals, by bootstrap; with so few cases they are wide.",
+)
+
+
+def _values(found: Measured) -> dict[str, Any]:
+    way = found.way
+    return {
+        "model": found.weights,
+        "way": {
+            "ledger": dict(way.ledger),
+            "memories": list(way.memories),
+            "by_model": way.by_model,
+            "found": way.found,
+            "recalled": way.recalled,
+            "asked_for": len(ASKED),
+            "while_down": dict(way.while_down) if way.while_down else None,
+        },
+        "decisions": dict(found.cases),
+        "turns": {
+            **found.share,
+            "drawn": len(found.asked),
+            "without": _of_turns(found.alone),
+            "with": _of_turns(found.asked),
+            "difference": {name: each.as_dict() for name, each in differences(found.alone, found.asked).items()},
+            "per_turn": {each.turn.id: each.given for each in found.asked},
+        },
+        "questions": _of_questions(found.questions) | {"tokens_per_second": dict(found.speeds)},
+        "seconds": round(found.seconds, 1),
+    }
+
+
+def _of_turns(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    return {
+        "label_right": interval(_labels(outcomes)).as_dict(),
+        "kept": {name: each.as_dict() for name, each in of_turns.kept_or_not(outcomes, _is_kept).items()},
+        "facts": {name: each.as_dict() for name, each in of_turns.of_facts(outcomes).items()},
+        "facts_stored": sum(len(each.stored) for each in outcomes),
+        "invented": invented(outcomes),
+        "overwrote": sum(each.overwrote for each in outcomes),
+        "failed": sum(bool(each.failed) for each in outcomes),
+    }
+
+
+def differences(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> dict[str, Figure]:
+    """With the model less without, turn by turn: how often the label is right, and how much of the facts is told."""
+    return {
+        "label_right": difference(_labels(asked), _labels(alone)),
+        "fact_recall": difference(_told(asked), _told(alone)),
+    }
+
+
+def _labels(outcomes: Sequence[Outcome]) -> list[float]:
+    return [float(each.given == each.turn.label) for each in outcomes]
+
+
+def _told(outcomes: Sequence[Outcome]) -> list[float]:
+    """By turn, the share of its facts that stand in the store; 1 where there are none and nothing came in."""
+    return [
+        sum(carries(" ".join(each.stored), fact) for fact in each.turn.facts) / len(each.turn.facts)
+        if each.turn.facts
+        else float(not each.stored)
+        for each in outcomes
+    ]
+
+
+def _is_kept(outcome: Outcome) -> bool:
+    return outcome.given != "skip"
+
+
+def _of_questions(asked: Sequence[Asked]) -> dict[str, Any]:
+    answered = [each for each in asked if not each.failed]
+    failures = sorted({each.failed for each in asked if each.failed})
+    return {
+        "asked": len(asked),
+        "seconds_median": round(median([each.seconds for each in answered]), 2) if answered else None,
+        "seconds_longest": round(max((each.seconds for each in answered), default=0.0), 2),
+        "input_tokens": sum(each.usage.input_tokens for each in answered),
+        "output_tokens": sum(each.usage.output_tokens for each in answered),
+        "unreadable": sum(each.unreadable for each in answered),
+        "cut": sum(each.cut for each in answered),
+        "failed": {name: sum(each.failed == name for each in asked) for name in failures},
+    }
+
+
+def _way_table(way: Way) -> Table:
+    ledger = way.ledger
+    ends: list[list[Cell]] = [
+        [f"of these {name}", ledger[name]] for name in ("stored", "merged", "rejected", "pending")
+    ]
+    rows: list[list[Cell]] = [
+        ["captured", ledger["captured"]],
+        *ends,
+        ["the ledger balances", "yes" if ledger["balanced"] else "NO"],
+        ["memories in the end", len(way.memories)],
+        ["of these told by the model", way.by_model],
+        [f"found by search, of {len(ASKED)} questions", way.found],
+        ["put before an agent by recall", way.recalled],
+    ]
+    if way.while_down:
+        rows += [
+            ["while the server was stopped: learned by patterns", way.while_down["learned"]],
+            ["and waiting for the model", way.while_down["pending"]],
+            ["waiting when it was back", way.while_down["pending_after"]],
+        ]
+    return Table("The way, end to end", (Column("step"), Column("number")), rows)
+
+
+def _memories_table(way: Way) -> Table:
+    said = [[text] for text in (*SAID, *([SAID_WHILE_DOWN] if way.while_down else []))]
+    kept = [[text] for text in way.memories]
+    rows = [["said", *each] for each in said] + [["remembered", *each] for each in kept]
+    return Table("What was said, and what is remembered of it", (Column(""), Column("text")), rows)
+
+
+_RATES = ("macro_f1", "lost_updates", "false_overwrites", "false_merges")
+
+
+def _cases_table(cases: Mapping[str, Any]) -> Table:
+    rows: list[list[Cell]] = [
+        [way, cases["cases"], *(Figure(**cases[way][name]) if cases[way][name] else None for name in _RATES)]
+        for way in ("rules", "model")
+    ]
+    less = cases["difference"]
+    rows.append(
+        ["model less rules", cases["cases"], *(Figure(**less[name]) if less[name] else None for name in _RATES)]
+    )
+    columns = [Column(name.replace("_", " ").replace("f1", "F1"), "%") for name in _RATES]
+    note = "Pairs of facts from the grid that the rules were written with: they stand at their best here."
+    return Table("New, known or a correction", (Column("decided by"), Column("cases"), *columns), rows, note)
+
+
+def _turns_table(found: Measured) -> Table:
+    rows: list[list[Cell]] = []
+    for way, outcomes in (("without a model", found.alone), ("with the model", found.asked)):
+        facts = of_turns.of_facts(outcomes)
+        kept = of_turns.kept_or_not(outcomes, _is_kept)
+        rows.append(
+            [
+                way,
+                len(outcomes),
+                interval(_labels(outcomes)),
+                kept["precision"],
+                kept["recall"],
+                facts["precision"],
+                facts["recall"],
+                sum(len(each.stored) for each in outcomes),
+                invented(outcomes),
+            ]
+        )
+    columns = [Column(name, "%") for name in ("label right", "kept rightly", "kept of what should be")]
+    columns += [Column("fact precision", "%"), Column("fact recall", "%"), Column("stored"), Column("invented")]
+    less = differences(found.alone, found.asked)
+    told = ", ".join(f"{name.replace('_', ' ')} {_points(each)}" for name, each in less.items())
+    note = (
+        f"Turns of the {found.share['split']} half, and only such as the gate hands to a model:"
+        f" {found.share['handed_over']} of {found.share['turns']}, of which these were drawn, the labels store, skip"
+        " and update in turn. Of all others a model changes nothing. Invented: what came in whose words stand in"
+        " neither the turn nor what"
+        f" was known. With the model less without, paired, in points: {told}."
+    )
+    return Table("What is learned from turns", (Column("way"), Column("turns"), *columns), rows, note)
+
+
+def _points(figure: Figure) -> str:
+    return f"{100 * figure.value:+.1f} [{100 * figure.low:+.1f}, {100 * figure.high:+.1f}]"
+
+
+def _questions_table(found: Measured) -> Table:
+    told = _of_questions(found.questions)
+    speed: list[list[Cell]] = [
+        [f"tokens {name} a second, by the server's count", value] for name, value in found.speeds.items()
+    ]
+    failed: list[list[Cell]] = [[f"failed: {name}", count] for name, count in told["failed"].items()]
+    rows: list[list[Cell]] = [
+        ["questions", told["asked"]],
+        ["seconds, median", told["seconds_median"]],
+        ["seconds, longest", told["seconds_longest"]],
+        ["tokens read", told["input_tokens"]],
+        ["tokens written", told["output_tokens"]],
+        *speed,
+        ["replies that are no JSON", told["unreadable"]],
+        ["replies that were cut off", told["cut"]],
+        *failed,
+        ["seconds in all", round(found.seconds)],
+    ]
+    note = "What failed while the server was stopped is counted too, and so is asking whether it is back."
+    return Table("The model at work", (Column(found.weights), Column("number")), rows, note)
+
+
+def _verdict(found: Measured) -> str:
+    """In a sentence, whether it is worth it; a difference counts where its interval leaves zero out."""
+    told = differences(found.alone, found.asked)["label_right"]
+    if told.low > 0:
+        return "On these turns the model labels more of them rightly than cofio does without one."
+    if told.high < 0:
+        return "On these turns the model is worse than none: use a larger one, or none."
+    return "On these turns no difference between this model and none can be told: so few cases do not show it."
+
+
+def fetched() -> Path | None:
+    """The weights that `scripts/local_model.py` has put here, the largest of them."""
+    return max(HOME.glob("*.gguf"), key=lambda file: file.stat().st_size, default=None)
+
+
+# ── the command ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    usual = Wanted()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--gguf", type=Path, default=fetched(), help="the weights; those that were fetched")
+    parser.add_argument("--url", default="", help="a server that runs already, as EXTRACT_URL has it")
+    parser.add_argument("--name", default="local", help="what the server calls its model")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, default=usual.turns)
+    parser.add_argument("--cases", type=int, default=usual.cases)
+    parser.add_argument("--minutes", type=float, default=usual.minutes, help="after which no further turn is taken")
+    parser.add_argument("--split", choices=("dev", "test"), default=usual.split)
+    parser.add_argument("--write", type=Path, metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    if not given.url and not (given.gguf and given.gguf.exists()):
+        say("There are no weights. `make eval-llm` fetches some (1.1 GB); --gguf and --url name some of your own.")
+        return 2
+    server: Server = (
+        Given(given.url, given.name)
+        if given.url
+        else LlamaServer(HOME / "venv" / "bin" / "python", given.gguf, given.threads)
+    )
+    weights = given.name if given.url else given.gguf.stem
+    try:
+        with running(server):
+            told = evaluate(server, weights, Wanted(given.turns, given.cases, given.minutes, given.split))
+    except CofioError as error:
+        say(f"{error.message} {error.hint}")
+        return 1
+    print(told.text())
+    for path in told.write(given.write) if given.write else ():
+        print(f"Wrote {path}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

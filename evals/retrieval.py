@@ -1,0 +1,100 @@
+"""How much of what answers a question is found, on one file of conversations or several: docs/results/retrieval.md.
+
+    python -m evals.retrieval FILE... [--thorough] [--limit N] [--write FOLDER] [--json OUT]
+
+The same as `cofio eval retrieval`, with all files on one page. The first file's figures are the first of the JSON,
+those of every file stand under `files`. A file whose name ends in "-dev" is one that something was tuned on, and the
+page says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cofio.errors import CofioError
+from cofio.evaluation import retrieval
+from cofio.evaluation.report import Report
+from cofio.ports import Embedder
+
+TUNED_ON = "-dev"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The tables on stdout; 2 when a file is not there or holds something else."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object a line")
+    parser.add_argument("--thorough", action="store_true", help="search in the slower way that reads what it found")
+    parser.add_argument("--limit", type=int, metavar="N", help="ask a sample of so many questions of each file")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
+    options = parser.parse_args(arguments)
+    try:
+        report = evaluated(options.files, thorough=options.thorough, limit=options.limit)
+    except CofioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report.text())
+    if options.write:
+        report.write(options.write)
+    if options.json:
+        options.json.write_text(json.dumps(report.as_dict(), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def evaluated(
+    files: Sequence[Path], *, thorough: bool = False, limit: int | None = None, embedder: Embedder | None = None
+) -> Report:
+    """One report on all the files."""
+    found = [
+        retrieval.measured(file, thorough=thorough, limit=limit, embedder=embedder, progress=_Told(file))
+        for file in files
+    ]
+    several = len(found) > 1
+    values = [retrieval.values(each) for each in found]
+    named = [file.name for file in files]
+    options = f"{' --thorough' if thorough else ''}{f' --limit {limit}' if limit else ''}"
+    return Report(
+        name="retrieval",
+        title="Retrieval: how much of what answers a question is found",
+        command=f"python -m evals.retrieval {' '.join(named)}{options}",
+        says=[*(told for each in found for told in retrieval.says(each)), *tuned(files), retrieval.METHOD],
+        values={**values[0], **({"files": dict(zip(named, values, strict=True))} if several else {})},
+        tables=[table for each in found for table in retrieval.tables(each, f"{each.file}: " if several else "")],
+        plots=retrieval.plots(found),
+        ends=["[Measure it on your data](../how-to/measure.md): `cofio eval retrieval FILE`."],
+    )
+
+
+def tuned(files: Sequence[Path]) -> list[str]:
+    """Which of the files chose something, and which did not."""
+    said = []
+    for file in files:
+        if file.stem.endswith(TUNED_ON):
+            said.append(
+                f"{file.name} is the development file: the weights of the search and the least score of recall were"
+                " chosen on it. Expect somewhat less on data that chose nothing."
+            )
+        else:
+            said.append(f"Nothing was chosen on {file.name}.")
+    return said
+
+
+class _Told:
+    """Tells on the error stream how far it is, at every tenth."""
+
+    def __init__(self, file: Path) -> None:
+        self._name = file.name
+        self._told = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        if (tenths := 10 * done // total) > self._told:
+            self._told = tenths
+            print(f"{self._name}: {10 * tenths} %", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Turns of coding sessions, labelled by hand: `turns.jsonl`, and how they are labelled: `GUIDE.md`."""

@@ -1,0 +1,34 @@
+"""What cofio makes of the labelled turns: `python -m evals.turns [FILE] [--split dev] [--write docs/results]`.
+
+About a minute. With EXTRACT_PROVIDER set it is measured with that model too, which takes as long as the model does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from cofio.evaluation import turns
+from cofio.evaluation.labelled import SPLITS
+
+FILE = Path(__file__).with_name("turns.jsonl")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=FILE)
+    parser.add_argument("--split", choices=SPLITS, default="")
+    parser.add_argument("--write", type=Path, metavar="FOLDER")
+    given = parser.parse_args()
+    report = turns.evaluate(given.file, split=given.split)
+    report = replace(report, command="python -m evals.turns")
+    print(report.text())
+    for path in report.write(given.write) if given.write else ():
+        print(f"Wrote {path}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

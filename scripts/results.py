@@ -1,0 +1,401 @@
+"""Runs every measure in turn, and writes what they say into docs/results, its index, the README and docs/index.md.
+
+python scripts/results.py [DATA]                    # every measure; DATA is the folder with the development data
+python scripts/results.py DATA --only retrieval turns
+python scripts/results.py DATA --skip scale local-model
+python scripts/results.py --index                   # no measure: the index, the README and docs/index.md anew
+
+One measure that fails or takes longer than it may keeps no other from being made. The index is made from the JSON files
+that are there; a measure without one is named as not measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cofio.evaluation.measures import Figure
+from cofio.evaluation.report import Column
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = Path("docs") / "results"
+START, END = "<!-- results: made by scripts/results.py (make results) -->", "<!-- end of results -->"
+OTHERS = ("mem0", "mcp-memory-service, hybrid", "txtai, hybrid", "chromadb")
+PLAIN = "plain FTS5 and NumPy"
+Unit = Literal["", "%", "±%", "ms", "s", "MB"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A figure to put first: what it is, where the JSON tells it, and what stands beside it.
+
+    A place is a path of names: "ways/cofio/recall_at_10"; "name=cofio" is the item of a list that says so,
+    "name=cofio&size=10" the one that says both. A number stands there, or one with its interval ({"value", "low",
+    "high"}), unless that stands elsewhere, `within`.
+    """
+
+    says: str
+    at: str
+    unit: Unit = "%"
+    within: str = ""
+    beside: tuple[tuple[str, str], ...] = ()  # what each is, and where it stands; "" for what has no figure
+    digits: int = 1
+    first: bool = False  # in the README too
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One report: the command that makes it, how long that may take, and what it is called in the lists."""
+
+    name: str
+    title: str
+    says: str
+    module: str
+    minutes: int
+    data: tuple[str, ...] = ()
+    headlines: tuple[Headline, ...] = ()
+
+    def command(self, data: Path, folder: Path) -> list[str]:
+        files = [str(data / each) for each in self.data]
+        return [sys.executable, "-m", self.module, *files, "--write", str(folder)]
+
+
+MEASURES = (
+    Measure(
+        "retrieval",
+        "Retrieval",
+        "how much of what answers a question is found",
+        "evals.retrieval",
+        30,
+        ("retrieval/locomo-dev.jsonl",),
+        (
+            Headline(
+                "what answers a question is among ten hits (R@10)",
+                "r@10",
+                within="intervals/r@10",
+                beside=(("vectors alone", "modes/vectors alone/r@10"), ("words alone", "modes/words alone/r@10")),
+                first=True,
+            ),
+            Headline("a search, the embedding of the question included (p50)", "p50_ms", "ms"),
+            Headline("prompts without an answer at which recall says something", "abstention/foreign/given_anything"),
+        ),
+    ),
+    Measure(
+        "extraction",
+        "Extraction",
+        "whether what is kept of a conversation is what is asked about later",
+        "evals.extraction",
+        15,
+        ("retrieval/locomo-dev.jsonl",),
+        (
+            Headline(
+                "evidence kept with 40.5 % of what was said, without a model",
+                "evidence_at_40.5",
+                beside=(
+                    (
+                        "weights that never saw the conversation",
+                        "baselines/worth, held out/evidence_at_40.5",
+                    ),
+                    ("the longest", "baselines/length/evidence_at_40.5"),
+                    ("published, with a language model", "published/evidence"),
+                ),
+                first=True,
+            ),
+        ),
+    ),
+    Measure(
+        "turns",
+        "Turns",
+        "what is made of single turns, labelled by hand",
+        "evals.turns",
+        15,
+        (),
+        (
+            Headline(
+                "store, update or skip, of turns that no rule was written for (macro-F1)",
+                "by_split/test/pipeline/macro_f1",
+                beside=(("of turns that were in view", "by_split/dev/pipeline/macro_f1"),),
+                first=True,
+            ),
+        ),
+    ),
+    Measure(
+        "decisions",
+        "Decisions",
+        "add, update, delete or nothing: what becomes of a fact beside what is known",
+        "evals.decisions",
+        45,
+        ("pairs/sick-train.jsonl", "pairs/beam-updates-dev.jsonl"),
+    ),
+    Measure(
+        "peers",
+        "Peers",
+        "the same work done by other memories",
+        "bench.peers",
+        90,
+        ("retrieval/locomo-dev.jsonl",),
+        (
+            Headline(
+                "R@10 of the same turns, by the same embedder",
+                "quality/cofio/recall_at_10",
+                beside=tuple((name, f"quality/{name}/recall_at_10") for name in ("cofio, text alone", *OTHERS)),
+                first=True,
+            ),
+            Headline(
+                "a search among 10,000 memories, vectors given (p50)",
+                "speed/10000/cofio/search_p50_ms",
+                "ms",
+                beside=tuple((name, f"speed/10000/{name}/search_p50_ms") for name in OTHERS),
+            ),
+        ),
+    ),
+    Measure(
+        "scale",
+        "Scale",
+        "what it costs as the memory grows, up to a million",
+        "bench.scale",
+        180,
+        (),
+        tuple(
+            Headline(
+                f"a search among {size:,} memories, vectors given (p50)",
+                f"points/store=cofio, a file&memories={size}/search_new_p50_ms",
+                "ms",
+                beside=((PLAIN, f"points/store={PLAIN}&memories={size}/search_new_p50_ms"),),
+                first=size == 100_000,
+            )
+            for size in (100_000, 1_000_000)
+        ),
+    ),
+    Measure(
+        "hooks",
+        "Hooks",
+        "how long an agent waits for its memory",
+        "bench.hooks",
+        30,
+        (),
+        (
+            Headline(
+                "what a prompt waits for its memories, from process to process (p50)",
+                "prompt_ms/idle",
+                "ms",
+                beside=(("a Python that does nothing", "bare_ms"), ("the service under load", "prompt_ms/busy")),
+                first=True,
+            ),
+        ),
+    ),
+    Measure(
+        "local-model",
+        "A local model",
+        "the way in with a small model on the same machine",
+        "evals.local_model",
+        180,
+        (),
+        (
+            Headline(
+                "turns labelled as by hand, with a small local model",
+                "turns/with/label_right",
+                beside=(("without a model", "turns/without/label_right"),),
+            ),
+        ),
+    ),
+)
+
+
+# ── the commands ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when every measure that was asked for is made; else 1, and which are not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    names = [measure.name for measure in MEASURES]
+    parser.add_argument("data", type=Path, nargs="?", default=Path("data"), help="the folder with the development data")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of {', '.join(names)}"
+    )
+    parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="NAME", help="all but these")
+    parser.add_argument("--index", action="store_true", help="measure nothing; make the lists anew")
+    options = parser.parse_args(arguments)
+    asked = [] if options.index else [it for it in MEASURES if it.name in options.only and it.name not in options.skip]
+    failed = [measure.name for measure in asked if not made(measure, options.data)]
+    indexed(ROOT)
+    if failed:
+        say(f"Not made: {', '.join(failed)}.")
+    return bool(failed)
+
+
+def made(measure: Measure, data: Path) -> bool:
+    """True once the measure has written its files. What it prints goes to where ours does."""
+    missing = [name for name in measure.data if not (data / name).is_file()]
+    if missing:
+        say(f"{measure.name}: there is no {data / missing[0]}. Say where the data lies: make results DATA=folder")
+        return False
+    command = measure.command(data.resolve(), ROOT / FOLDER)
+    say(f"{measure.name}: {' '.join(command[1:])} (at most {measure.minutes} minutes)")
+    started = time.monotonic()
+    code = run(command, 60 * measure.minutes)
+    took = f"{time.monotonic() - started:,.0f} s"
+    say(f"{measure.name}: {'made' if code == 0 else 'stopped' if code is None else f'failed with {code}'} after {took}")
+    return code == 0
+
+
+def run(command: Sequence[str], seconds: float) -> int | None:
+    """How the command ended; None where it took longer and was stopped, with all that it had started."""
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+# ── the lists ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def indexed(root: Path) -> None:
+    """The index of the results, and what README and docs/index.md say of them, from the JSON files that are there."""
+    results = read(root / FOLDER)
+    write(root / FOLDER / "index.md", page(results))
+    put(root / "README.md", table(results, f"{FOLDER.as_posix()}/", first=True))
+    put(root / "docs" / "index.md", listed(results, f"{FOLDER.name}/"))
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """What each measure wrote, by its name."""
+    paths = {measure.name: folder / f"{measure.name}.json" for measure in MEASURES}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items() if path.exists()}
+
+
+def page(results: dict[str, dict[str, Any]]) -> str:
+    """The page that leads to the others."""
+    absent = [measure for measure in MEASURES if measure.name not in results]
+    parts = [
+        "# How well, how fast",
+        "Every figure is made by one command, `make results DATA=folder`, offline and with fixed seeds. What stands in"
+        " brackets is the interval that holds the figure in 95 of 100 samples (bootstrap). Whatever was tuned was tuned"
+        " on the development data, on which the figures below were measured too: on data of your own expect others,"
+        " and [measure them](../how-to/measure.md).",
+        table(results, ""),
+        *([f"## The pages\n\n{listed(results, '', index=False)}"] if results else []),
+        *(["## Not measured here\n\n" + "\n".join(f"- {it.title}: {it.says}" for it in absent)] if absent else []),
+        *([f"## Measured on\n\n{machines(results)}"] if results else []),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def listed(results: dict[str, dict[str, Any]], to: str, *, index: bool = True) -> str:
+    """A list of the pages that are there."""
+    first = [f"- [How well, how fast]({to}index.md): the figures in one table"] if index else []
+    there = [measure for measure in MEASURES if measure.name in results]
+    return "\n".join([*first, *(f"- [{it.title}]({to}{it.name}.md): {it.says}" for it in there)])
+
+
+def table(results: dict[str, dict[str, Any]], to: str, *, first: bool = False) -> str:
+    """The figures that stand first, what stands beside them, and what they were measured on."""
+    rows = [
+        f"| [{headline.says}]({to}{measure.name}.md) | {figure(results[measure.name], headline)}"
+        f" | {beside(results[measure.name], headline)} | {briefly(results[measure.name])} |"
+        for measure in MEASURES
+        for headline in measure.headlines
+        if measure.name in results and (headline.first or not first)
+    ]
+    if not rows:
+        return "Nothing has been measured here yet."
+    return "\n".join(["| what | cofio | beside it | measured with |", "|---|---:|---:|---|", *rows])
+
+
+def figure(plain: dict[str, Any], headline: Headline) -> str:
+    """The figure with its interval and its unit; – where the JSON does not tell it."""
+    value, within = _at(plain, headline.at), _at(plain, headline.within) if headline.within else None
+    if within and not isinstance(value, dict):
+        value = {"value": value, "low": within[0], "high": within[1]}
+    return _written(value, headline)
+
+
+def beside(plain: dict[str, Any], headline: Headline) -> str:
+    """The baselines, named; empty where there are none."""
+    told = []
+    for name, at in headline.beside:
+        value = _at(plain, at)
+        written = "not measured" if value is None else _written(value, headline)
+        told.append(f"{name} {written}" if at else name)
+    return "; ".join(told)
+
+
+def briefly(plain: dict[str, Any]) -> str:
+    """Version and machine in a few words."""
+    about = plain.get("machine", {})
+    return f"{plain.get('version', '?')}, {about.get('cpu', '?')}, {about.get('cores', '?')} cores"
+
+
+def machines(results: dict[str, dict[str, Any]]) -> str:
+    """By what command, and on what machine, each was made."""
+    lines = []
+    for measure in MEASURES:
+        if measure.name in results:
+            plain = results[measure.name]
+            about = plain.get("machine", {})
+            words = f"{about.get('memory_gb', '?')} GB, {about.get('system', '?')}, Python {about.get('python', '?')}"
+            told = f"{briefly(plain)}, {words}, load {about.get('load', '?')}"
+            lines.append(f"- {measure.title}: `{plain.get('command', measure.module)}`; cofio {told}")
+    return "\n".join(lines)
+
+
+def _written(value: Any, headline: Headline) -> str:
+    column = Column("", headline.unit, headline.digits)
+    unit = headline.unit.removeprefix("±")
+    if isinstance(value, dict):
+        number, _, within = column.written(Figure(value["value"], value["low"], value["high"])).partition(" ")
+        return f"{number} {unit} {within}".replace("  ", " ")
+    written = column.written(value)
+    return f"{written} {unit}".strip() if value is not None else written
+
+
+def _at(plain: Any, place: str) -> Any:
+    """What stands at this place; None where nothing does."""
+    for name in place.split("/"):
+        if isinstance(plain, list):
+            wanted = dict(each.split("=") for each in name.split("&"))
+            plain = next(
+                (each for each in plain if wanted.items() <= {k: str(v) for k, v in each.items()}.items()), None
+            )
+        else:
+            plain = plain.get(name) if isinstance(plain, dict) else None
+    return plain
+
+
+# ── the files ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def put(path: Path, text: str) -> None:
+    """Between the marks of this file, the text; the rest of it stays as it is."""
+    before, start, rest = path.read_text(encoding="utf-8").partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise SystemExit(f"{path} has no place for the results: a line {START} and a line {END}.")
+    write(path, f"{before}{START}\n\n{text}\n\n{END}{after}")
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+"""Questions asked of a keeper that holds a conversation: what each way to search finds, how soon, in how few tokens.
+
+Question ─ Mode ─▶ [Hit] ─▶ Answer          Question ─ keeper.recall ─▶ Given
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cofio.briefing import PROMPT, Line, block, digest, tokens
+from cofio.embedders.recent import Recent
+from cofio.evaluation.conversations import Question
+from cofio.evaluation.measures import ndcg, recall
+from cofio.keeper import Keeper
+from cofio.model import MAX_HITS, Hit, Memory
+from cofio.ports import Embedder, Matrix
+from cofio.wording import passage
+
+MEASURES = ("r@5", "r@10", "r@20", "ndcg@10")
+BUDGETS = (256, 512, 1_024, 2_048)  # tokens put before an agent
+_DEEP = 200  # hits: short messages fill the largest budget with fewer
+_ROW, _END = 3, "\n"  # of a block with one memory: after the tag, the notice and the heading
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """A way to search: what `keeper.search` is told, and for a comparison what alone orders its hits."""
+
+    name: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+    by: Callable[[Hit], float] | None = None
+    timed: bool = True
+    deep: int = _DEEP  # hits that are asked for, to fill a budget with or to be put into another order
+
+
+DEFAULT = Mode("default")
+THOROUGH = Mode("thorough", {"thorough": True})
+VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
+# No search does without vectors: every hit of one with both, in the order of the words.
+WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one mode found of a question's evidence."""
+
+    scores: Mapping[str, float]  # by MEASURES
+    within: tuple[float, ...]  # the share of the evidence within each of BUDGETS
+    seconds: float | None  # that ten hits took, the embedding of the question included
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What recall put before an agent at a question, and how good the best hit of a search was."""
+
+    tokens: int
+    found: float  # the share of the evidence
+    top: float  # 0 without any hit
+
+
+class Afresh:
+    """The embedder of a run: a question is embedded once, however often it is asked, unless it is to be forgotten."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.forget()
+
+    @property
+    def signature(self) -> str:
+        return self._embedder.signature
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    @property
+    def floor(self) -> float:
+        return self._embedder.floor
+
+    def forget(self) -> None:
+        """Embed the next question as if it had never been asked: the time that takes counts."""
+        self._recent = Recent(8)
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        if kind == "document":
+            return self._embedder.embed(texts, kind)
+        return self._recent.through(texts, lambda new: self._embedder.embed(new, kind))
+
+
+class Asking:
+    """A keeper that holds one conversation, being asked."""
+
+    def __init__(self, keeper: Keeper, embedder: Afresh) -> None:
+        self._keeper = keeper
+        self._embedder = embedder
+        self._weights: dict[int, int] = {}  # tokens, by memory
+        keeper.warm()
+
+    def answer(self, question: Question, mode: Mode) -> Answer:
+        """What this mode finds of the evidence. Asked for ten hits, for twenty, and for as many as a budget holds."""
+        ten, seconds = self._timed(question.text, mode) if mode.timed else ((), None)
+        deep = self._keeper.search(question.text, k=mode.deep, noted=False, **mode.how)
+        twenty: Sequence[Hit]
+        if mode.by is None:
+            twenty = self._keeper.search(question.text, k=20, noted=False, **mode.how)
+        else:
+            ten = twenty = deep = ranked(deep, mode.by)
+        return Answer(
+            scores=scored(units(ten), units(twenty), question.evidence),
+            within=self._within(deep, question.evidence),
+            seconds=seconds,
+        )
+
+    def give(self, question: Question, mode: Mode) -> Given:
+        """What recall puts before an agent that is asked this; the best score is of a search in this mode."""
+        told = self._keeper.recall(question.text)
+        hits = self._keeper.search(question.text, k=10, noted=False, **mode.how)
+        named = {str(self._keeper.get(each).metadata["unit"]) for each in told.ids}
+        found = len(named & question.evidence) / len(question.evidence) if question.evidence else 0.0
+        return Given(told.tokens, found, max((hit.score for hit in hits), default=0.0))
+
+    def _timed(self, text: str, mode: Mode) -> tuple[Sequence[Hit], float]:
+        self._embedder.forget()
+        started = time.perf_counter()
+        hits = self._keeper.search(text, k=10, **mode.how)
+        return hits, time.perf_counter() - started
+
+    def _within(self, hits: Sequence[Hit], evidence: Collection[str]) -> tuple[float, ...]:
+        """The share of the evidence that is put in within each budget, line by line in this order."""
+        spent = list(self._spent(hits))
+        wanted = set(evidence)
+        return tuple(len(wanted & {unit for cost, unit in spent if cost <= budget}) / len(wanted) for budget in BUDGETS)
+
+    def _spent(self, hits: Sequence[Hit]) -> Iterator[tuple[int, str]]:
+        """Each unit with the tokens of all lines up to its own; the same words are put in once."""
+        spent, known = 0, set()
+        for hit in hits:
+            if (words := digest(hit.text)) not in known:
+                known.add(words)
+                spent += self._weight(hit.memory)
+            yield spent, _unit(hit)
+            if spent > BUDGETS[-1]:
+                return
+
+    def _weight(self, memory: Memory) -> int:
+        """The tokens of the memory's line, as recall writes it."""
+        if memory.id not in self._weights:
+            line = Line(memory.id, passage(memory.text, memory.speaker), memory.source, memory.created_at)
+            written = block([line], PROMPT)[0]
+            self._weights[memory.id] = tokens(f"{written.split(_END)[_ROW]}{_END}") if written else 0
+        return self._weights[memory.id]
+
+
+#: The tokens of a block around its lines, whatever it holds.
+FRAME = tokens(block([Line(1, "x")], PROMPT)[0]) - tokens("- x\n")
+
+
+def ranked(hits: Sequence[Hit], by: Callable[[Hit], float]) -> list[Hit]:
+    """Those of which this tells anything, ordered by it alone; of equals the newer first."""
+    return sorted((hit for hit in hits if by(hit) > 0), key=lambda hit: (-by(hit), -hit.id))
+
+
+def units(hits: Sequence[Hit]) -> list[str]:
+    """The ids of the units in order; one that came before keeps its place and counts for nothing."""
+    seen: set[str] = set()
+    found = []
+    for unit in map(_unit, hits):
+        found.append("" if unit in seen else unit)
+        seen.add(unit)
+    return found
+
+
+def scored(ten: Sequence[str], twenty: Sequence[str], evidence: Collection[str]) -> dict[str, float]:
+    """A question's measures, from the units found when asked for ten and for twenty."""
+    return {
+        "r@5": recall(ten, evidence, 5),
+        "r@10": recall(ten, evidence, 10),
+        "r@20": recall(twenty, evidence, 20),
+        "ndcg@10": ndcg(ten, evidence, 10),
+    }
+
+
+def _unit(hit: Hit) -> str:
+    return str(hit.memory.metadata["unit"])

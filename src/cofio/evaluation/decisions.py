@@ -1,0 +1,433 @@
+"""Decisions: whether what is said becomes a new memory, takes another's place, removes one, or is known already.
+
+    Case ─ a keeper that knows what is known ─ what is said ─▶ what it did ─▶ given, lost, overwritten ─▶ Report
+
+A fact is given as it stands, so that the decision is measured and not the reading; a message is learned from as any is.
+Each case has a project of its own, so no case sees another's memories. The keeper decides by its rules; and, where
+there is a model, by that too, on the same cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from cofio import assemble, embedders
+from cofio.conversation import Learned
+from cofio.errors import CofioError
+from cofio.evaluation import duplicates
+from cofio.evaluation.measures import DRAWS, SEED, Figure, difference, interval
+from cofio.evaluation.pairs import ACTIONS, Case, Cases, read, sampled, stated
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.keeper import Keeper
+from cofio.model import Fact
+from cofio.ports import LLM, Completion, Embedder, Health, Matrix, Profile, Vector
+from cofio.settings import Settings
+
+Progress: TypeAlias = Callable[[int, int], object]  # so much is done, of so much
+
+_AT_ONCE = 250  # cases that share a store
+_NONE = "none"  # nothing came in, and nothing was noted
+_GIVEN = (*ACTIONS, _NONE)
+_RULES, _MODEL = "rules", "model"
+RATES = ("target_accuracy", "lost_updates", "false_overwrites", "false_merges")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done about a case, and what was wrong with it; None where a question does not arise."""
+
+    given: str
+    right_target: bool | None  # of what acted on a memory where one was meant: whether it was that one
+    lost: bool | None  # of an update or a withdrawal: the new did not come in, or the old stayed beside it
+    overwrote: bool | None  # a memory that still holds was replaced or removed
+    merged: bool | None  # of what is news: it was taken for known
+
+
+def evaluate(
+    files: Sequence[Path],
+    settings: Settings | None = None,
+    llm: LLM | None = None,
+    *,
+    sample: int | None = None,
+    embedder: Embedder | None = None,
+    progress: Progress = lambda *_: None,
+) -> Report:
+    """What becomes of the pairs of these files, without a model and, where one is given or set, with it."""
+    command = " ".join(["cofio eval decisions", *(path.name for path in files)])
+    sets = _told_apart([read(path) for path in files])
+    return reported(sets, settings, llm, sample=sample, embedder=embedder, command=command, progress=progress)
+
+
+def reported(
+    sets: Sequence[Cases],
+    settings: Settings | None = None,
+    llm: LLM | None = None,
+    *,
+    sample: int | None = None,
+    embedder: Embedder | None = None,
+    command: str = "cofio eval decisions",
+    progress: Progress = lambda *_: None,
+) -> Report:
+    """The same for cases that are there already; of a `sample`, so many of each set."""
+    settings = settings or Settings.load()
+    chosen = [sampled(each, sample) if sample else each for each in sets]
+    chosen = [each for cases in chosen for each in (cases, *stated(cases))]
+    desk = _Desk(settings, embedder or _embedder(settings), llm)
+    found: list[_Found] = []
+    compared: list[duplicates.Compared] = []
+    for number, cases in enumerate(chosen):
+        progress(number, len(chosen))
+        found.append(_Found(cases, {way: desk.decided(cases, way) for way in desk.ways}))
+        compared += duplicates.compared(cases, desk.holding)
+    return _report(found, compared, desk, command)
+
+
+def _told_apart(sets: Sequence[Cases]) -> list[Cases]:
+    """The sets, with a number behind the name of one that is called as another before it."""
+    named: list[Cases] = []
+    for each in sets:
+        namesakes = sum(other.name.partition(" ")[0] == each.name for other in named)
+        named.append(replace(each, name=f"{each.name} {namesakes + 1}") if namesakes else each)
+    return named
+
+
+# ── asking the keeper ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Desk:
+    """Keepers on stores of their own, with the settings that are asked about; every text is embedded once."""
+
+    def __init__(self, settings: Settings, embedder: Embedder, llm: LLM | None) -> None:
+        self._settings = replace(settings, extract_provider="")
+        self._embedder = _Once(embedder)
+        self.llm = llm or _configured(settings, embedder)
+        self.ways = (_RULES, _MODEL) if self.llm else (_RULES,)
+
+    def decided(self, cases: Cases, way: str) -> list[Outcome]:
+        """What becomes of each case, in order."""
+        behind = self.llm if way == _MODEL else None
+        self._embedder.prepare(text for case in cases.cases if not case.spoken for text in (*case.known, case.new))
+        spoken = [case for case in cases.cases if case.spoken]
+        stated = [case for case in cases.cases if not case.spoken]
+        found = {case.id: outcome for case, outcome in self._told(spoken, behind)}
+        found |= {case.id: outcome for case, outcome in self._stated(stated, _AsItStands(behind))}
+        return [found[case.id] for case in cases.cases]
+
+    def _stated(self, cases: Sequence[Case], reader: _AsItStands) -> Iterator[tuple[Case, Outcome]]:
+        for some in _portions(cases):
+            with self.holding([(case.id, text) for case in some for text in case.known], llm=reader) as (keeper, ids):
+                first = 0
+                for case in some:
+                    known = ids[first : first + len(case.known)]
+                    first += len(case.known)
+                    reader.fact = case.new
+                    done = keeper.extract(case.new, project=case.id, by="eval")
+                    yield case, _outcome(case, known, done)
+
+    def _told(self, cases: Sequence[Case], llm: LLM | None) -> Iterator[tuple[Case, Outcome]]:
+        for some in _portions(cases):
+            with self.holding([], llm=llm) as (keeper, _):
+                for case in some:
+                    known = _live(_learned(keeper, case.known[0], case.id))
+                    yield case, _outcome(case, known, _learned(keeper, case.new, case.id))
+
+    @contextmanager
+    def holding(
+        self, facts: Sequence[tuple[str, str]], *, llm: LLM | None = None
+    ) -> Iterator[tuple[Keeper, list[int]]]:
+        """A keeper that holds these facts, each with its project, and their ids."""
+        self._embedder.prepare(text for _, text in facts)
+        with TemporaryDirectory() as folder:
+            settings = replace(self._settings, store=f"sqlite://{folder}/eval.db")
+            with assemble.keeper(settings, embedder=self._embedder, llm=llm) as keeper:
+                done = keeper.add_all([Fact(text=text, project=name) for name, text in facts], dedup=False)
+                yield keeper, [change.memory_id for change in done]
+
+
+class _AsItStands:
+    """A model that reads a fact as it stands. What becomes of it is for the model behind it to say, or the rules."""
+
+    def __init__(self, behind: LLM | None) -> None:
+        self._behind = behind
+        self.fact = ""
+        self.provider_name = behind.provider_name if behind else "none"
+        self.model = behind.model if behind else "none"
+        self.profile = behind.profile if behind else Profile(json_schema=True, reconciles=False, context=100_000)
+
+    @property
+    def supports_audn(self) -> bool:
+        return self._behind is not None and self._behind.supports_audn
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        if self.fact:
+            told, self.fact = {"text": self.fact, "category": "detail", "kind": "other"}, ""
+            return Completion(json.dumps({"facts": [told]}))
+        assert self._behind is not None  # without one, nothing is asked about what is known
+        return self._behind.complete(system, user, schema=schema)
+
+    def health_check(self) -> Health:
+        return Health(True)
+
+
+class _Once:
+    """An embedder that embeds every text once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._known: dict[tuple[str, str], Vector] = {}
+        self.signature, self.dimension, self.floor = embedder.signature, embedder.dimension, embedder.floor
+
+    def prepare(self, texts: Iterable[str]) -> None:
+        """Embed what is not known yet, all of it at once."""
+        missing = sorted({text for text in texts if (text, "document") not in self._known})
+        if missing:
+            rows = self._embedder.embed(missing, "document")
+            self._known.update(((text, "document"), row) for text, row in zip(missing, rows, strict=True))
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        missing = sorted({text for text in texts if (text, kind) not in self._known})
+        if missing:
+            rows = self._embedder.embed(missing, kind)
+            self._known.update(((text, kind), row) for text, row in zip(missing, rows, strict=True))
+        return np.array([self._known[text, kind] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
+
+
+def _embedder(settings: Settings) -> Embedder:
+    return embedders.make(
+        settings.embedder,
+        home=settings.home,
+        url=settings.embedder_url,
+        key=settings.embedder_key,
+        dimension=settings.embedder_dimension or None,
+        download=settings.model_download,
+    )
+
+
+def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
+    """The model that the settings name; CofioError when it cannot be had."""
+    if not settings.extract_provider:
+        return None
+    with TemporaryDirectory() as folder:
+        named = replace(settings, store=f"sqlite://{folder}/eval.db")
+        with assemble.keeper(named, embedder=embedder) as keeper:
+            return keeper.llm
+
+
+def _portions(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    yield from (cases[start : start + _AT_ONCE] for start in range(0, len(cases), _AT_ONCE))
+
+
+def _learned(keeper: Keeper, said: str, project: str) -> Learned:
+    try:
+        return keeper.learn(said, project=project, by="eval")
+    except CofioError as error:  # a model that gives no sense: nothing was learned
+        return Learned(reason=error.message)
+
+
+# ── what was done ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _live(done: Learned) -> list[int]:
+    """The memories that came in and stand."""
+    came = [each["id"] if each["action"] == "add" else each["new_id"] for each in done.actions if _brings(each)]
+    gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")}
+    return [each for each in came if each not in gone]
+
+
+def _brings(action: Mapping[str, Any]) -> bool:
+    return action["action"] in ("add", "update")
+
+
+def _outcome(case: Case, known: Sequence[int], done: Learned) -> Outcome:
+    """What was done, by its effect: a withdrawal that leaves a line behind which says so is a withdrawal still."""
+    gone = {each["old_id"] for each in done.actions if each["action"] in ("update", "delete")} & set(known)
+    noted = {each["existing_id"] for each in done.actions if each["action"] == "noop"} & set(known)
+    came = bool(_live(done))
+    if gone:
+        given = "update" if came and case.wanted != "delete" else "delete"
+    else:
+        given = "add" if came else "noop" if noted else _NONE
+    meant = set(known) if case.spoken else set(known[:1])
+    acted = gone or noted
+    lost = case.wanted in ("update", "delete") and (given != case.wanted or not gone & meant)
+    still = set(known) - (meant if case.wanted in ("update", "delete") else set())
+    return Outcome(
+        given,
+        right_target=acted <= meant if acted and case.wanted != "add" and len(known) > 1 and not case.spoken else None,
+        lost=lost if case.wanted in ("update", "delete") else None,
+        overwrote=bool(gone & still) if still else None,
+        merged=given == "noop" if case.wanted != "noop" else None,
+    )
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A set of cases, and by way what became of them."""
+
+    cases: Cases
+    by: Mapping[str, Sequence[Outcome]]
+
+    @property
+    def wanted(self) -> list[str]:
+        return [case.wanted for case in self.cases.cases]
+
+    def values(self) -> dict[str, Any]:
+        told: dict[str, Any] = {"cases": len(self.cases.cases), "wanted": _counted(self.wanted)}
+        told |= {way: _figures(self.wanted, outcomes) for way, outcomes in self.by.items()}
+        if _MODEL in self.by:
+            told["difference"] = _differences(self.wanted, self.by[_MODEL], self.by[_RULES])
+        return told
+
+
+def _counted(labels: Sequence[str]) -> dict[str, int]:
+    return {each: list(labels).count(each) for each in _GIVEN if each in labels}
+
+
+def _figures(wanted: Sequence[str], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    given = [each.given for each in outcomes]
+    rates = {name: _rate(outcomes, name) for name in RATES}
+    return {
+        "macro_f1": macro_f1s(wanted, given).as_dict(),
+        **{name: None if each is None else each.as_dict() for name, each in rates.items()},
+        "matrix": {each: _counted([g for w, g in zip(wanted, given, strict=True) if w == each]) for each in ACTIONS},
+    }
+
+
+_ASKED = {
+    "target_accuracy": "right_target",
+    "lost_updates": "lost",
+    "false_overwrites": "overwrote",
+    "false_merges": "merged",
+}
+
+
+def _rate(outcomes: Sequence[Outcome], name: str) -> Figure | None:
+    """How often, of the cases where the question arises; None where it never does."""
+    values = [float(value) for each in outcomes if (value := getattr(each, _ASKED[name])) is not None]
+    return interval(values) if values else None
+
+
+def _differences(wanted: Sequence[str], ours: Sequence[Outcome], theirs: Sequence[Outcome]) -> dict[str, Any]:
+    """The first less the second on the same cases, by paired bootstrap."""
+    told: dict[str, Any] = {
+        "macro_f1": macro_f1s(wanted, [each.given for each in ours], [each.given for each in theirs]).as_dict()
+    }
+    for name in RATES:
+        pairs = [
+            (getattr(one, _ASKED[name]), getattr(two, _ASKED[name])) for one, two in zip(ours, theirs, strict=True)
+        ]
+        both = [(float(one), float(two)) for one, two in pairs if one is not None and two is not None]
+        told[name] = difference(*map(list, zip(*both, strict=True))).as_dict() if both else None
+    return told
+
+
+def macro_f1s(wanted: Sequence[str], given: Sequence[str], against: Sequence[str] = ()) -> Figure:
+    """Macro-F1 over the actions that are wanted, with its 95 % interval; `against` another way, the difference.
+
+    To draw cases anew is to draw anew how often each combination of wanted and given comes.
+    """
+    ways = [given, against] if against else [given]
+    cells = sorted(set(zip(wanted, *ways, strict=True)))
+    counts = np.array([sum(each == cell for each in zip(wanted, *ways, strict=True)) for cell in cells])
+    drawn = np.random.default_rng(SEED).multinomial(len(wanted), counts / counts.sum(), size=DRAWS)
+    labels = sorted(set(wanted))
+
+    def told(at: int, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.asarray(np.mean([_f1(cells, at, label, numbers) for label in labels], axis=0))
+
+    every = np.vstack([counts, drawn])
+    values = told(1, every) - (told(2, every) if against else 0.0)
+    low, high = np.quantile(values[1:], (0.025, 0.975))
+    return Figure(float(values[0]), float(low), float(high))
+
+
+def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    meant = np.array([cell[0] == label for cell in cells])
+    told = np.array([cell[at] == label for cell in cells])
+    both, either = numbers @ (meant & told), numbers @ meant.astype(int) + numbers @ told.astype(int)
+    return np.asarray(np.divide(2.0 * both, either, out=np.zeros(len(numbers)), where=either > 0))
+
+
+# ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_SAYS = (
+    "What is said is new (add), takes the place of what is known (update), takes it back (delete), or is known (noop)."
+    " The keeper holds the memory in question, among others where there are; then the new fact is given to it, or the"
+    " message told. What it did is judged by what changed. In brackets 95 % intervals, by bootstrap over the cases.",
+    "Right target: of what acted on a memory, whether it was the one that was meant. Lost updates: of corrections and"
+    " withdrawals, the new value did not come in or the old one stayed beside it. False overwrites: a memory that still"
+    " holds was replaced or removed. False merges: what is news was taken for known.",
+)
+
+
+def _report(found: Sequence[_Found], compared: Sequence[duplicates.Compared], desk: _Desk, command: str) -> Report:
+    values = {
+        "sets": {each.cases.name: each.values() for each in found},
+        "duplicates": {each.name: each.values() for each in compared},
+        "model": {"provider": desk.llm.provider_name, "model": desk.llm.model} if desk.llm else None,
+        "per_case": {each.cases.name: _given(each) for each in found},
+    }
+    tables = [_actions(found), *([_differ(found)] if desk.llm else []), *duplicates.tables(compared)]
+    return Report(
+        "decisions",
+        "Decisions: new, known or a correction",
+        command,
+        _SAYS,
+        values,
+        tables,
+        duplicates.plots(compared),
+    )
+
+
+def _given(found: _Found) -> dict[str, dict[str, str]]:
+    return {
+        way: {case.id: outcome.given for case, outcome in zip(found.cases.cases, outcomes, strict=True)}
+        for way, outcomes in found.by.items()
+    }
+
+
+_COLUMNS = (
+    Column("right target", "%"),
+    Column("lost updates", "%"),
+    Column("false overwrites", "%"),
+    Column("false merges", "%"),
+)
+
+
+def _actions(found: Sequence[_Found]) -> Table:
+    rows: list[Sequence[Cell]] = []
+    for each in found:
+        for way, outcomes in each.by.items():
+            score = macro_f1s(each.wanted, [one.given for one in outcomes])
+            rates = [_rate(outcomes, name) for name in RATES]
+            rows.append([each.cases.name, _WAYS[way], len(outcomes), score, *rates])
+    columns = (Column("cases"), Column("decided by"), Column("number"), Column("macro-F1", "%"), *_COLUMNS)
+    return Table("What became of what was said", columns, rows, _NOTE)
+
+
+_WAYS = {_RULES: "rules", _MODEL: "the model"}
+_NOTE = "Macro-F1 is over those of add, update, delete and noop that are wanted in the set."
+
+
+def _differ(found: Sequence[_Found]) -> Table:
+    rows: list[Sequence[Cell]] = []
+    for each in found:
+        told = _differences(each.wanted, each.by[_MODEL], each.by[_RULES])
+        rows.append([each.cases.name, *(Figure(**told[name]) if told[name] else None for name in ("macro_f1", *RATES))])
+    columns = (
+        Column("cases"),
+        Column("macro-F1", "±%"),
+        *(Column(each.name, "±%") for each in _COLUMNS),
+    )
+    return Table("The model less the rules, on the same cases", columns, rows, "By paired bootstrap.")

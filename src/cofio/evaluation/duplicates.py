@@ -1,0 +1,230 @@
+"""What passes for a duplicate: by nearness alone, and by cofio's own check, which also compares what the texts say.
+
+Of each pair the one text is known; the other is asked about, added, and looked for among what is kept. A good check
+takes the duplicates and leaves the contradictions: a contradiction that is taken for a duplicate is a correction lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from cofio.evaluation.measures import DRAWS, SEED, Figure, interval
+from cofio.evaluation.pairs import Case, Cases
+from cofio.evaluation.plots import COLOURS, Line, linear
+from cofio.evaluation.report import Cell, Column, Table
+from cofio.keeper import Keeper
+from cofio.model import Fact
+
+Holding: TypeAlias = Callable[[Sequence[tuple[str, str]]], AbstractContextManager[tuple[Keeper, list[int]]]]
+_Row: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+
+LEAK = 0.05  # of the contradictions
+_AT_ONCE = 250  # pairs that share a store
+_HALVINGS = 7  # to a hundredth and better
+_FURTHEST = 0.25  # of leak, in the plots
+_STEPS = tuple(step / 50 for step in range(1, 51))
+#: The ways in which a duplicate is met, each at its default.
+WAYS = {"add": "adding it", "is_novel": "asking whether it is new", "dedup": "looking for duplicates"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How near the two texts are, and whether each way takes them for one."""
+
+    wanted: str
+    cosine: float
+    checked: float  # the highest threshold at which cofio's check takes them for one; 0 where it does at none
+    taken: frozenset[str]  # by which ways
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The pairs of a set."""
+
+    name: str
+    pairs: Sequence[Pair]
+
+    def scores(self, by: str) -> tuple[_Row, _Row]:
+        """How surely each duplicate, and each contradiction, passes for a duplicate."""
+        same = [getattr(pair, by) for pair in self.pairs if pair.wanted == "noop"]
+        against = [getattr(pair, by) for pair in self.pairs if pair.wanted in _AGAINST]
+        return np.array(same, float), np.array(against, float)
+
+    def share(self, way: str, wanted: Sequence[str]) -> Figure | None:
+        """Of the pairs of this sort, how many the way takes for duplicates."""
+        taken = [float(way in pair.taken) for pair in self.pairs if pair.wanted in wanted]
+        return interval(taken) if taken else None
+
+    def values(self) -> dict[str, Any]:
+        """The figures as plain values."""
+        own, alone, gained = at_leak(self.scores("checked"), self.scores("cosine"))
+        defaults = {way: {part: self.share(way, labels) for part, labels in _PARTS.items()} for way in WAYS}
+        return {
+            "pairs": len(self.pairs),
+            "recall_at_5_leak": {
+                "cosine": alone.as_dict(), "cofio": own.as_dict(), "difference": gained.as_dict(),
+            },
+            "defaults": {
+                way: {part: figure and figure.as_dict() for part, figure in shares.items()}
+                for way, shares in defaults.items()
+            },
+            "curve": {by: curve(self.scores(by)) for by in ("cosine", "checked")},
+        }  # fmt: skip
+
+
+_AGAINST = ("update", "delete")
+_PARTS = {"recall": ("noop",), "leak": _AGAINST, "others": ("add",)}
+
+
+def compared(cases: Cases, holding: Holding) -> list[Compared]:
+    """Every pair of facts in every way; nothing where there are no duplicates, or nothing to mistake for one."""
+    stated = [case for case in cases.cases if not case.spoken]
+    wanted = {case.wanted for case in stated}
+    if "noop" not in wanted or not wanted & {*_AGAINST}:
+        return []
+    pairs: list[Pair] = []
+    for start in range(0, len(stated), _AT_ONCE):
+        pairs += _pairs(stated[start : start + _AT_ONCE], holding)
+    return [Compared(cases.name, pairs)]
+
+
+def _pairs(cases: Sequence[Case], holding: Holding) -> list[Pair]:
+    old, new = [(case.id, case.known[0]) for case in cases], [(case.id, case.new) for case in cases]
+    with holding([*old, *new]) as (keeper, ids):
+        merged = {each.id for each in keeper.find_duplicates()}
+    doubled = [one in merged or other in merged for one, other in zip(ids, ids[len(cases) :], strict=False)]
+    with holding(old) as (keeper, _):
+        near = [_nearness(keeper, case) for case in cases]
+        asked = [keeper.is_novel(case.new, project=case.id) for case in cases]
+        added = keeper.add_all([Fact(text=case.new, project=case.id) for case in cases])
+    found = []
+    for place, case in enumerate(cases):
+        ways = {"add": added[place].action == "noop", "is_novel": not asked[place].novel, "dedup": doubled[place]}
+        taken = frozenset(way for way, took in ways.items() if took)
+        found.append(Pair(case.wanted, *near[place], taken))
+    return found
+
+
+def _nearness(keeper: Keeper, case: Case) -> tuple[float, float]:
+    """The cosine, and the highest threshold at which the two pass for one; 0 where they do at none."""
+
+    def passes(threshold: float) -> bool:
+        return not keeper.is_novel(case.new, threshold=threshold, project=case.id).novel
+
+    cosine = min(1.0, keeper.is_novel(case.new, threshold=1.0, project=case.id).similarity)
+    if not passes(0.0):
+        return cosine, 0.0
+    low, high = 0.0, max(0.0, cosine)
+    if passes(high):
+        return cosine, high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return cosine, low
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def at_leak(one: tuple[_Row, _Row], other: tuple[_Row, _Row], leak: float = LEAK) -> tuple[Figure, Figure, Figure]:
+    """The share of duplicates that either score takes while it takes at most so many contradictions; the difference.
+
+    The bar is set anew for every draw, and both scores see the same draws.
+    """
+    rng = np.random.default_rng(SEED)
+    same, against = len(one[0]), len(one[1])
+    drawn = []
+    for _ in range(DRAWS):
+        picked, mistaken = rng.integers(0, same, same), rng.integers(0, against, against)
+        drawn.append([_recall(each[0][picked], each[1][mistaken], leak) for each in (one, other)])
+    values = np.array(drawn)
+    exact = [_recall(*each, leak) for each in (one, other)]
+    return (
+        _figure(exact[0], values[:, 0]),
+        _figure(exact[1], values[:, 1]),
+        _figure(exact[0] - exact[1], values[:, 0] - values[:, 1]),
+    )
+
+
+def _recall(same: _Row, against: _Row, leak: float) -> float:
+    """Of the duplicates, those above the lowest bar that lets no more than so many contradictions pass."""
+    highest = np.sort(against)[::-1]
+    bar = max(0.0, float(highest[min(int(leak * len(against) + 1e-9), len(against) - 1)]))
+    return float((same > bar).mean())
+
+
+def _figure(value: float, drawn: _Row) -> Figure:
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return Figure(value, float(low), float(high))
+
+
+def curve(scores: tuple[_Row, _Row]) -> list[dict[str, float]]:
+    """Recall and leak by threshold, from the highest to the lowest."""
+    same, against = scores
+    return [
+        {"threshold": at, "recall": float((same >= at).mean()), "leak": float((against >= at).mean())}
+        for at in reversed(_STEPS)
+    ]
+
+
+# ── tables and plots ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def tables(compared: Sequence[Compared]) -> list[Table]:
+    """What is found at the bar, and at the defaults."""
+    if not compared:
+        return []
+    at_bar: list[Sequence[Cell]] = []
+    usual: list[Sequence[Cell]] = []
+    for each in compared:
+        own, alone, gained = at_leak(each.scores("checked"), each.scores("cosine"))
+        same, against = (len(row) for row in each.scores("cosine"))
+        at_bar.append([each.name, same, against, alone, own, gained])
+        usual += [[each.name, told, *(each.share(way, _PARTS[part]) for part in _PARTS)] for way, told in WAYS.items()]
+    return [
+        Table(
+            "Duplicates found while at most 5 % of the contradictions pass for one",
+            (
+                Column("cases"), Column("duplicates"), Column("contradictions"), Column("nearness alone", "%"),
+                Column("cofio's check", "%"), Column("difference", "±%"),
+            ),
+            at_bar,
+            "The threshold is the lowest that keeps the leak; the difference is by paired bootstrap.",
+        ),
+        Table(
+            "What passes for a duplicate at the defaults",
+            (
+                Column("cases"), Column("when"), Column("duplicates", "%"), Column("contradictions", "%"),
+                Column("others", "%"),
+            ),
+            usual,
+            "Of the duplicates as many as possible should pass, of all else nothing.",
+        ),
+    ]  # fmt: skip
+
+
+def plots(compared: Sequence[Compared]) -> dict[str, str]:
+    """One plot a set: duplicates found over contradictions that pass."""
+    return {"duplicates-" + re.sub(r"[^\w-]+", "-", each.name): _plot(each) for each in compared}
+
+
+def _plot(compared: Compared) -> str:
+    lines = []
+    for colour, by, name, dashed in (
+        (COLOURS[7], "cosine", "nearness alone", True),
+        (COLOURS[0], "checked", "cofio's check", False),
+    ):
+        points = [(each["leak"], each["recall"]) for each in curve(compared.scores(by)) if each["leak"] <= _FURTHEST]
+        lines.append(Line(name, colour, list(dict.fromkeys(points)), dashed))
+    for colour, (way, told) in zip(COLOURS[1:], WAYS.items(), strict=False):
+        recall, leak = compared.share(way, _PARTS["recall"]), compared.share(way, _PARTS["leak"])
+        if recall and leak and leak.value <= _FURTHEST:
+            lines.append(Line(told, colour, [(leak.value, recall.value)]))
+    title = f"Duplicates found against contradictions let through: {compared.name}"
+    return linear(title, "contradictions that pass", "duplicates found", lines, within=(0.0, _FURTHEST, 0.0, 1.0))

@@ -1,0 +1,157 @@
+"""Turns labelled by hand: what was said, what was known before, and what should become of it.
+
+One JSON object a line: {"id", "role", "text", "before": [facts], "label": "store" | "skip" | "update", "facts": [...],
+"replaces": a fact of before, "secret": what must not be kept, "tags": [...], "split": "dev" | "test"}. Text and label
+are needed; an update needs what it replaces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio.conversation import ROLES
+from cofio.errors import InvalidInput, NotFound
+from cofio.wording import STOP_WORDS, telling
+
+LABELS = ("store", "skip", "update")
+SPLITS = ("dev", "test")
+CARRIED = 0.6  # of the telling words of a fact: so many, and the text carries it
+
+_SHAPE = (
+    'Give one JSON object a line: {"id", "role", "text", "label": "store", "skip" or "update", "facts": [...],'
+    ' "before": [...], "replaces", "tags": [...], "split"}.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn and its label. A skip with something known before says that again."""
+
+    id: str
+    role: str
+    text: str
+    label: str
+    facts: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    replaces: str = ""
+    secret: str = ""
+    tags: tuple[str, ...] = ()
+    split: str = ""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether something of it should be kept."""
+        return self.label != "skip"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is nothing new only because it is remembered already."""
+        return self.label == "skip" and bool(self.before)
+
+
+def read(path: Path) -> list[Turn]:
+    """Every turn of the file. NotFound where there is none, InvalidInput where it holds something else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
+    lines = text.split("\n")  # other line ends may stand inside a text
+    found = [_line(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not found:
+        raise InvalidInput(f"{path} is empty.", _SHAPE)
+    ids = [each.id for each in found]
+    if twice := next((each for each in ids if ids.count(each) > 1), ""):
+        raise InvalidInput(f"Two turns of {path} have the id {twice!r}.", "Give each turn an id of its own.")
+    return found
+
+
+def _line(line: str, number: int, path: Path) -> Turn:
+    try:
+        turn = _turn(json.loads(line), number)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"Line {number} of {path} is no labelled turn: {error!r}.", _SHAPE) from error
+    if wrong := _wrong(turn):
+        raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
+    return turn
+
+
+def _turn(plain: dict[str, Any], number: int) -> Turn:
+    facts, before, tags = (tuple(map(str, plain.get(name) or ())) for name in ("facts", "before", "tags"))
+    return Turn(
+        id=str(plain.get("id", number)),
+        role=str(plain.get("role", "user")),
+        text=str(plain["text"]),
+        label=str(plain["label"]),
+        facts=facts,
+        before=before,
+        replaces=str(plain.get("replaces") or ""),
+        secret=str(plain.get("secret") or ""),
+        tags=tags,
+        split=str(plain.get("split") or ""),
+    )
+
+
+def _wrong(turn: Turn) -> str:
+    if turn.label not in LABELS:
+        return f"the label is {turn.label!r}"
+    if turn.role not in ROLES:
+        return f"the role is {turn.role!r}"
+    if not turn.text.strip():
+        return "nothing is said"
+    if turn.label == "update" and turn.replaces not in turn.before:
+        return "an update replaces a fact of before"
+    return ""
+
+
+# ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def carries(text: str, fact: str, replaced: str = "") -> bool:
+    """Whether the text says the fact: enough of its telling words, and every number and every name of it.
+
+    Those of the fact that it replaces need not be said again: "goes from 10 to 25 MB" may be kept as "is 25 MB".
+    """
+    said, wanted = _roots(text), _roots(fact)
+    return len(wanted & said) >= CARRIED * len(wanted) and _fixed(fact) - _roots(replaced) <= said
+
+
+def _roots(text: str) -> set[str]:
+    """The telling words without their endings; whose fact it is does not count, for it is told in many ways."""
+    return {_root(word) for word in telling(_apart(text))} - _WHOSE
+
+
+def _fixed(text: str) -> set[str]:
+    """The numbers and the names, of which none may be missing; a name that begins the sentence is a word like any."""
+    words = _apart(text).split()
+    marked = [
+        word.strip(_AROUND) for place, word in enumerate(words) if _NUMBER.search(word) or (place and _is_name(word))
+    ]
+    return {_root(word) for each in marked for word in telling(each) if word not in STOP_WORDS} - _WHOSE
+
+
+def _is_name(word: str) -> bool:
+    plain = word.strip(_AROUND)
+    return len(plain) > 1 and (plain[0].isupper() or _INSIDE.search(plain) is not None)
+
+
+def _apart(text: str) -> str:
+    """With a unit apart from its number: "300ms" and "300 ms" are the same."""
+    return _UNIT.sub(r"\1 \2", text.replace("’", "'").replace("`", ""))
+
+
+def _root(word: str) -> str:
+    for ending in ("ing", "ed", "es", "s", "d", "e"):
+        if word.isalpha() and word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+_WHOSE = {_root(word) for word in ("user", "team", "project", "policy", "decided", "repo", "app")}
+_AROUND = ".,;:!?()[]{}\"'“”‘’*"
+_NUMBER = re.compile(r"\d")
+_INSIDE = re.compile(r"\w[._/@#-]\w|\w[A-Z]")
+_UNIT = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)([A-Za-z]{1,4})(?!\w)")

@@ -1,0 +1,134 @@
+"""Pairs of texts of which the relation is known, as cases: what is known, what is said, what should become of it.
+
+Files hold one JSON object a line, of either shape: {"a", "b", "label"} are two facts, with the labels duplicate,
+contradiction, related and unrelated; {"old", "new", "relation"} are an earlier and a later message of one person, with
+the relations update and contradiction. An "id" may stand beside; without one, the line's number is the id.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.evaluation.measures import SEED
+from cofio.wording import telling
+
+Action: TypeAlias = Literal["add", "update", "delete", "noop"]
+ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")
+BESIDE = 4  # other memories that a fact is seen beside
+LONGEST = 1_000  # characters; what is longer is no fact
+
+_WANTED: dict[str, Action] = {
+    "duplicate": "noop",
+    "contradiction": "update",
+    "update": "update",
+    "related": "add",
+    "unrelated": "add",
+}
+_SHAPE = (
+    'Give one JSON object a line: {"a", "b", "label"} with the label duplicate, contradiction, related or unrelated, or'
+    ' {"old", "new", "relation"} with the relation update or contradiction.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is known, the memory in question first; what is then said; and what should become of it.
+
+    `delete`: what is said takes the known back and puts nothing in its place. A `spoken` case is of messages, which are
+    read first; any other is of facts.
+    """
+
+    id: str
+    known: tuple[str, ...]
+    new: str
+    wanted: Action
+    what: str
+    spoken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """Cases under one name."""
+
+    name: str
+    cases: tuple[Case, ...]
+
+
+def read(path: Path) -> Cases:
+    """Every pair of the file. NotFound where there is none, InvalidInput where it holds something else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
+    found = [_line(line, number, path) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    if not found:
+        raise InvalidInput(f"{path} is empty.", _SHAPE)
+    ids = [case.id for case in found]
+    twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
+    if twice is not None:
+        raise InvalidInput(f"The id {twice!r} stands twice in {path}.", "Give every pair an id of its own, or none.")
+    return Cases(path.stem, tuple(_among_others(found)))
+
+
+def sampled(cases: Cases, size: int) -> Cases:
+    """So many of the cases, always the same: of each sort as many, as far as there are."""
+    rng = random.Random(SEED)  # noqa: S311
+    sorts: dict[str, list[Case]] = {}
+    for case in rng.sample(cases.cases, len(cases.cases)):
+        sorts.setdefault(case.wanted, []).append(case)
+    chosen: list[Case] = []
+    while len(chosen) < min(size, len(cases.cases)):
+        chosen += [each.pop() for each in sorts.values() if each][: size - len(chosen)]
+    kept = {case.id for case in chosen}
+    return replace(cases, cases=tuple(case for case in cases.cases if case.id in kept))
+
+
+def stated(cases: Cases) -> list[Cases]:
+    """The messages of the set once more, each as one fact that needs no reading: what is left is the decision alone."""
+    short = [case for case in cases.cases if case.spoken and max(map(len, (*case.known, case.new))) <= LONGEST]
+    if not short:
+        return []
+    return [Cases(f"{cases.name}-as-facts", tuple(replace(case, spoken=False) for case in short))]
+
+
+def _repeat(ids: Sequence[str]) -> bool:
+    return len(set(ids)) < len(ids)
+
+
+def _line(line: str, number: int, path: Path) -> Case:
+    try:
+        plain = json.loads(line)
+        if not isinstance(plain, dict):
+            raise TypeError(f"it is {type(plain).__name__}")
+        return _case(plain, number)
+    except (ValueError, KeyError, TypeError) as error:
+        why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(f"Line {number} of {path} is no pair: {why}.", _SHAPE) from error
+
+
+def _case(plain: dict[str, Any], number: int) -> Case:
+    spoken = "relation" in plain or "old" in plain
+    old, new, label = (plain[name] for name in (("old", "new", "relation") if spoken else ("a", "b", "label")))
+    if not all(isinstance(text, str) and text.strip() for text in (old, new)):
+        raise TypeError("one of its texts is empty, or none")
+    if label not in (("update", "contradiction") if spoken else _WANTED):
+        raise ValueError(f"its {'relation' if spoken else 'label'} is {label!r}")
+    return Case(str(plain.get("id", number)), (old.strip(),), new.strip(), _WANTED[label], label, spoken)
+
+
+def _among_others(cases: Sequence[Case]) -> Iterator[Case]:
+    """Each case of facts with other facts of the file beside it, which have next to nothing to do with it."""
+    rng = random.Random(SEED)  # noqa: S311
+    facts = sorted({case.known[0] for case in cases if not case.spoken})
+    words = {text: frozenset(telling(text)) for text in facts}
+    for case in cases:
+        about = set(telling(case.new)) | words.get(case.known[0], frozenset())
+        drawn = [] if case.spoken else rng.sample(facts, min(len(facts), 4 * BESIDE))
+        strange = [text for text in drawn if len(words[text] & about) < 2 and text != case.known[0]][:BESIDE]
+        yield replace(case, known=(*case.known, *strange))

@@ -1,0 +1,458 @@
+"""Turns: what is kept of single turns, beside what somebody who read them would keep.
+
+    Turn ─ a keeper that knows what was known before ─ learn ─▶ Outcome ─ beside the label ─▶ Report
+
+Three things are measured: the patterns alone (a fact was read in it), the gate (it was worth a look at all), and all of
+it, as `keeper.learn` does it without a model: what was stored, what it replaced, and whether the facts are those that
+were meant. Where a model is set, all of it is measured a second time with that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cofio import assemble, embedders
+from cofio.conversation import Learned
+from cofio.errors import InvalidInput, Unavailable, Unreadable
+from cofio.evaluation.labelled import CARRIED, LABELS, SPLITS, Turn, carries, read
+from cofio.evaluation.measures import DRAWS, SEED, Figure
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.keeper import Keeper
+from cofio.model import Fact
+from cofio.ports import LLM, Embedder
+from cofio.settings import Settings
+
+Sums: TypeAlias = npt.NDArray[np.float64]
+Figures: TypeAlias = Mapping[str, Figure]
+Progress: TypeAlias = Callable[[int, int], None]  # so many are done, of so many
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a turn."""
+
+    turn: Turn
+    read: bool  # the patterns read a fact in it
+    passed: bool  # the gate let it pass, to the patterns or to a model
+    given: str  # the label that what was done amounts to
+    stored: tuple[str, ...] = ()  # the texts that came in
+    right_target: bool = False  # what was replaced is what was meant, and what took its place says the new fact
+    overwrote: bool = False  # something went that still holds
+    failed: str = ""  # why the model could not be asked
+
+    @property
+    def leaked(self) -> bool:
+        return bool(self.turn.secret) and any(self.turn.secret in each for each in self.stored)
+
+
+def evaluate(
+    file: Path,
+    settings: Settings | None = None,
+    llm: LLM | None = None,
+    *,
+    split: str = "",
+    embedder: Embedder | None = None,
+    progress: Progress = lambda _done, _all: None,
+) -> Report:
+    """What is made of the turns of this file, without a model and, where one is given or set, with it."""
+    turns = [each for each in read(file) if not split or each.split == split]
+    if not turns:
+        raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Leave --split away to measure all of them.")
+    settings = settings or Settings.load()
+    embedder = embedder or _embedder(settings)
+    ways = 2 if llm or settings.extract_provider else 1
+
+    def step(so_far: int) -> None:
+        progress(so_far, ways * len(turns))
+
+    alone = learned(turns, replace(settings, extract_provider=""), embedder, step=step)
+    asked = learned(turns, settings, embedder, llm, lambda so_far: step(len(turns) + so_far)) if ways == 2 else []
+    about = {"embedder": embedder.signature, "model": _model(settings, llm)}
+    return _report(file, split, alone, asked, about)
+
+
+def _model(settings: Settings, llm: LLM | None) -> str:
+    """Which model was asked; "" for none."""
+    return llm.model if llm else " ".join(filter(None, (settings.extract_provider, settings.extract_model)))
+
+
+def learned(
+    turns: Iterable[Turn],
+    settings: Settings,
+    embedder: Embedder,
+    llm: LLM | None = None,
+    step: Callable[[int], None] = lambda _done: None,
+) -> list[Outcome]:
+    """What becomes of each turn in a store of its own, which holds what was known before and nothing else."""
+    found = []
+    for turn in turns:
+        with TemporaryDirectory() as folder:
+            own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/turn.db")
+            with assemble.keeper(own, embedder=embedder, llm=llm) as keeper:
+                found.append(_outcome(turn, keeper))
+        step(len(found))
+    return found
+
+
+def _outcome(turn: Turn, keeper: Keeper) -> Outcome:
+    known = [change.memory_id for change in keeper.add_all([Fact(text=each) for each in turn.before], dedup=False)]
+    try:
+        told = keeper.learn([{"role": turn.role, "content": turn.text}])
+    except (Unavailable, Unreadable) as error:  # the model is down, or makes no sense
+        return Outcome(turn, read=False, passed=False, given="skip", failed=str(error))
+    live = {each.id: each.text for each in keeper.list(limit=200).memories}
+    gone = {text for memory, text in zip(known, turn.before, strict=True) if memory not in live}
+    stored = tuple(text for memory, text in live.items() if memory not in known)
+    return Outcome(
+        turn,
+        read=any(each.way == "pattern" for each in told.sentences),
+        passed=any(each.way != "skip" for each in told.sentences),
+        given=_given(told),
+        stored=stored,
+        right_target=gone == {turn.replaces} and _tells(turn, stored),
+        overwrote=bool(gone - {turn.replaces}),
+    )
+
+
+def _tells(turn: Turn, stored: Sequence[str]) -> bool:
+    """Whether every fact of the turn is told by what was stored, taken together."""
+    return all(carries(" ".join(stored), each, turn.replaces) for each in turn.facts)
+
+
+def _given(told: Learned) -> str:
+    """The label that the actions amount to."""
+    if told.count("update") or told.count("delete"):
+        return "update"
+    return "store" if told.count("add") else "skip"
+
+
+def _embedder(settings: Settings) -> Embedder:
+    return embedders.make(
+        settings.embedder,
+        home=settings.home,
+        url=settings.embedder_url,
+        key=settings.embedder_key,
+        dimension=settings.embedder_dimension or None,
+        download=settings.model_download,
+    )
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kept_or_not(outcomes: Sequence[Outcome], kept: Callable[[Outcome], bool]) -> Figures:
+    """Precision, recall and F1 of what was kept beside what should be."""
+    rows = [(kept(each) and each.turn.is_news, kept(each), each.turn.is_news) for each in outcomes]
+    return {name: _figure(rows, of) for name, of in _OF_KEPT.items()}
+
+
+def of_facts(outcomes: Sequence[Outcome]) -> Figures:
+    """Precision, recall and F1 of the facts: of what was stored, what was meant; of what was meant, what was stored.
+
+    The stored texts of a turn are taken together, so that a fact told in two parts is told.
+    """
+    rows = []
+    for each in outcomes:
+        stored = " ".join(each.stored)
+        right = [text for text in each.stored if _is_meant(text, each.turn)]
+        told = [fact for fact in each.turn.facts if carries(stored, fact, each.turn.replaces)]
+        rows.append((len(right), len(each.stored), len(told), len(each.turn.facts)))
+    return {name: _figure(rows, of) for name, of in _OF_FACTS.items()}
+
+
+def of_labels(outcomes: Sequence[Outcome]) -> Figures:
+    """How often the label is the wanted one, and the mean of the labels' F1."""
+    right = [(each.given == each.turn.label, True) for each in outcomes]
+    return {"accuracy": _figure(right, _first_of_second), "macro_f1": _figure(_by_label(outcomes), _macro)}
+
+
+def of_targets(outcomes: Sequence[Outcome]) -> Figure:
+    """Of the updates: how often what was meant went, nothing else did, and the new fact stands."""
+    rows = [(each.right_target and each.given == "update", True) for each in outcomes if each.turn.label == "update"]
+    return _figure(rows, _first_of_second)
+
+
+def _is_meant(text: str, turn: Turn) -> bool:
+    """Whether it says one of the facts, or a part of what they say."""
+    part = bool(turn.facts) and carries(" ".join(turn.facts), text)
+    return part or any(carries(text, fact, turn.replaces) for fact in turn.facts)
+
+
+def _by_label(outcomes: Sequence[Outcome]) -> list[list[bool]]:
+    """Of each turn, for each label in turn: whether it was rightly given, given, wanted."""
+    return [
+        [
+            value
+            for label in LABELS
+            for value in (o.given == o.turn.label == label, o.given == label, o.turn.label == label)
+        ]
+        for o in outcomes
+    ]
+
+
+def _figure(rows: Sequence[Sequence[float]], of: Callable[[Sums], Sums]) -> Figure:
+    """A figure of the sums of the rows, with its 95 % interval by bootstrap over the rows."""
+    if not rows:
+        return Figure(0.0, 0.0, 0.0)
+    counts = np.asarray(rows, float)
+    low, high = np.quantile(of(_drawn(len(counts)) @ counts), (0.025, 0.975))
+    return Figure(float(of(counts.sum(axis=0, keepdims=True))[0]), float(low), float(high))
+
+
+@cache
+def _drawn(rows: int) -> Sums:
+    """How often each draw of the bootstrap takes each row."""
+    rng = np.random.default_rng(SEED)
+    return rng.multinomial(rows, np.full(rows, 1 / rows), DRAWS).astype(float)
+
+
+def _share(part: Sums, whole: Sums) -> Sums:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _harmonic(one: Sums, other: Sums) -> Sums:
+    return _share(2 * one * other, one + other)
+
+
+def _first_of_second(sums: Sums) -> Sums:
+    return _share(sums[:, 0], sums[:, 1])
+
+
+def _first_of_third(sums: Sums) -> Sums:
+    return _share(sums[:, 0], sums[:, 2])
+
+
+def _third_of_fourth(sums: Sums) -> Sums:
+    return _share(sums[:, 2], sums[:, 3])
+
+
+def _macro(sums: Sums) -> Sums:
+    """The mean F1 of the labels that are wanted."""
+    f1 = [_share(2 * sums[:, at], sums[:, at + 1] + sums[:, at + 2]) for at in range(0, sums.shape[1], 3)]
+    wanted = (sums[:, 2::3] > 0).sum(axis=1).astype(float)
+    return _share(np.sum(f1, axis=0), wanted)
+
+
+_OF_KEPT: Mapping[str, Callable[[Sums], Sums]] = {
+    "precision": _first_of_second,
+    "recall": _first_of_third,
+    "f1": lambda sums: _harmonic(_first_of_second(sums), _first_of_third(sums)),
+}
+_OF_FACTS: Mapping[str, Callable[[Sums], Sums]] = {
+    "precision": _first_of_second,
+    "recall": _third_of_fourth,
+    "f1": lambda sums: _harmonic(_first_of_second(sums), _third_of_fourth(sums)),
+}
+
+
+# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(
+    file: Path, split: str, alone: Sequence[Outcome], asked: Sequence[Outcome], about: Mapping[str, Any]
+) -> Report:
+    splits = {"all": list(alone), **{name: _of_split(alone, name) for name in SPLITS}}
+    splits = {name: some for name, some in splits.items() if some}
+    if len(splits) == 2:  # one split alone is all
+        del splits["all"]
+    values: dict[str, Any] = {
+        "file": file.name,
+        "split": split,
+        "turns": len(alone),
+        "labels": {label: sum(each.turn.label == label for each in alone) for label in LABELS},
+        **about,
+        **_plain(alone),
+        "by_split": {name: _plain(some) for name, some in splits.items()},
+        "by_role": {role: _plain(some) for role, some in _groups(alone, lambda turn: (turn.role,)).items()},
+        "by_tag": {tag: _of_tag(some) for tag, some in _groups(alone, lambda turn: turn.tags).items()},
+        "per_turn": {each.turn.id: each.given for each in alone},
+        "per_turn_ways": {each.turn.id: _way(each) for each in alone},
+        "with_model": _with_model(asked),
+    }
+    tables = [_kept_table(splits), _pipeline_table(splits, asked), _label_table(alone), _role_table(alone)]
+    return Report(
+        name="turns",
+        title="Turns, labelled by hand",
+        command=f"cofio eval turns {file.name}" + (f" --split {split}" if split else ""),
+        says=_SAYS,
+        values=values,
+        tables=[*tables, _tag_table(alone)],
+        ends=_ends(alone, asked),
+    )
+
+
+def _plain(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Every figure of these turns, as JSON."""
+    unknown = [each for each in outcomes if not each.turn.is_known]
+    return {
+        "turns": len(outcomes),
+        "patterns": _dicts(kept_or_not(unknown, lambda each: each.read)),
+        "gate": _dicts(kept_or_not(unknown, lambda each: each.passed)),
+        "pipeline": _whole(outcomes),
+    }
+
+
+def _whole(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    labels = of_labels(outcomes)
+    return {
+        "kept": _dicts(kept_or_not(outcomes, _is_kept)),
+        "label_accuracy": labels["accuracy"].as_dict(),
+        "macro_f1": labels["macro_f1"].as_dict(),
+        "target_accuracy": of_targets(outcomes).as_dict(),
+        "facts": _dicts(of_facts(outcomes)),
+        "confusion": _confusion(outcomes),
+        "overwrote": sum(each.overwrote for each in outcomes),
+        "secrets": sum(bool(each.turn.secret) for each in outcomes),
+        "secrets_kept": sum(each.leaked for each in outcomes),
+    }
+
+
+def _with_model(asked: Sequence[Outcome]) -> dict[str, Any] | None:
+    if not asked:
+        return None
+    failed = sum(bool(each.failed) for each in asked)
+    return {**_whole(asked), "failed": failed, "per_turn": {each.turn.id: each.given for each in asked}}
+
+
+def _of_tag(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Counts: a tag has few turns."""
+    return {
+        "turns": len(outcomes),
+        "to_keep": sum(each.turn.is_news for each in outcomes),
+        "patterns": sum(each.read for each in outcomes),
+        "gate": sum(each.passed for each in outcomes),
+        "kept": sum(_is_kept(each) for each in outcomes),
+        "label_accuracy": sum(each.given == each.turn.label for each in outcomes) / len(outcomes),
+    }
+
+
+def _confusion(outcomes: Sequence[Outcome]) -> dict[str, dict[str, int]]:
+    """By the wanted label, how often each was given."""
+    pairs = [(each.turn.label, each.given) for each in outcomes]
+    return {wanted: {given: pairs.count((wanted, given)) for given in LABELS} for wanted in LABELS}
+
+
+def _groups(outcomes: Sequence[Outcome], names: Callable[[Turn], Sequence[str]]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        for name in names(each.turn):
+            found.setdefault(name, []).append(each)
+    return dict(sorted(found.items()))
+
+
+def _of_split(outcomes: Sequence[Outcome], split: str) -> list[Outcome]:
+    return [each for each in outcomes if each.turn.split == split]
+
+
+def _is_kept(outcome: Outcome) -> bool:
+    return outcome.given != "skip"
+
+
+def _way(outcome: Outcome) -> str:
+    return "pattern" if outcome.read else "model" if outcome.passed else "skip"
+
+
+def _dicts(figures: Figures) -> dict[str, dict[str, float]]:
+    return {name: figure.as_dict() for name, figure in figures.items()}
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_THREE = (Column("precision", "%"), Column("recall", "%"), Column("F1", "%"))
+
+
+def _kept_table(splits: Mapping[str, Sequence[Outcome]]) -> Table:
+    rows: list[list[Cell]] = []
+    for name, some in splits.items():
+        unknown = [each for each in some if not each.turn.is_known]
+        for way, figures in (
+            ("patterns", kept_or_not(unknown, lambda each: each.read)),
+            ("gate", kept_or_not(unknown, lambda each: each.passed)),
+            ("all of it", kept_or_not(some, _is_kept)),
+        ):
+            rows.append([f"{way}, {name}", len(some), *figures.values()])
+    return Table(
+        "Kept or not",
+        (Column("way, split"), Column("turns"), *_THREE),
+        rows,
+        "A turn is kept where a fact was read in it (patterns), where it was worth a look (gate), where something was"
+        " stored or replaced (all of it). What is known already is left out of the first two, which cannot know it.",
+    )
+
+
+def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Outcome]) -> Table:
+    rows: list[list[Cell]] = [_pipeline_row(name, some) for name, some in splits.items()]
+    if asked:
+        rows += [_pipeline_row(f"{name}, with the model", _of_split(asked, name)) for name in SPLITS if name in splits]
+        rows += [_pipeline_row("all, with the model", asked)] if "all" in splits else []
+    return Table(
+        "What became of them",
+        (
+            Column("split"),
+            Column("label right", "%"),
+            Column("macro-F1", "%"),
+            Column("update right", "%"),
+            Column("fact precision", "%"),
+            Column("fact recall", "%"),
+            Column("fact F1", "%"),
+        ),
+        rows,
+        "An update is right where what was meant went, nothing else did, and the new fact stands; one that was missed"
+        f" is wrong. A text says a fact where it has {CARRIED:.0%} of its telling words and all its numbers and names,"
+        " but for those of the fact that it replaces.",
+    )
+
+
+def _pipeline_row(name: str, some: Sequence[Outcome]) -> list[Cell]:
+    labels, facts = of_labels(some), of_facts(some)
+    return [name, labels["accuracy"], labels["macro_f1"], of_targets(some), *facts.values()]
+
+
+def _label_table(outcomes: Sequence[Outcome]) -> Table:
+    rows: list[list[Cell]] = [[wanted, *given.values()] for wanted, given in _confusion(outcomes).items()]
+    return Table("Labels", (Column("wanted"), *(Column(f"given {label}") for label in LABELS)), rows)
+
+
+def _role_table(outcomes: Sequence[Outcome]) -> Table:
+    rows: list[list[Cell]] = [
+        [role, len(some), *kept_or_not(some, _is_kept).values(), of_labels(some)["accuracy"]]
+        for role, some in _groups(outcomes, lambda turn: (turn.role,)).items()
+    ]
+    return Table("By who said it", (Column("role"), Column("turns"), *_THREE, Column("label right", "%")), rows)
+
+
+def _tag_table(outcomes: Sequence[Outcome]) -> Table:
+    rows: list[list[Cell]] = [
+        [tag, *_of_tag(some).values()] for tag, some in _groups(outcomes, lambda turn: turn.tags).items()
+    ]
+    names = ("turns", "to keep", "patterns read", "gate passed", "kept")
+    return Table("By tag", (Column("tag"), *map(Column, names), Column("label right", "%")), rows)
+
+
+def _ends(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> list[str]:
+    whole = _whole(alone)
+    says = [
+        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns took away"
+        " a memory that still holds."
+    ]
+    if not asked:
+        return [*says, "No model is set, so none was measured. `EXTRACT_PROVIDER` sets one."]
+    failed = sum(bool(each.failed) for each in asked)
+    return [*says, f"The model could not be asked about {failed} turns; they count as skipped."] if failed else says
+
+
+_SAYS = (
+    "Turns of coding sessions, each with the label that a person would give it: store (it holds a fact that will matter"
+    " in 30 days), update (it replaces a fact that is remembered), skip (all else), and the facts in one sentence each."
+    " Every turn is learned from by itself, in a store that holds what was known before it, without a model unless it"
+    " says so.",
+    "Rules and patterns may be changed by looking at the dev half. The test half is only ever run.",
+)

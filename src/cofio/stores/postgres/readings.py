@@ -1,0 +1,46 @@
+"""What was read of memories word by word, on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cofio.model import Memory
+from cofio.stores.postgres.server import Server
+from cofio.stores.postgres.tables import listed
+from cofio.stores.readings import of
+from cofio.stores.rows import LISTED, to_memory
+
+
+class PostgresReadings:
+    """The Readings of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def sign(self, signature: str) -> None:
+        with self._server.reading() as rows:
+            if rows.all("reader")[0][0] == signature:
+                return
+        with self._server.writing() as rows:
+            rows.run("drop_readings")
+            rows.run("unread_all")
+            rows.run("set_meta", {"name": "reader", "value": signature})
+
+    def get(self, ids: Sequence[int]) -> dict[int, bytes]:
+        with self._server.reading() as rows:
+            return {each: bytes(words) for each, words in rows.all("readings", {"ids": listed(ids)})}
+
+    def unread(self, limit: int) -> list[Memory]:
+        with self._server.reading() as rows:
+            return [to_memory(row) for row in rows.all("unread", {"limit": limit}, columns=LISTED)]
+
+    def put(self, readings: Sequence[tuple[Memory, bytes]]) -> None:
+        ordered = sorted(readings, key=lambda each: each[0].id)  # so that two who read the same never wait in a ring
+        with self._server.writing() as rows:
+            rows.many("put_reading", [of(memory, words) for memory, words in ordered])
+            rows.many("mark_read", [{"id": memory.id} for memory, _ in ordered])
+
+    def counts(self) -> tuple[int, int]:
+        with self._server.reading() as rows:
+            read, unread = rows.all("count_readings")[0]
+        return read, unread

@@ -1,0 +1,261 @@
+"""What became of what was said, counted on sets small enough to count by hand; and what passes for a duplicate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.evaluation import decisions, duplicates
+from cofio.evaluation.measures import macro_f1
+from cofio.evaluation.pairs import Case, Cases, read, sampled
+from cofio.settings import Settings
+from cofio.testing import HashEmbedder, ScriptedLLM
+from evals import decisions as evals
+from evals import grid, held_out
+
+FACTS = [
+    {"a": "The port of the api is 8080", "b": "The api's port is 8080", "label": "duplicate"},
+    {"a": "The port of the web is 80", "b": "The port of the web is now 81", "label": "contradiction"},
+    {"a": "We deploy with Fly.io", "b": "Ann owns billing", "label": "unrelated"},
+    {"a": "Billing is slow on Mondays", "b": "Billing has two replicas", "label": "related"},
+]
+MESSAGES = [
+    {
+        "id": "region",
+        "old": "We use tabs for indentation.",
+        "new": "We use spaces for indentation.",
+        "relation": "update",
+    },
+    {"old": "How are you?", "new": "Fine, thanks!", "relation": "contradiction"},
+]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load({"home": tmp_path / "home"}, {})
+
+
+def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
+    path = tmp_path / name
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def measured(cases: list[Case], settings: Settings, llm: ScriptedLLM | None = None) -> dict[str, Any]:
+    report = decisions.reported([Cases("made", tuple(cases))], settings, llm, embedder=HashEmbedder())
+    return report.as_dict()
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pairs_of_facts_are_read_with_what_should_become_of_the_second(tmp_path: Path) -> None:
+    cases = read(write(tmp_path, FACTS)).cases
+    assert [(case.id, case.wanted, case.what, case.spoken) for case in cases] == [
+        ("1", "noop", "duplicate", False),
+        ("2", "update", "contradiction", False),
+        ("3", "add", "unrelated", False),
+        ("4", "add", "related", False),
+    ]
+    assert [case.known[0] for case in cases] == [row["a"] for row in FACTS]
+    assert "We deploy with Fly.io" in cases[0].known[1:]
+
+
+def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
+    cases = read(write(tmp_path, MESSAGES)).cases
+    assert [(case.id, case.known, case.wanted, case.spoken) for case in cases] == [
+        ("region", ("We use tabs for indentation.",), "update", True),
+        ("2", ("How are you?",), "update", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{", "Line 2 of"),
+        ("[]", "it is list"),
+        ('{"a": "x", "b": "y"}', "there is no 'label'"),
+        ('{"a": "x", "b": "y", "label": "same"}', "its label is 'same'"),
+        ('{"old": "x", "new": "y", "relation": "duplicate"}', "its relation is 'duplicate'"),
+        ('{"a": "x", "b": " ", "label": "related"}', "one of its texts is empty"),
+        ('{"id": "1", "a": "x", "b": "z", "label": "related"}', "The id '1' stands twice"),
+    ],
+)
+def test_a_broken_line_is_named_with_what_is_wrong_and_what_to_give(tmp_path: Path, line: str, told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read(write(tmp_path, [FACTS[0], line]))
+    assert told in refused.value.message
+    assert refused.value.hint.startswith("Give ")
+
+
+def test_a_file_that_is_not_there_or_holds_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        read(tmp_path / "nothing.jsonl")
+    with pytest.raises(InvalidInput, match="is empty"):
+        read(write(tmp_path, [""]))
+
+
+def test_a_sample_is_always_the_same_and_has_of_every_sort() -> None:
+    cases = Cases("made", tuple(evals.judged(held_out.HELD_OUT, "x")))
+    small = sampled(cases, 40)
+    assert small == sampled(cases, 40)
+    assert len(small.cases) == 40
+    assert {case.wanted for case in small.cases} == {"add", "update", "delete", "noop"}
+    assert sampled(small, 500) == small
+
+
+# ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rules_are_counted_by_what_they_did(tmp_path: Path, settings: Settings) -> None:
+    report = decisions.evaluate([write(tmp_path, FACTS)], settings, embedder=HashEmbedder())
+    told = report.as_dict()
+    assert told["per_case"]["made"] == {"rules": {"1": "noop", "2": "update", "3": "add", "4": "add"}}
+    found = told["sets"]["made"]
+    assert (found["cases"], found["wanted"]) == (4, {"add": 2, "update": 1, "noop": 1})
+    assert found["rules"]["macro_f1"]["value"] == 1.0
+    assert found["rules"]["target_accuracy"]["value"] == 1.0
+    assert [found["rules"][name]["value"] for name in ("lost_updates", "false_overwrites", "false_merges")] == [0, 0, 0]
+    assert told["model"] is None
+    assert "made" in report.text()
+    assert report.page().count("\n## ") == len(report.tables)
+
+
+def test_what_is_missed_is_a_lost_update_and_what_is_replaced_for_nothing_an_overwrite(settings: Settings) -> None:
+    old = "The port of the web is 80"
+    found = measured(
+        [
+            Case("lost", (old, "Ann owns billing"), "Somebody told me that 81 it shall be", "update", ""),
+            Case("overwritten", (old, "Ann owns billing"), "The port of the web is now 82", "add", ""),
+            Case("merged", (old,), "The port of the web is 80", "update", ""),
+            Case("astray", ("Ann owns billing", old), "The port of the web is 83", "update", ""),
+            Case("fine", (old, "Ann owns billing"), "The port of the web is now 84", "update", ""),
+        ],
+        settings,
+    )
+    given = found["per_case"]["made"]["rules"]
+    assert given == {"lost": "add", "overwritten": "update", "merged": "noop", "astray": "update", "fine": "update"}
+    rates = found["sets"]["made"]["rules"]
+    assert rates["lost_updates"]["value"] == pytest.approx(3 / 4)
+    assert rates["false_overwrites"]["value"] == pytest.approx(2 / 4)  # "merged" has nothing else to overwrite
+    assert rates["false_merges"]["value"] == pytest.approx(1 / 5)
+    assert rates["target_accuracy"]["value"] == pytest.approx(1 / 2)  # of "astray" and "fine"
+    assert rates["matrix"]["update"] == {"add": 1, "update": 2, "noop": 1}
+
+
+def test_a_withdrawal_is_one_also_where_a_line_stays_that_tells_of_it(settings: Settings) -> None:
+    found = measured([Case("gone", ("We use Kafka for events",), "We no longer use Kafka", "delete", "")], settings)
+    assert found["per_case"]["made"]["rules"] == {"gone": "delete"}
+    assert found["sets"]["made"]["rules"]["lost_updates"]["value"] == 0.0
+
+
+def test_messages_are_learned_from_one_after_the_other(tmp_path: Path, settings: Settings) -> None:
+    report = decisions.evaluate([write(tmp_path, MESSAGES)], settings, embedder=HashEmbedder())
+    told = report.as_dict()
+    assert told["per_case"]["made"]["rules"] == {"region": "update", "2": "none"}
+    rules = told["sets"]["made"]["rules"]
+    assert rules["lost_updates"]["value"] == 0.5
+    assert rules["false_overwrites"] is None
+    assert told["per_case"]["made-as-facts"]["rules"]["region"] == "update"  # the decision alone, without the reading
+    assert not told["duplicates"]
+
+
+def test_a_model_decides_the_same_cases_and_the_difference_is_told(settings: Settings) -> None:
+    def says(action: str, memory: str | None) -> str:
+        return json.dumps({"decisions": [{"fact": "f1", "action": action, "memory": memory, "text": None}]})
+
+    cases = [
+        Case("news", ("The web listens on port 80",), "Since Monday the web is at 81", "update", ""),
+        Case("kept", ("The web listens on port 80",), "The web needs a login", "add", ""),
+    ]
+    llm = ScriptedLLM([says("UPDATE", "m1"), says("DELETE", "m1")])
+    found = measured(cases, settings, llm)
+    assert found["per_case"]["made"] == {
+        "rules": {"news": "add", "kept": "add"},
+        "model": {"news": "update", "kept": "delete"},
+    }
+    assert found["model"] == {"provider": "scripted", "model": "script"}
+    assert len(llm.calls) == 2  # it is asked what becomes of a fact, and never to read it
+    ours = found["sets"]["made"]
+    assert ours["difference"]["lost_updates"]["value"] == -1.0
+    assert ours["difference"]["false_overwrites"]["value"] == 1.0
+    assert ours["model"]["macro_f1"]["value"] == pytest.approx(0.5)
+    assert ours["difference"]["macro_f1"]["value"] == pytest.approx(0.5 - 1 / 3)
+
+
+def test_macro_f1_is_that_of_the_measures_and_its_interval_holds_it() -> None:
+    wanted = ["add", "add", "update", "noop", "noop", "delete"]
+    given = ["add", "noop", "update", "noop", "none", "update"]
+    found = decisions.macro_f1s(wanted, given)
+    assert found.value == pytest.approx(macro_f1(wanted, given))
+    assert found.low <= found.value <= found.high
+    against = decisions.macro_f1s(wanted, given, wanted)
+    assert against.value == pytest.approx(macro_f1(wanted, given) - 1)
+    assert decisions.macro_f1s(wanted, given, given).high == 0.0
+
+
+# ── duplicates ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_passes_for_a_duplicate_is_counted_in_every_way(tmp_path: Path, settings: Settings) -> None:
+    rows = [
+        {"a": "The repo uses pytest", "b": "the repository uses pytest", "label": "duplicate"},
+        {"a": "Whales breathe air", "b": "Sea mammals need oxygen", "label": "duplicate"},
+        {"a": "The port is 8080", "b": "The port is 9090", "label": "contradiction"},
+        {"a": "The port is 8080", "b": "Tests are slow", "label": "unrelated"},
+    ]
+    report = decisions.evaluate([write(tmp_path, rows)], settings, embedder=HashEmbedder())
+    found = report.as_dict()["duplicates"]["made"]
+    for way in duplicates.WAYS:
+        shares = {part: figure["value"] for part, figure in found["defaults"][way].items()}
+        assert shares["leak"] == shares["others"] == 0.0
+        assert shares["recall"] in (0.0, 0.5)
+    assert found["recall_at_5_leak"]["cofio"]["value"] == 0.5
+    assert list(report.plots) == ["duplicates-made"]
+    assert report.plots["duplicates-made"].startswith("<svg")
+
+
+def test_the_bar_is_the_lowest_that_lets_too_few_contradictions_pass() -> None:
+    same = np.array([0.9, 0.8, 0.7, 0.0])
+    against = np.concatenate([np.array([0.85, 0.75]), np.zeros(18)])
+    own, alone, gained = duplicates.at_leak((same, against), (same, np.full(20, 0.95)))
+    assert own.value == 0.5  # one of twenty may pass: the bar is at 0.75
+    assert alone.value == 0.0
+    assert gained.value == 0.5
+    assert own.low <= own.value <= own.high
+    points = {point["threshold"]: point for point in duplicates.curve((same, against))}
+    assert (points[0.8]["recall"], points[0.8]["leak"]) == (0.5, 0.05)
+
+
+def test_sets_of_the_same_name_are_told_apart(tmp_path: Path, settings: Settings) -> None:
+    (tmp_path / "other").mkdir()
+    files = [write(tmp_path, FACTS[:1]), write(tmp_path / "other", FACTS[1:2])]
+    report = decisions.evaluate(files, settings, embedder=HashEmbedder())
+    assert list(report.as_dict()["sets"]) == ["made", "made 2"]
+
+
+# ── the grid ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_made_facts_stand_among_others_that_are_about_something_else() -> None:
+    in_view, unseen = evals.made(20)
+    assert (len(in_view.cases), len(unseen.cases)) == (100, len(grid.cases(held_out.HELD_OUT)))
+    assert {case.wanted for case in unseen.cases} == {"add", "update", "delete", "noop"}
+    assert all(case.new not in case.known[1:] and len(case.known) > 2 for case in unseen.cases)
+    assert len({case.id for case in (*in_view.cases, *unseen.cases)}) == len(in_view.cases) + len(unseen.cases)
+
+
+def test_the_script_refuses_a_model_that_is_not_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COFIO_HOME", str(tmp_path))
+    monkeypatch.delenv("EXTRACT_PROVIDER", raising=False)
+    assert evals.main(["--model"]) == 2
+    assert "EXTRACT_PROVIDER" in capsys.readouterr().err
+    assert evals.main([str(tmp_path / "nothing.jsonl")]) == 2

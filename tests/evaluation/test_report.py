@@ -1,0 +1,108 @@
+"""A report as text, as JSON, as a page and as files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cofio.evaluation.measures import Figure
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.version import __version__
+
+MACHINE = {"cpu": "Abacus", "cores": 2, "memory_gb": 1, "system": "Linux", "python": "3.11", "load": 0.1}
+
+
+@pytest.fixture
+def report() -> Report:
+    columns = [Column("search"), Column("R@10", "%"), Column("to the default", "±%"), Column("p50", "ms")]
+    rows: list[list[Cell]] = [
+        ["default", Figure(0.831, 0.79, 0.865), None, 12.34],
+        ["words|alone", 0.762, Figure(-0.071, -0.099, -0.045), None],
+    ]
+    return Report(
+        name="made-up",
+        title="Made up",
+        command="cofio eval made-up FILE",
+        says=["Nothing was measured."],
+        values={"r@10": 0.831},
+        tables=[Table("Found", columns, rows, "A note.")],
+        plots={"made-up-plot": "<svg/>"},
+        ends=["The end."],
+        measured_on=MACHINE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "written"),
+    [
+        (Column("share", "%"), 0.5, "50.0"),
+        (Column("share", "%"), 1, "100.0"),
+        (Column("share", "%"), Figure(0.5, 0.25, 0.754), "50.0 [25.0, 75.4]"),
+        (Column("change", "±%"), 0.02, "+2.0"),
+        (Column("change", "±%"), Figure(-0.02, -0.04, 0.01), "-2.0 [-4.0, +1.0]"),
+        (Column("time", "ms", 2), 1234.567, "1,234.57"),
+        (Column("number"), 12_345, "12,345"),
+        (Column("number"), 0.5, "0.5"),
+        (Column("name"), "words", "words"),
+        (Column("nothing", "ms"), None, "–"),
+    ],
+)
+def test_a_cell_is_written_as_its_column_says(column: Column, cell: Cell, written: str) -> None:
+    assert column.written(cell) == written
+
+
+def test_a_heading_names_the_unit() -> None:
+    assert [Column("R@10", "%").heading, Column("gain", "±%").heading, Column("n").heading] == [
+        "R@10, %",
+        "gain, %",
+        "n",
+    ]
+
+
+def test_the_text_has_columns_that_stand_below_each_other(report: Report) -> None:
+    lines = report.text().splitlines()
+    assert lines[0] == "Made up"
+    assert "Nothing was measured." in lines
+    start = lines.index("Found")
+    assert lines[start + 1 : start + 5] == [
+        "search                 R@10, %  to the default, %  p50, ms",
+        "default      83.1 [79.0, 86.5]                  –     12.3",
+        "words|alone               76.2  -7.1 [-9.9, -4.5]        –",
+        "A note.",
+    ]
+    assert lines[-1] == f"cofio {__version__} on Abacus, 2 cores, 1 GB, Linux, Python 3.11, load 0.1"
+
+
+def test_the_page_is_markdown_with_tables_plots_and_how_it_was_made(report: Report) -> None:
+    page = report.page()
+    assert page.startswith("# Made up\n\nMade by `cofio eval made-up FILE` with cofio")
+    assert "| search | R@10, % | to the default, % | p50, ms |\n|---|---:|---:|---:|\n" in page
+    assert "| default | 83.1 [79.0, 86.5] | – | 12.3 |" in page
+    assert "| words\\|alone | 76.2 |" in page  # a bar in a cell does not end it
+    assert "![made up plot](made-up-plot.svg)" in page
+    assert page.rstrip().endswith("[made-up.json](made-up.json).")
+    assert page.index("A note.") < page.index("The end.")
+
+
+def test_the_json_has_the_figures_first_and_what_they_were_measured_on(report: Report) -> None:
+    plain = report.as_dict()
+    assert next(iter(plain)) == "r@10"
+    assert plain["machine"] == MACHINE
+    assert (plain["measure"], plain["version"], plain["command"]) == ("made-up", __version__, "cofio eval made-up FILE")
+
+
+def test_it_is_written_as_files_into_a_folder_that_may_be_new(report: Report, tmp_path: Path) -> None:
+    folder = tmp_path / "some" / "results"
+    written = report.write(folder)
+    assert sorted(path.name for path in written) == ["made-up-plot.svg", "made-up.json", "made-up.md"]
+    assert json.loads((folder / "made-up.json").read_text(encoding="utf-8")) == report.as_dict()
+    assert (folder / "made-up.md").read_text(encoding="utf-8") == report.page()
+    assert (folder / "made-up-plot.svg").read_text(encoding="utf-8") == "<svg/>"
+
+
+def test_the_machine_is_named_where_nobody_says_which() -> None:
+    about = Report("a", "A", "a", [], {}, []).as_dict()["machine"]
+    assert about["cores"] >= 1
+    assert {"cpu", "memory_gb", "system", "python", "sqlite", "numpy", "load"} <= about.keys()

@@ -1,0 +1,63 @@
+"""What was read word by word: one behaviour over every store."""
+
+from __future__ import annotations
+
+from cofio.model import Edit, Memory, Purge
+from cofio.ports import Store
+from tests.stores.contract import add
+
+
+class ReadingsContract:
+    def test_what_is_new_is_unread_newest_first_and_read_once_it_was_put(self, store: Store) -> None:
+        first, second = add(store, "red"), add(store, "green")
+        store.readings.sign("one")
+        assert [each.id for each in store.readings.unread(9)] == [second.id, first.id]
+        assert [each.id for each in store.readings.unread(1)] == [second.id]
+        store.readings.put([(second, b"words of green")])
+        assert store.readings.get([first.id, second.id, 999]) == {second.id: b"words of green"}
+        assert [each.id for each in store.readings.unread(9)] == [first.id]
+        assert store.readings.counts() == (1, 1)
+
+    def test_what_says_something_else_is_unread_again(self, store: Store) -> None:
+        memory = _read(store, add(store, "red"))
+        store.apply([Edit(memory.id, {"text": "blue"})], {}, by="test", why="")
+        assert store.readings.get([memory.id]) == {}
+        assert [each.text for each in store.readings.unread(9)] == ["blue"]
+
+    def test_what_changed_otherwise_stays_read(self, store: Store) -> None:
+        memory = _read(store, add(store, "red"))
+        store.apply([Edit(memory.id, {"pinned": True})], {}, by="test", why="")
+        assert store.readings.get([memory.id]) == {memory.id: b"read"}
+
+    def test_a_reading_of_what_it_said_before_is_not_kept(self, store: Store) -> None:
+        before = add(store, "red")
+        store.apply([Edit(before.id, {"text": "blue"})], {}, by="test", why="")
+        store.readings.put([(before, b"words of red")])
+        assert store.readings.get([before.id]) == {}
+        assert [each.text for each in store.readings.unread(9)] == ["blue"]
+
+    def test_what_is_purged_leaves_nothing(self, store: Store) -> None:
+        memory = _read(store, add(store, "red"))
+        store.apply([Purge(memory.id)], {}, by="test", why="")
+        store.readings.put([(memory, b"too late")])
+        assert store.readings.get([memory.id]) == {}
+        assert store.readings.counts() == (0, 0)
+
+    def test_another_reader_begins_anew_the_same_one_does_not(self, store: Store) -> None:
+        store.readings.sign("one")
+        memory = _read(store, add(store, "red"))
+        store.readings.sign("one")
+        assert store.readings.counts() == (1, 0)
+        store.readings.sign("another")
+        assert store.readings.get([memory.id]) == {}
+        assert [each.id for each in store.readings.unread(9)] == [memory.id]
+
+    def test_context_and_speaker_are_part_of_what_is_read(self, store: Store) -> None:
+        memory = add(store, "I moved", speaker="Ann", context="Where do you live?")
+        store.readings.put([(memory, b"read")])
+        assert store.readings.get([memory.id]) == {memory.id: b"read"}
+
+
+def _read(store: Store, memory: Memory) -> Memory:
+    store.readings.put([(memory, b"read")])
+    return memory
