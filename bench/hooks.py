@@ -142,7 +142,8 @@ def measured(
     states: dict[str, list[Runs]] = {}
     loads: dict[str, float] = {}
     with _serving(home):
-        _in_turn(_sides(iter([*warming, *warming]), _WARMING)[2:4], _WARMING, home)
+        begun = min(_WARMING, 3 * runs)
+        _in_turn(_sides(iter([*warming, *warming]), begun)[2:4], begun, home)  # a start and a prompt
         (home / "hook.rest").unlink(missing_ok=True)
         loads["idle"] = os.getloadavg()[0]
         states["idle"] = _in_turn(_sides(prompts, runs), runs, home)

@@ -103,9 +103,11 @@ class Stages:
         end = size + effort.spare
         facts = iter(_facts(material.said(size, end)))
         with self._keeper(folder, size, material.embedder(size, end)) as keeper:
+            warming = effort.adds // 10  # the first loads what is asked for duplicates
+            measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, warming))
             used = self._used(folder, size)
-            single = measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, effort.adds))
-            figures = measure.spread("add", single[len(single) // 10 :])
+            single = measure.each(partial(keeper.add, fact) for fact in itertools.islice(facts, effort.adds - warming))
+            figures = measure.spread("add", single)
             figures["add_cpu_ms"] = 1e3 * (self._used(folder, size) - used) / len(single)
             for name, dedup in (("bulk_dedup", True), ("bulk", False)):
                 some = [list(itertools.islice(facts, effort.bulk)) for _ in range(effort.bulks)]

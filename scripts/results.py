@@ -63,10 +63,11 @@ class Measure:
     minutes: int
     data: tuple[str, ...] = ()
     headlines: tuple[Headline, ...] = ()
+    options: tuple[str, ...] = ()
 
     def command(self, data: Path, folder: Path) -> list[str]:
         files = [str(data / each) for each in self.data]
-        return [sys.executable, "-m", self.module, *files, "--write", str(folder)]
+        return [sys.executable, "-m", self.module, *files, *self.options, "--write", str(folder)]
 
 
 MEASURES = (
@@ -135,6 +136,19 @@ MEASURES = (
         "evals.decisions",
         45,
         ("pairs/sick-train.jsonl", "pairs/beam-updates-dev.jsonl"),
+        (
+            Headline(
+                "what becomes of a fact, in words that no rule was written with (macro-F1)",
+                "sets/grid-held-out/rules/macro_f1",
+                beside=(("in words that were in view", "sets/grid-in-view/rules/macro_f1"),),
+                first=True,
+            ),
+            Headline(
+                "duplicates found where 5 % of the contradictions would pass for one",
+                "duplicates/sick-train/recall_at_5_leak/cofio",
+                beside=(("the cosine alone", "duplicates/sick-train/recall_at_5_leak/cosine"),),
+            ),
+        ),
     ),
     Measure(
         "peers",
@@ -175,6 +189,8 @@ MEASURES = (
             )
             for size in (100_000, 1_000_000)
         ),
+        # what was measured before is not measured again: `rm -r build/scale` has all of it measured anew
+        ("--sizes", "1000", "10000", "100000", "1000000", "--keep", "build/scale"),
     ),
     Measure(
         "hooks",
@@ -198,7 +214,7 @@ MEASURES = (
         "A local model",
         "the way in with a small model on the same machine",
         "evals.local_model",
-        180,
+        120,
         (),
         (
             Headline(

@@ -15,6 +15,7 @@ from bench.peers.sides import Side
 
 ROOT = Path(__file__).parents[2]
 _LONGEST = 200  # characters of a reason
+_TO_OPEN = 300.0  # seconds; whoever loads torch from a cold disk takes a while
 _QUIET = {
     "ANONYMIZED_TELEMETRY": "False",
     "CHROMA_TELEMETRY_IMPL": "none",
@@ -59,7 +60,7 @@ def opened(side: Side, folder: Path, *, vectors: Path | None, url: str, python: 
             "url": url,
             "options": dict(side.options),
         }
-        child.opening = child.ask("open", **about)
+        child.opening = child.ask("open", within=_TO_OPEN, **about)
         yield child
         child.ask("close")
     finally:

@@ -6,7 +6,7 @@ decide for it; no side has a language model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,8 @@ class Part:
     heading: str
     told: Sequence[str]
     asks: str
-    stale: str = ""  # how the text begins that no longer holds
-    fresh: str = ""  # how the text begins that holds now
+    stale: str = ""  # words of what no longer holds
+    fresh: str = ""  # words of what holds now, and of nothing else
 
 
 PARTS = (
@@ -62,24 +62,24 @@ PARTS = (
         "a changed value",
         ("We use PostgreSQL 15.", "We upgraded to PostgreSQL 16."),
         "Which version of PostgreSQL do we use?",
-        stale="We use PostgreSQL 15",
-        fresh="We upgraded to PostgreSQL 16",
+        stale="PostgreSQL 15",
+        fresh="PostgreSQL 16",
     ),
     Part(
         "denied",
         "a denial",
         ("We deploy on Fridays.", "We don't deploy on Fridays any more."),
         "Do we deploy on Fridays?",
-        stale="We deploy on Fridays",
-        fresh="We don't deploy on Fridays",
+        stale="deploy on Fridays",
+        fresh="don't deploy on Fridays",
     ),
     Part(
         "forgotten",
         "“forget …”",
         ("We deploy with Jenkins.", "Forget that we deploy with Jenkins."),
         "What do we deploy with?",
-        stale="We deploy with Jenkins",
-        fresh="Forget that we deploy with Jenkins",
+        stale="deploy with Jenkins",
+        fresh="forget that we deploy with Jenkins",
     ),
 )
 
@@ -98,18 +98,18 @@ def _played(open_side: child.Child, part: Part) -> dict[str, Any]:
     for text in part.told:
         open_side.ask("said", collection=part.name, text=text)
     found = open_side.ask("search", collection=part.name, text=part.asks, k=K)["found"]
-    texts = [text.strip() for text in found]
-    stale, fresh = _place(texts, part.stale), _place(texts, part.fresh)
+    fresh = _place(found, lambda text: bool(part.fresh) and part.fresh.lower() in text)
+    stale = _place(found, lambda text: bool(part.stale) and part.stale.lower() in text.replace(part.fresh.lower(), ""))
     return {
         "told": len(part.told),
         "left": open_side.ask("count", collection=part.name)["count"] - before,
-        "first": texts[0] if texts else "",
+        "first": found[0].strip() if found else "",
         "stale_found": stale is not None,
         "fresh_found": fresh is not None,
         "stale_first": stale is not None and (fresh is None or stale < fresh),
     }
 
 
-def _place(texts: Sequence[str], begins: str) -> int | None:
-    """Where the text stands that begins so; None where there is none."""
-    return next((at for at, text in enumerate(texts) if begins and text.startswith(begins)), None)
+def _place(texts: Sequence[str], says: Callable[[str], bool]) -> int | None:
+    """Where the first text stands that says so, in small letters; None where there is none."""
+    return next((at for at, text in enumerate(texts) if says(text.lower())), None)

@@ -52,13 +52,24 @@ SIDES = (
     replace(
         _COFIO,
         measures=("quality",),
-        how="speaker, date and the two turns said before as fields of a fact",
+        how="for what is found: speaker, date and the two turns said before as fields of a fact",
     ),
-    replace(_COFIO, name="cofio, text alone", options={}, measures=("quality",), how="what the others get"),
     replace(
-        _COFIO, options={"dedup": True}, measures=("speed",), how="the defaults: every add looks for what is known"
+        _COFIO,
+        name="cofio, text alone",
+        options={},
+        measures=("quality",),
+        how="for what is found: what the others get",
     ),
-    replace(_COFIO, name="cofio, no dedup in bulk", options={}, measures=("speed",), how="`add_all(dedup=False)`"),
+    replace(
+        _COFIO,
+        options={"dedup": True},
+        measures=("speed",),
+        how="for speed, with the defaults: every add looks for what is known",
+    ),
+    replace(
+        _COFIO, name="cofio, no dedup in bulk", options={}, measures=("speed",), how="for speed: `add_all(dedup=False)`"
+    ),
     replace(_COFIO, name="cofio, add", options={}, measures=("sameness",), how="`add`: a fact that somebody adds"),
     replace(
         _COFIO,

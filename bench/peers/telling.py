@@ -50,7 +50,7 @@ _SAMENESS = (
 def report(results: Mapping[str, Any]) -> Report:
     """The report of a run, as `run.measured` has it."""
     quality = _scored(results["quality"])
-    tables = [_who(results)]
+    tables: list[Table] = []
     if quality:
         tables.append(_quality(quality))
     tables += [_speed(size, figures) for size, figures in results["speed"].items()]
@@ -63,7 +63,7 @@ def report(results: Mapping[str, Any]) -> Report:
         name="peers",
         title="Beside other memories",
         command=COMMAND,
-        says=[*_SAYS, *_absent(results)],
+        says=[*_SAYS, _who(results), *_absent(results)],
         values=values,
         tables=tables,
         plots=_plots(results["speed"], quality),
@@ -82,14 +82,12 @@ def _plain(figures: Mapping[str, Any]) -> dict[str, Any]:
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _who(results: Mapping[str, Any]) -> Table:
-    """Every side with its version and how it was asked, or why it was not."""
-    rows = [(side.name, *_told(side, results)) for side in _first_of_each(results)]
-    columns = [Column("side"), Column("version"), Column("how it was asked")]
-    return Table("Who, and how", columns, rows)
+def _who(results: Mapping[str, Any]) -> str:
+    """Every side with its version and how it was asked, or why it was not, as a list."""
+    return "\n".join(f"- {' '.join(_told(side, results))}" for side in _taking_part(results))
 
 
-def _first_of_each(results: Mapping[str, Any]) -> list[Side]:
+def _taking_part(results: Mapping[str, Any]) -> list[Side]:
     return [side for side in SIDES if any(side.name in figures for figures in _measured(side, results))]
 
 
@@ -106,8 +104,9 @@ def _measured(side: Side, results: Mapping[str, Any]) -> list[Figures]:
 def _told(side: Side, results: Mapping[str, Any]) -> tuple[str, str]:
     found = [figures[side.name] for figures in _measured(side, results) if side.name in figures]
     reasons = list(dict.fromkeys(each["reason"] for each in found if "reason" in each))
-    version = next((each["version"] for each in found if "version" in each), "not run" if reasons else "")
-    return version, "; ".join([side.how, *(f"**not measured: {reason}**" for reason in reasons)])
+    version = next((each["version"] for each in found if "version" in each), "")
+    named = f"**{side.name}** {version}".rstrip()
+    return f"{named}:", "; ".join([side.how, *(f"not measured: {reason}" for reason in reasons)]) + "."
 
 
 def _scored(found: Figures) -> dict[str, dict[str, Any]]:

@@ -25,9 +25,17 @@ _log = logging.getLogger(__name__)
 
 
 def keeper(
-    settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None, clock: Clock | None = None
+    settings: Settings,
+    *,
+    embedder: Embedder | None = None,
+    reader: Reader | None = None,
+    llm: LLM | None = None,
+    clock: Clock | None = None,
 ) -> Keeper:
-    """The keeper that the settings describe; an embedder, a model or a clock may be handed in."""
+    """The keeper that the settings describe; an embedder, a reader, a model or a clock may be handed in.
+
+    Whoever hands in an embedder has a reader only if they hand that in too.
+    """
     time = clock or now
     store = open_store(settings, time)
     model, problem = _llm(settings) if llm is None else (llm, "")
@@ -35,7 +43,7 @@ def keeper(
         store,
         embedder or _embedder(settings),
         time,
-        reader=None if embedder else _reader(settings),
+        reader=reader or (None if embedder else _reader(settings)),
         llm=model,
         llm_problem=problem,
         inbox_limit=settings.inbox_limit,
@@ -128,7 +136,7 @@ def _embedder(settings: Settings) -> Embedder:
 def _reader(settings: Settings) -> Reader | None:
     """Who reads word by word. Search does without where its model is missing or is not the one that was pinned."""
     try:
-        return embedders.reader(settings.home) if settings.close_reading else None
+        return embedders.make_reader(settings.home) if settings.close_reading else None
     except Misconfigured as error:
         _log.warning("nothing is read word by word: %s", error)
         return None

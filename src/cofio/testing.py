@@ -95,6 +95,21 @@ class HashEmbedder:
         return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
 
 
+class WordReader:
+    """Reads which words there are, and no more: a reading answers a question by the share of its words. For tests."""
+
+    floor = 0.0
+    ceiling = 1.0
+    signature = "words"
+
+    def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:  # noqa: ARG002
+        return [" ".join(sorted({_stem(word) for word in words(text)})).encode() for text in texts]
+
+    def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
+        asked = set(question.split())
+        return [len(asked & set(each.split())) / (len(asked) or 1) for each in readings]
+
+
 _WELL = Health(True)
 
 

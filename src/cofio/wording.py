@@ -78,7 +78,7 @@ def read_in_context(text: str, speaker: str, context: str) -> str:
     """
     told = text.replace("’", "'") if speaker else text
     for pattern, name in _I if speaker else ():
-        told = pattern.sub(name.format(speaker.replace("\\", "")), told)
+        told = pattern.sub(lambda _, name=name: name.format(speaker), told)  # type: ignore[misc]
     before = context[-_AROUND:].strip()
     return f"{before} {passage(told, speaker)}" if before else passage(told, speaker)
 

@@ -35,7 +35,7 @@ def test_every_hook_of_both_clients_is_timed_in_every_state_beside_one_that_does
 def test_every_hook_ends_with_0_and_without_the_service_another_rung_answers(found: hooks.Measured) -> None:
     assert found.failed == 0
     assert all(not each.rungs["service"] for each in found.states["down"])
-    assert any(each.rungs["service"] for each in found.states["idle"])
+    assert sum(found.pressed.values()) > 0  # before, there was one: it did what the callers asked
 
 
 def test_the_report_has_every_state_and_judges_every_bar(found: hooks.Measured, tmp_path: Path) -> None:

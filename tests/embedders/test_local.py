@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from cofio.embedders import models
-from cofio.embedders.local import LocalEmbedder, _session
+from cofio.embedders.local import LocalEmbedder
+from cofio.embedders.network import session as _session
 from cofio.embedders.wordpiece import WordPiece
 from cofio.errors import Misconfigured
 

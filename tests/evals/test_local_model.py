@@ -341,12 +341,16 @@ def test_the_report_says_whether_the_model_is_worth_it(without: str, with_it: st
                           (), 0, 0, 0, None)  # fmt: skip
     share = {"split": "test", "turns": 9, "handed_over": 1}
     asked = [llama.Asked(2.0, Usage(1, 900, 40)), llama.Asked(4.0, failed="Unavailable")]
-    found = local_model.Measured("a-model", way, {}, [one], [replace(one, given=with_it)], share, asked, {}, 9.0)
+    found = local_model.Measured(
+        "a-model", way, {}, [one] * 12, [replace(one, given=with_it)] * 12, share, asked, {}, 9.0
+    )
     report = local_model.report(found)
     assert said in report.ends[0]
     assert "NO" in report.text()  # a ledger that does not balance is not passed over
     assert report.values["questions"]["failed"] == {"Unavailable": 1}
     assert report.values["questions"]["seconds_median"] == 2.0
+    few = local_model.report(replace(found, alone=[one], asked=[replace(one, given=with_it)]))
+    assert "too few" in few.ends[0]
 
 
 # ── fetching ──────────────────────────────────────────────────────────────────────────────────────────────────────────

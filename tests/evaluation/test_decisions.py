@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.measures import macro_f1
 from cofio.evaluation.pairs import Case, Cases, read, sampled
@@ -187,6 +187,12 @@ def test_a_model_decides_the_same_cases_and_the_difference_is_told(settings: Set
     assert ours["difference"]["false_overwrites"]["value"] == 1.0
     assert ours["model"]["macro_f1"]["value"] == pytest.approx(0.5)
     assert ours["difference"]["macro_f1"]["value"] == pytest.approx(0.5 - 1 / 3)
+
+
+def test_a_model_that_is_set_and_cannot_be_had_is_told(tmp_path: Path) -> None:
+    broken = Settings.load({"home": tmp_path / "home"}, {"EXTRACT_PROVIDER": "oracle"})
+    with pytest.raises(Misconfigured, match="oracle"):
+        decisions.evaluate([write(tmp_path, FACTS)], broken, embedder=HashEmbedder())
 
 
 def test_macro_f1_is_that_of_the_measures_and_its_interval_holds_it() -> None:

@@ -186,7 +186,7 @@ def test_hits_are_ordered_by_one_score_alone() -> None:
 
 
 def test_a_mode_is_what_search_is_told() -> None:
-    assert (asking.DEFAULT.how, asking.VECTORS.how, asking.THOROUGH.how) == ({}, {"hybrid": False}, {"thorough": True})
+    assert (asking.DEFAULT.how, asking.VECTORS.how, asking.UNREAD.how) == ({}, {"hybrid": False}, {"closely": False})
 
 
 # ── the time ──────────────────────────────────────────────────────────────────────────────────────────────────────────

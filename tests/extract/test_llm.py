@@ -263,6 +263,14 @@ def test_the_project_is_named_after_its_folder_where_it_is_known(project: str) -
     assert "ada" not in system
 
 
+@pytest.mark.parametrize("context", ["stop", "pre_compact"])
+def test_prompts_differ_by_project_at_their_end_alone_so_that_a_server_need_not_read_them_anew(context: str) -> None:
+    one, other = (prompt_of(exchange("hi", project=name, context=context))[0] for name in ("/srv/shop", "/srv/bank"))
+    same = int(0.98 * len(one))
+    assert one != other
+    assert one[:same] == other[:same]
+
+
 def test_the_schema_goes_along_only_where_the_model_can_be_held_to_it() -> None:
     for able in (True, False):
         llm = ScriptedLLM(["[]"])

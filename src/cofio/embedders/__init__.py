@@ -32,7 +32,7 @@ def make(
     return _ADAPTERS[provider](model, settings)
 
 
-def reader(home: Path) -> Reader | None:
+def make_reader(home: Path) -> Reader | None:
     """Who reads word by word; None where its model is not on this machine."""
     from cofio.embedders import models
 

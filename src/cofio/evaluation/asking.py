@@ -37,7 +37,7 @@ class Mode:
 
 
 DEFAULT = Mode("default")
-THOROUGH = Mode("thorough", {"thorough": True})
+UNREAD = Mode("not read word by word", {"closely": False})
 VECTORS = Mode("vectors alone", {"hybrid": False}, by=lambda hit: hit.similarity)
 # No search does without vectors: every hit of one with both, in the order of the words.
 WORDS = Mode("words alone", by=lambda hit: hit.keyword, timed=False, deep=MAX_HITS)

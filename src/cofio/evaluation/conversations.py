@@ -25,7 +25,7 @@ from cofio import assemble
 from cofio.errors import InvalidInput, NotFound
 from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, MAX_TEXT, moment
-from cofio.ports import Embedder
+from cofio.ports import Embedder, Reader
 from cofio.settings import Settings
 
 LEFT_OUT = ("adversarial", "abstention")  # questions whose answer is that there is none
@@ -232,6 +232,7 @@ def remembered(
     settings: Settings | None = None,
     *,
     embedder: Embedder | None = None,
+    reader: Reader | None = None,
     advance: Callable[[int], None] = _silent,
 ) -> Iterator[Keeper]:
     """A keeper on a store of its own that holds the conversation. Nothing of the settings' own store is touched."""
@@ -240,9 +241,10 @@ def remembered(
         # named as by a flag: what hooks have noted for the usual store is not brought into this one
         named = {**usual.origins, "store": "flag"}
         own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
-        with assemble.keeper(own, embedder=embedder) as keeper:
+        with assemble.keeper(own, embedder=embedder, reader=reader) as keeper:
             for start in range(0, len(conversation.facts), _BATCH):
                 batch = conversation.facts[start : start + _BATCH]
                 keeper.add_all(batch, dedup=False)
                 advance(len(batch))
+            keeper.read_missing()  # as a service does in the background
             yield keeper

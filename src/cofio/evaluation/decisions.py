@@ -21,7 +21,7 @@ import numpy as np
 
 from cofio import assemble, embedders
 from cofio.conversation import Learned
-from cofio.errors import CofioError
+from cofio.errors import CofioError, Misconfigured
 from cofio.evaluation import duplicates
 from cofio.evaluation.measures import DRAWS, SEED, Figure, difference, interval
 from cofio.evaluation.pairs import ACTIONS, Case, Cases, read, sampled, stated
@@ -212,12 +212,15 @@ def _embedder(settings: Settings) -> Embedder:
 
 
 def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
-    """The model that the settings name; CofioError when it cannot be had."""
+    """The model that the settings name. Misconfigured when it cannot be had."""
     if not settings.extract_provider:
         return None
     with TemporaryDirectory() as folder:
         named = replace(settings, store=f"sqlite://{folder}/eval.db")
         with assemble.keeper(named, embedder=embedder) as keeper:
+            if keeper.llm is None:
+                said = str(keeper.extraction().get("problem") or "There is no such model.")
+                raise Misconfigured(said, "Set EXTRACT_PROVIDER to one that there is, or to nothing.")
             return keeper.llm
 
 

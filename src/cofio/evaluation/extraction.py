@@ -93,9 +93,8 @@ def units_of(conversations: Sequence[Conversation]) -> list[Unit]:
 
 
 def _plain(units: Sequence[Unit]) -> dict[str, list[float]]:
-    """The rankings that anybody could make."""
-    chance = np.random.default_rng(SEED).random(len(units))
-    return {"length": [float(len(each.text)) for each in units], "random": [float(each) for each in chance]}
+    """The rankings that anybody could make. Where all are equal, chance decides: that is what `_Ranked` tells."""
+    return {"length": [float(len(each.text)) for each in units], "random": [0.0] * len(units)}
 
 
 # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -411,7 +410,7 @@ def _plot(drawn: _Drawn, names: Sequence[str]) -> str:
         lines.append(Line(f"{OURS}, {side} bound", COLOURS[-1], _points(edge), dashed=True))
     kept = [(100 * share, 100 * evidence.value) for name in drawn.shares for share, evidence in [drawn.kept(name)]]
     lines.append(Line("cofio without a model", COLOURS[5], [kept[2]]))
-    lines.append(Line("published, made by a model", COLOURS[4], [published]))
+    lines.append(Line("published, by a model", COLOURS[6], [published]))
     return linear("What is kept", "units kept, %", "evidence kept, %", lines, within=(0, 100 * _SHOWN, 0, 100))
 
 

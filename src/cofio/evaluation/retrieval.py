@@ -22,7 +22,7 @@ from cofio.evaluation.asking import (
     DEFAULT,
     FRAME,
     MEASURES,
-    THOROUGH,
+    UNREAD,
     VECTORS,
     WORDS,
     Afresh,
@@ -34,7 +34,7 @@ from cofio.evaluation.conversations import LEFT_OUT, Conversation, Question, rea
 from cofio.evaluation.measures import SEED, Figure, difference, interval, mean, separation
 from cofio.evaluation.plots import COLOURS, Line, linear
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.ports import Embedder
+from cofio.ports import Embedder, Reader
 from cofio.settings import Settings
 
 Progress = Callable[[int, int], None]
@@ -92,7 +92,6 @@ def evaluate(
     file: Path,
     settings: Settings | None = None,
     *,
-    thorough: bool = False,
     limit: int | None = None,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
@@ -101,8 +100,8 @@ def evaluate(
 
     Nothing but the file is read: each conversation goes into a new store, which is gone afterwards.
     """
-    found = measured(file, settings, thorough=thorough, limit=limit, embedder=embedder, progress=progress)
-    options = f"{' --thorough' if thorough else ''}{f' --limit {limit}' if limit else ''}"
+    found = measured(file, settings, limit=limit, embedder=embedder, progress=progress)
+    options = f" --limit {limit}" if limit else ""
     return Report(
         name="retrieval",
         title="Retrieval",
@@ -118,7 +117,6 @@ def measured(
     file: Path,
     settings: Settings | None = None,
     *,
-    thorough: bool = False,
     limit: int | None = None,
     embedder: Embedder | None = None,
     progress: Progress | None = None,
@@ -127,13 +125,14 @@ def measured(
     loaded = settings or Settings.load()
     whole = read(file)
     chosen = sampled(_answerable(whole, file), limit)
-    modes = (*((THOROUGH,) if thorough else ()), DEFAULT, VECTORS, WORDS)
+    reader = _reader(loaded) if embedder is None else None
+    modes = (DEFAULT, *((UNREAD,) if reader else ()), VECTORS, WORDS)
     asked: list[Asked] = []
     given: dict[str, list[Given]] = {sort: [] for sort in _SORTS}
     steps = _Steps(progress, chosen)
     shared = Afresh(embedder or _embedder(loaded))
     for place, conversation in enumerate(chosen):
-        with remembered(conversation, loaded, embedder=shared, advance=steps.advance) as keeper:
+        with remembered(conversation, loaded, embedder=shared, reader=reader, advance=steps.advance) as keeper:
             asking = Asking(keeper, shared)
             for question in conversation.questions:
                 if question.has_answer:
@@ -160,6 +159,10 @@ def _embedder(settings: Settings) -> Embedder:
         download=settings.model_download,
         recent=0,
     )
+
+
+def _reader(settings: Settings) -> Reader | None:
+    return embedders.make_reader(settings.home) if settings.close_reading else None
 
 
 # ── which questions ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -210,8 +210,7 @@ POLICIES = (
         r"^(all|every|each|any|no) (new |public )?<what> (must|should|has to|have to|needs? to|may)( not)?"
         r"( only| always| never)? <rule...>"),
     Row("policy", .85, both("must should", "not never always only"),
-        r"^(?!(the|an?|this(?! (service|project|repo|app|package|library|module)\b)|that|it|you|we|i)\b)<what> "
-        r"(must|should) (not|never|always|only) <rule...>"),
+        r"^(?!(the|an?|this|that|it|you|we|i)\b)<what> (must|should) (not|never|always|only) <rule...>"),
     Row("policy", .85, "require requires",
         r"^(we|our ([\w-]+ ){0,2}[\w-]+) requires? <rule...>"),
     Row("policy", .8, both("prefer", "over to instead rather"),

@@ -138,6 +138,8 @@ def _decided(clause: Clause, tokens: list[Token]) -> list[Token]:
             clause.negated ^= after == "against"
             passed = place + 1
             _drop_auxiliaries(kept)
+            if after == "against" and not any(each.low.endswith("ing") for each in tokens[place + 2 : place + 3]):
+                kept.append(Token(t.USE, "use", "word"))
         elif token.low == "used" and after == "to":
             clause.past, passed = True, place + 1
         elif token.word in t.STOPPING and token.kind == "word":
@@ -219,6 +221,7 @@ def _is_verb(tokens: Tokens, place: int, start: int) -> bool:
             start == 0
             and not token.low.endswith(("s", "ing"))
             and after.kind not in ("be", "own", "help")
+            and not (after.low.endswith("ed") and after.word in t.CHANGING)  # "Release slipped to"
             and after.word != "of"
         )
     before, low = tokens[place - 1], token.low
@@ -239,5 +242,6 @@ def _follow_be(clause: Clause) -> None:
     hangs_on = len(rest) > 1 and rest[1].kind == "bind" and rest[1].word != "of"
     done_with = hangs_on and rest[1].word == "with" and rest[0].word in t.VERBS
     known = rest[0].word in t.LEADING_ON or done_with or any(each.word == "by" for each in rest)
-    if doing or (hangs_on and known and _is_participle(rest[0])):
+    alone = len(rest) == 1 and rest[0].word in t.USING
+    if doing or alone or (hangs_on and known and _is_participle(rest[0])):
         clause.verb, clause.passive, clause.rest = rest[0].word, not doing, rest[1:]

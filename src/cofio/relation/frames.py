@@ -6,6 +6,8 @@ is taken. What is left when the value is taken out is the topic.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cofio.relation import tables as t
 from cofio.relation.clause import Clause, Phrase, divided, phrases
 from cofio.relation.reading import NOTHING, Token, Tokens
@@ -75,15 +77,32 @@ def _left_behind(clause: Clause) -> Statement | None:
 
 
 def _instead(clause: Clause) -> Statement | None:
-    """uses B instead of A."""
+    """uses B instead of A, reads from B instead of A."""
     by = clause.by
-    if not by.get("insteadof") or not by[""] or clause.verb in t.PREFERRING:
+    if not by.get("insteadof") or clause.verb in t.PREFERRING:
         return None
+    if not by[""]:
+        return _instead_behind(clause)
     others = clause.others("", "insteadof")
     if clause.verb in t.USING:
         return _took_place(by[""], by["insteadof"], others)
     about = [*clause.subject, *_verb(clause), *_flat(others)]
     return valued(about, by[""], prior=by["insteadof"], verb=clause.verb, single=True)
+
+
+def _instead_behind(clause: Clause) -> Statement | None:
+    """The same, where B hangs on a preposition: what it says without A, or else of what follows the verb."""
+    prior, parts = clause.by["insteadof"], clause.others("insteadof")
+    by = {bind: tokens for bind, tokens in clause.by.items() if bind != "insteadof"}
+    rest = replace(clause, parts=parts, by=by, rest=_flat(parts))
+    found = next(filter(None, (frame(rest) for frame in (_changed, _placed, _single))), None)
+    if found is not None and found.value and words(prior):
+        found.prior, found.changes = words(prior), True
+        return found
+    if len(parts) < 2 or not words(parts[1].tokens):
+        return None
+    about = [*clause.subject, *_verb(clause), *_flat(parts[2:])]
+    return valued(about, parts[1].tokens, prior=prior, verb=clause.verb, single=True)
 
 
 def _changed(clause: Clause) -> Statement | None:
@@ -122,6 +141,7 @@ def _preferred(clause: Clause) -> Statement | None:
     lesser = next((clause.by[each] for each in ("over", "insteadof", "to") if clause.by.get(each)), [])
     purpose, scope = _purpose(clause.others("", "over", "insteadof", "to"))
     found = valued([*clause.subject, *scope], clause.by[""], prior=lesser, verb="prefer", single=bool(purpose))
+    found.changes |= clause.now
     found.purpose = topic_of(purpose)
     return found
 

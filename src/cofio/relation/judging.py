@@ -23,7 +23,7 @@ def judged(new: Statement, old: Statement) -> Relation | None:
         return None
     if new.past != old.past:  # what never was, was not then either
         return _denied(new, old) if new.never else None
-    if new.edition != old.edition:  # another thing, and not another version of it
+    if not _of_one_name(new, old):  # another thing, and not another version of it
         new, old = in_full(new), in_full(old)
     for rule in (_replaced, _preferred, _denied, _turned, _repeated, _corrected):
         found = rule(new, old)
@@ -39,7 +39,7 @@ def _replaced(new: Statement, old: Statement) -> Relation | None:
     """The new names what gives way, and the old says just that; or the old had given up what the new says."""
     if "prefer" in (new.verb, old.verb) or new.negated or old.negated or new.adding:
         return None
-    if new.prior and new.value != old.value and _says(old, new.prior) and _concerns(new, old):
+    if new.prior and new.value != old.value and _concerns(new, old) and (_says(old, new.prior) or _said_of(old, new)):
         return Relation("update", _change(new, old))
     if old.prior and old.prior == new.value and not new.prior and new.verb in ("use", "be") and _concerns(old, new):
         return Relation("update", f"{old.told} → {new.told}")
@@ -63,7 +63,8 @@ def _denied(new: Statement, old: Statement) -> Relation | None:
     if new.negated == old.negated:
         return None
     denial, claim = (new, old) if new.negated else (old, new)
-    if _denies(denial, claim) or (denial is new and _denies_more(denial, claim)):
+    allows = claim is new and _allows(claim, denial)
+    if allows or _denies(denial, claim) or (denial is new and _denies_more(denial, claim)):
         return Relation("update", f"{claim.about or claim.told or 'it'}: the one says what the other denies")
     return None
 
@@ -106,6 +107,20 @@ def _corrected(new: Statement, old: Statement) -> Relation | None:
 # ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _of_one_name(new: Statement, old: Statement) -> bool:
+    """Whether the numbers are versions of one name, be it said with the number ("Node 20") or apart ("Node to 22")."""
+    if new.edition == old.edition:
+        return True
+    named, bare = (new, old) if new.edition else (old, new)
+    return not bare.edition and bare.sort == "number" and named.edition in bare.topic and _is_version(bare)
+
+
+def _is_version(bare: Statement) -> bool:
+    """Whether the number can be a version: it counts nothing, and no verb says what else it is ("listens on 6380")."""
+    beside = set(bare.sequence) - bare.topic - {*bare.value, *bare.prior} - t.BINDING
+    return bare.loose <= _VERSION and beside <= t.CHANGING | t.USING | _VERSION
+
+
 def _same_topic(new: Statement, old: Statement, *, changed: bool = False) -> bool:
     """Whether they speak of the same. With `changed`, what is counted need not be said again, nor what it is for."""
     if new.verb != old.verb and not {new.verb, old.verb} <= _ATTRIBUTES:
@@ -129,6 +144,8 @@ def _exclude(new: Statement, old: Statement) -> bool:
         return new.sort == old.sort
     if new.single and (old.single or (new.changes and old.alone)):
         return True
+    if new.verb == "prefer" and new.changes and new.value[-1] == old.value[-1]:  # double quotes now, and no more single
+        return True
     return opposed(frozenset(new.value), frozenset(old.value))
 
 
@@ -148,7 +165,16 @@ def opposed(one: frozenset[str], other: frozenset[str]) -> bool:
 def _says(old: Statement, given_up: tuple[str, ...]) -> bool:
     """Whether what was given up is what the old statement says, but for a version."""
     rest = set(old.value) - set(given_up)
-    return bool(old.value) and set(given_up) <= set(old.value) and all(each[0].isdigit() for each in rest)
+    return bool(old.value) and set(given_up) <= set(old.value) and all(map(_goes_unsaid, rest))
+
+
+def _goes_unsaid(word: str) -> bool:
+    return word[0].isdigit() or word in _UNITS
+
+
+def _said_of(old: Statement, new: Statement) -> bool:
+    """Whether the old statement is the new one with what was given up in its place."""
+    return not old.value and {*old.sequence} == ({*new.sequence} - {*new.value}) | {*new.prior}
 
 
 def _concerns(change: Statement, other: Statement) -> bool:
@@ -178,6 +204,11 @@ def _denies_more(denial: Statement, claim: Statement) -> bool:
     return bool(found) and found == said and denial.verb == claim.verb
 
 
+def _allows(claim: Statement, denial: Statement) -> bool:
+    """Whether just what was denied is all right now: "Friday deploys are ok again"."""
+    return _ALLOW in claim.sequence and {*claim.sequence} - {_ALLOW} == {*denial.sequence}
+
+
 def _change(new: Statement, old: Statement) -> str:
     about = old.about if len(old.about) < len(new.about) or not new.about else new.about
     return f"{about}: {old.told} → {new.told}" if about else f"{old.told} → {new.told}"
@@ -188,6 +219,9 @@ def kindred(one: str, other: str) -> bool:
     return any(one in group and other in group for group in _KINDS)
 
 
+_VERSION = frozenset(("version",))
+_UNITS = frozenset(t.UNITS.values())
+_ALLOW = stem("allow")
 _KINDS = tuple(frozenset(map(stem, group)) for group in VALUES)
 _TURNING = t.BINDING | frozenset(map(stem, t.OFTENNESS))
 _NONE: frozenset[str] = frozenset()

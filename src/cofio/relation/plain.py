@@ -80,7 +80,7 @@ _PHRASES = {
         ("insteadof", "instead of/in place of/in lieu of/rather than"),
         ("stopped using", "moved away from/moving away from/move away from/moved off/moving off"),
         ("dropped", "got rid of/get rid of/getting rid of/gave up on/gave up"),
-        ("chose", "went with/go with/going with/goes with/decided on/settled on"),
+        ("chose", "went with/go with/going with/goes with/are going with/am going with/decided on/settled on"),
         ("the owner of", "responsible for"),
         ("the manager of", "in charge of"),
         ("is used", "is what we use/is what i use/is what the team uses"),
@@ -88,11 +88,18 @@ _PHRASES = {
         ("is the", "took over as the/took over as/takes over as the/takes over as"),
         ("switched to", "went back to/gone back to/moved back to/reverted to"),
         ("is owned by", "belongs to"),
+        ("owns", "looks after/look after"),
+        ("is owned by ourselves", "is ours/is now ours"),
+        ("changed to", "went up to/went down to/goes up to/goes down to/go up to/go down to/moved up to/moved forward to"),
         ("replaced", "took over from/takes over from"),
         ("switched from", "moved on from"),
         ("is the on-call", "is on call"),
         ("because", "due to/on account of"),
         ("can not", "cannot"),
+        ("we use", "wir nutzen/wir verwenden/wir benutzen/nous utilisons/on utilise"),
+        ("insteadof", "statt/anstatt/anstelle von/au lieu de/en lugar de/en vez de"),
+        ("", "inzwischen/mittlerweile/désormais/ce mois-ci"),
+        ("is on", "est sur"),
         ("->", "=>"),
     )
     for said in phrases.split("/")
@@ -103,6 +110,11 @@ _PHRASE = re.compile(
 _DONE = r"\b(?:was|were|got|been) (?:turned|switched) "
 _ON = r"\b(is|are|was|were|be|been|turned|switched) (?:currently |now |still )?(?:turned |switched )?"
 _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now|now is|now)\s+"
+_WAS = r"(?:\((?:was|previously|formerly|before:?)|, (?:(?:it )?used to be|it was|previously|formerly|up from|down from))"
+_DAY = r"(?=(?:the )?(?:\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)[a-z]*\b))"
+_AGREED = r"(?:agreed|insisted|decided|approved|confirmed|asked for it|signed off|said so|wanted it|wants it)"
+#: Words behind "not" that are nothing to be given up.
+_NO_THING = r"(?!(?:for|when|if|because|yet|only|just|even|sure|all|every|always|until|needed|allowed|required)\b)"
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
 _TURNS = _compiled(
     ("there ", r"^there (?:is|are|was|were)\b", " "),
@@ -113,6 +125,18 @@ _TURNS = _compiled(
     (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
     ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
     (", not ", r"\b(is|are|use|uses) ([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
+    (", not ", rf", not (?:from |in |on |with |at |to |by )?{_NO_THING}(\S+(?: \S+)?)$", r" insteadof \1"),
+    ("not ", rf"^(?:no,? )?not {_NO_THING}(\S+)(?: -|[,:;]) (?=\S+ )([^.;!?]+)", r"\2 insteadof \1"),
+    ("", _WAS + r" ((?:[^\s,;()]+ ?){1,3})(?: before)?\)?$", r" insteadof \1"),
+    (", ", rf", ((?:the |our )?\w+ {_AGREED})$", r" because \1"),
+    ("took over ", r"\btook over (?!as\b|from\b)([^,;.]{1,40}?)(?: from \w+)?(?=$|[,;.])", r"owns \1"),
+    (" over ", r"\b\w+ handed (?:over )?([^,;.]{1,40}?) (?:over )?to (\w+)(?=$|[,;.])", r"\2 owns \1"),
+    (" for ", rf"\b(is|are) (?:planned|scheduled|slated|set) for {_DAY}", r"\1 on "),
+    (" due ", rf"\b(is|are) due (?:on |by )?{_DAY}", r"\1 on "),
+    ("on est pass", r"\bon est passés? de (\S+) à ", r"we switched from \1 to "),
+    ("wir sind von ", r"\bwir sind von (\S+) (?:auf|zu) (\S+) (?:umgestiegen|gewechselt|migriert)", r"we switched from \1 to \2"),
+    (" ok", r"\b(is|are) (?:ok|okay)(?= again| now|$|[.,;])", r"\1 allowed"),
+    (" fine", r"\b(is|are) fine (?=again|now)", r"\1 allowed "),
     ("ed on", _DONE + r"on\b", "is enabled"),
     ("ed off", _DONE + r"off\b", "is disabled"),
     ("ed, ", r"\b(?:has been|have been|was|were|is|are|has|have) \w+ed, (?:now )?(?:it|they) (?:is|are) ", "is "),

@@ -113,9 +113,10 @@ def _opened(token: Token) -> list[Token]:
 
 
 def _with_team(tokens: list[Token]) -> list[Token]:
-    """ "Team uses", "the team decided" and "our team has" are "we"."""
+    """ "Team uses", "the team decided", "our team has" and "this project uses" are "we"."""
     for place, token in enumerate(tokens[:-1]):
-        if token.low == "team" and (place == 0 or tokens[place - 1].kind in ("the", "mark")):
+        first = place == 0 or tokens[place - 1].kind in ("the", "mark")
+        if token.low in t.OURS and first and (token.low == "team" or place == 1):
             after = tokens[place + 1]
             if after.kind in ("help", "be", "not") or after.low.endswith(("s", "ed")) or after.low in t.PAST:
                 tokens[place] = Token("we", token.said, "team", "team")
@@ -136,7 +137,9 @@ _BREAK = re.compile(
     r"|,\s+(?:and\s+|so\s+)?(?=(?:can|could|would|how|what|do|should|maybe|though|however)\b)",
     re.IGNORECASE,
 )
-_SPEAKER = re.compile(r",\s+(?=(?:we|i)\b)", re.IGNORECASE)
+_SPEAKER = re.compile(
+    r",\s+(?=(?:we|i)\b|(?:the|our)\s+(?:[\w-]+\s+){1,3}(?:is|are|was|were|gets|has been)\s)", re.IGNORECASE
+)
 _WONDER = re.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
 _LEAD = re.compile(
     r"""^\W*(?:(?:please\s+)?(?:note|remember|fyi|btw|by\ the\ way|actually|update|correction|reminder|heads[- ]up

@@ -10,6 +10,7 @@ from cofio.relation.reading import NOTHING, Token, Tokens
 
 Words = frozenset[str]
 _NONE: Words = frozenset()
+_UNSAID: Words = t.GENERIC | {"it"}
 _SAYING = frozenset("word name when unit user number".split())
 
 
@@ -101,7 +102,7 @@ def valued(
         prior=words(before),
         single=single or bool(sort),
         changes=changes or bool(prior and verb != "prefer"),
-        loose=(_counted(value) if sort == "number" else _NONE) | (about & t.GENERIC) | _newness(topic),
+        loose=(_counted(value) if sort == "number" else _NONE) | (about & _UNSAID) | _newness(topic),
         about=said(tokens),
         told=said(kept),
         edition=_edition(value) if sort == "number" else "",

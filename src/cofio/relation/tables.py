@@ -20,6 +20,8 @@ DETERMINERS = frozenset("a an the this that these those our its their some any s
 DEFINITE = frozenset("the our my this its their".split())
 USER = frozenset("i me my mine user myself".split())
 TEAM = frozenset("we us".split())
+#: Who "we" are, when it is said of all of us: "the team uses", "this project uses".
+OURS = frozenset("team project repo repository codebase".split())
 #: Prepositions and the like. What follows narrows a statement down, or hangs on its verb.
 BINDING = frozenset(
     """

@@ -943,8 +943,6 @@ WHERE m.tenant = %(tenant)s AND {where} ORDER BY m.id DESC LIMIT %(most)s;
 SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memory_id = m.id
 WHERE m.tenant = %(tenant)s AND {where};
 
--- ── what was read word by word ───────────────────────────────────────────────────────────────────────────────────────
-
 -- name: readings
 SELECT memory_id, words FROM readings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s);
 

@@ -704,8 +704,6 @@ SELECT
 SELECT id, substr(text, 1, :characters), category, project, created_at FROM memories NOT INDEXED
 WHERE id IN (SELECT value FROM json_each(:ids)) AND {where} ORDER BY id DESC;
 
--- ── what was read word by word ───────────────────────────────────────────────────────────────────────────────────────
-
 -- name: readings
 SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json_each(?));
 

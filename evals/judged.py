@@ -1,0 +1,109 @@
+"""What a cross-encoder would add to search, with no limit on time: why cofio has none.
+
+    python -m evals.judged FILE [--among 40] [--weight 0.005]
+
+The service's own best, judged again by ms-marco-MiniLM-L-12 (int8), which reads question and memory together: a run of
+the model for every pair. The judgement is added to the service's score; the weight is the best on the development file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cofio.embedders import models
+from cofio.embedders.network import session
+from cofio.embedders.wordpiece import WordPiece
+from cofio.evaluation.conversations import LEFT_OUT, read, remembered
+from cofio.evaluation.measures import difference, mean, ndcg, recall
+from cofio.model import Hit
+from cofio.settings import Settings
+from cofio.wording import read_in_context
+
+_LONGEST = 384  # pieces of question and memory together
+
+
+class Judge(NamedTuple):
+    """The cross-encoder, ready to run."""
+
+    words: WordPiece
+    session: Any
+
+    def score(self, question: str, hit: Hit) -> float:
+        """How well the memory answers, as the model's own figure: about -11 to 11."""
+        memory = hit.memory
+        asked = self.words.ids(question, 64)
+        said = self.words.ids(read_in_context(memory.text, memory.speaker, memory.context), _LONGEST - len(asked))[1:]
+        ids = np.array([asked + said], np.int64)
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        feed["token_type_ids"][0, len(asked) :] = 1
+        return float(self.session.run(None, feed)[0].ravel()[0])
+
+
+class Asked(NamedTuple):
+    """Both rankings of a question, what should be found, and the seconds that each took."""
+
+    plain: list[str]
+    judged: list[str]
+    evidence: frozenset[str]
+    searched: float
+    in_all: float
+
+
+def main() -> int:
+    """The table on stdout; 2 when the model is not there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
+    parser.add_argument("--among", type=int, default=40, help="hits that are judged")
+    parser.add_argument("--weight", type=float, default=0.005, help="of the judgement beside the service's score")
+    options = parser.parse_args()
+    place = models.present(Settings.load().home, models.JUDGE)
+    if place is None:
+        print(f"{models.JUDGE.name} is not on this machine: make setup brings it.", file=sys.stderr)
+        return 2
+    judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
+    show(ask(options.file, judge, options.among, options.weight), options.among)
+    return 0
+
+
+def ask(file: Path, judge: Judge, among: int, weight: float) -> list[Asked]:
+    """Every question with an answer, asked and judged."""
+    asked = []
+    for conversation in read(file):
+        with remembered(conversation) as keeper:
+            for each in conversation.questions:
+                if each.evidence and each.category not in LEFT_OUT:
+                    started = time.perf_counter()
+                    hits = keeper.search(each.text, k=among)
+                    searched = time.perf_counter() - started
+                    scores = [hit.score + weight * judge.score(each.text, hit) for hit in hits]
+                    order = sorted(range(len(hits)), key=lambda place, scores=scores: -scores[place])  # type: ignore[misc]
+                    plain = [str(hit.memory.metadata["unit"]) for hit in hits]
+                    spent = time.perf_counter() - started
+                    asked.append(Asked(plain, [plain[place] for place in order], each.evidence, searched, spent))
+    return asked
+
+
+def show(asked: Sequence[Asked], among: int) -> None:
+    """The table as text."""
+    at_ten = {name: [recall(getattr(each, name), each.evidence, 10) for each in asked] for name in ("plain", "judged")}
+    told = difference(at_ten["judged"], at_ten["plain"])
+    print(f"{len(asked)} questions; the {among} best judged by the cross-encoder")
+    print(f"{'':10} {'R@5':>6} {'R@10':>6} {'R@20':>6} {'nDCG':>6} {'p50 ms':>8}")
+    for name, spent in (("plain", "searched"), ("judged", "in_all")):
+        figures = [mean([recall(getattr(each, name), each.evidence, k) for each in asked]) for k in (5, 10, 20)]
+        figures.append(mean([ndcg(getattr(each, name), each.evidence, 10) for each in asked]))
+        time_spent = 1e3 * median(getattr(each, spent) for each in asked)
+        print(f"{name:10} " + " ".join(f"{100 * value:6.1f}" for value in figures) + f" {time_spent:8.0f}")
+    print(f"R@10 by judging: {100 * told.value:+.1f} [{100 * told.low:+.1f}, {100 * told.high:+.1f}]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

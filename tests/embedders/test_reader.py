@@ -1,0 +1,88 @@
+"""Reading word by word: the real model and the one for tests, held to the same promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cofio import embedders
+from cofio.embedders import models
+from cofio.embedders.reader import LONGEST, WIDTH, LocalReader
+from cofio.embedders.wordpiece import WordPiece
+from cofio.errors import Misconfigured
+from cofio.ports import Reader
+from cofio.testing import WordReader
+
+QUESTION = "Where does Ann live now?"
+TEXTS = [
+    "Ann: Ann moved to Cardiff in March",
+    "Bob: the build takes nine minutes on the old runner",
+    "Déjà vu 中文 🎉 [SEP] /usr/local/bin",
+    "word " * 2_000,
+    "…",
+]
+
+
+@pytest.fixture(scope="module")
+def local() -> LocalReader:
+    place = models.carried(inside=models.READER.inside)
+    assert place is not None, "make setup installs the carrier"
+    return LocalReader(place)
+
+
+@pytest.fixture(params=["local", "words"])
+def reader(request: pytest.FixtureRequest, local: LocalReader) -> Reader:
+    return local if request.param == "local" else WordReader()
+
+
+def test_what_answers_is_more_alike_than_what_does_not(reader: Reader) -> None:
+    (question,) = reader.read([QUESTION], "query")
+    near, far, *_ = reader.likeness(question, reader.read(TEXTS, "document"))
+    assert reader.floor < near
+    assert near > far
+
+
+def test_a_text_has_one_reading_whatever_it_is_read_with(reader: Reader) -> None:
+    together = reader.read(TEXTS, "document")
+    assert together == [reader.read([text], "document")[0] for text in TEXTS]
+    assert together == reader.read(TEXTS * 3, "document")[: len(TEXTS)]  # spread over threads
+
+
+def test_likeness_is_at_most_one_and_of_each_reading_by_itself(reader: Reader) -> None:
+    (question,) = reader.read([QUESTION], "query")
+    readings = reader.read(TEXTS, "document")
+    each = [reader.likeness(question, [one])[0] for one in readings]
+    assert reader.likeness(question, readings) == pytest.approx(each, abs=1e-6)
+    assert all(value <= 1.01 for value in each)
+    assert reader.likeness(question, []) == []
+
+
+def test_likeness_is_the_mean_over_the_questions_words_of_their_nearest(local: LocalReader) -> None:
+    (question,), (reading,) = local.read([QUESTION], "query"), local.read(TEXTS[:1], "document")
+    asked, said = (_plain(each) for each in (question, reading))
+    wanted = np.mean([max(float(one @ other) for other in said) for one in asked])
+    assert local.likeness(question, [reading])[0] == pytest.approx(float(wanted), abs=1e-5)
+
+
+def test_a_word_takes_a_byte_a_dimension_and_long_texts_are_read_in_part(local: LocalReader) -> None:
+    short, *_, long, _ = local.read(TEXTS, "document")
+    words = WordPiece.read(models.carried(inside=models.READER.inside) / "vocab.txt")  # type: ignore[operator]
+    assert len(short) == 4 + WIDTH * (len(words.ids(TEXTS[0])) + 1)  # and the mark
+    assert len(long) == 4 + WIDTH * LONGEST
+
+
+def test_it_is_used_where_its_model_is_and_only_the_pinned_one(tmp_path: Path) -> None:
+    assert embedders.make_reader(tmp_path) is not None
+    assert models.present(tmp_path, models.READER, carrier="no_such_carrier") is None
+    place = tmp_path / "models" / models.READER.name
+    place.mkdir(parents=True)
+    (place / "model.onnx").write_bytes(b"another")
+    with pytest.raises(Misconfigured, match=r"not the model\.onnx that was pinned"):
+        embedders.make_reader(tmp_path)
+
+
+def _plain(reading: bytes) -> np.ndarray:
+    scale = np.frombuffer(reading, np.float32, 1)[0] / 127
+    return np.frombuffer(reading, np.int8, offset=4).reshape(-1, WIDTH).astype(np.float32) * scale

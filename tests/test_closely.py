@@ -1,0 +1,147 @@
+"""Looking closer: the best of a search are read word by word, and the order is better for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from cofio import assemble
+from cofio.errors import Misconfigured
+from cofio.keeper import Keeper
+from cofio.model import Fact, Viewer
+from cofio.search import READ_WEIGHT
+from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore, WordReader
+from cofio.wording import read_in_context
+from cofio.worker import Worker
+
+
+@pytest.fixture
+def keeper() -> Iterator[Keeper]:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=WordReader()) as keeper:
+        yield keeper
+
+
+class Broken(WordReader):
+    """Cannot load its model."""
+
+    def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
+        raise Misconfigured("The model is gone.", "Bring it back.")
+
+
+# ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_whoever_speaks_is_named_where_they_say_i() -> None:
+    assert read_in_context("I'm moving, and my cat too. I’ve told me", "Ann", "") == (
+        "Ann: Ann is moving, and Ann's cat too. Ann has told Ann"
+    )
+    assert read_in_context("I moved", "", "") == "I moved"
+    assert read_in_context("I moved", r"C:\1", "") == r"C:\1: C:\1 moved"  # a name is no pattern
+
+
+def test_the_end_of_what_was_said_before_goes_first() -> None:
+    assert read_in_context("yes", "Ann", "shall we?") == "shall we? Ann: yes"
+    assert len(read_in_context("yes", "", "x" * 1_000)) == 250 + len(" yes")
+
+
+# ── the order ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
+    keeper.add("the harbour is closed", context="when does the ferry to Oban leave")
+    before = keeper.search("when does the ferry leave", explain=True)[0]
+    assert keeper.unread() == 1
+    assert keeper.read_missing() == 1
+    assert keeper.unread() == 0
+    after = keeper.search("when does the ferry leave", explain=True)[0]
+    assert after.score == pytest.approx((1 - READ_WEIGHT) * before.score + READ_WEIGHT * 1.0)
+    assert after.why is not None
+    assert f"{READ_WEIGHT:.2f} × 1.000 (read word by word)" in after.why.formula
+    plain = keeper.search("when does the ferry leave", closely=False)[0]
+    assert plain.score == pytest.approx(before.score)
+
+
+def test_what_answers_word_by_word_rises(keeper: Keeper) -> None:
+    keeper.add("ferry timetable, leave")
+    keeper.add("at nine", context="when does the ferry leave?")
+    asked = "when does the ferry leave"
+    assert keeper.search(asked)[0].text == "ferry timetable, leave"
+    keeper.read_missing()
+    assert keeper.search(asked)[0].text == "at nine"
+
+
+def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
+    keeper.add("tea is served at four")
+    keeper.read_missing()
+    keeper.add("coffee is served at five")
+    scores = {hit.text: hit.score for hit in keeper.search("what is served", k=5)}
+    plain = {hit.text: hit.score for hit in keeper.search("what is served", k=5, closely=False)}
+    assert scores["coffee is served at five"] == pytest.approx(plain["coffee is served at five"])
+    assert scores["tea is served at four"] != pytest.approx(plain["tea is served at four"])
+
+
+def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
+    keeper.add_all([Fact(text=f"ferry number {number} leaves at {number % 7}") for number in range(90)], dedup=False)
+    keeper.read_missing(most=45)
+    asked = "which ferry leaves at 3"
+    paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(asked, k=8, skip=skip)]
+    assert len(set(paged)) == len(paged) == 40
+
+
+def test_a_search_by_vectors_alone_reads_nothing(keeper: Keeper) -> None:
+    keeper.add("the ferry leaves at nine")
+    before = keeper.search("ferry", hybrid=False)[0].score
+    keeper.read_missing()
+    assert keeper.search("ferry", hybrid=False)[0].score == before
+
+
+def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
+    keeper.add(Fact(text="the ferry leaves at nine", user="bob", visibility="private"))
+    keeper.add(Fact(text="the ferry is blue", user="ann", visibility="private"))
+    keeper.read_missing()
+    ann = keeper.seen_by(Viewer(user="ann"))
+    assert [hit.text for hit in ann.search("when does the ferry leave", k=5)] == ["the ferry is blue"]
+
+
+# ── when it cannot ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Broken()) as keeper:
+        keeper.add("the ferry leaves at nine")
+        assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
+        assert keeper.search("ferry")
+        assert [each.message for each in caplog.records].count(caplog.records[-1].message) == 1
+
+
+def test_without_a_reader_there_is_nothing_to_read() -> None:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock) as keeper:
+        keeper.add("the ferry leaves at nine")
+        assert (keeper.unread(), keeper.read_missing()) == (0, 0)
+
+
+def test_it_can_be_switched_off(tmp_path: Path) -> None:
+    assert assemble._reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
+
+
+# ── in the background ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_worker_reads_what_is_new_and_rests_when_all_is_read(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordReader()) as keeper:
+        keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
+        worker = Worker(keeper)
+        assert worker._read_on() < 2.0
+        assert keeper.unread() == 12
+        worker._read_on()
+        assert worker._read_on() == 2.0
+        assert keeper.unread() == 0
