@@ -201,3 +201,17 @@ def test_the_gate_asks_whoever_it_is_given_for_facts() -> None:
     )
     assert asked == [("So it seems.", "user"), ("It does.", "assistant")]
     assert [each.role for each in verdict.found] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize(
+    ("said", "asks"),
+    [
+        ("Forget that we deploy with Jenkins.", True),
+        ("Please forget about the Jenkins job.", True),
+        ("ok, forget that the port is 8080", True),
+        ("Don't forget that we deploy with Jenkins.", False),
+        ("I always forget that staging runs on port 8080", False),
+    ],
+)
+def test_whoever_asks_to_forget_states_nothing(said: str, asks: bool) -> None:
+    assert (gate.weigh(said, "user", patterns.find).reason == gate.FORGET) is asks

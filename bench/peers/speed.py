@@ -37,7 +37,7 @@ class Effort:
     embedded: int = 40  # adds and searches with embedding; as many in one bulk add
     enough: float = 15.0  # seconds after which a slow side is let off further prompts and adds
     least: int = 30
-    patience: float = 150.0  # seconds for the bulk
+    patience: float = 240.0  # seconds for the bulk
 
 
 @dataclass(frozen=True, slots=True)

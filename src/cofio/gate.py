@@ -152,7 +152,8 @@ _LESSON = re.compile(
 
 _FORGET = re.compile(
     r"(?<!don't )(?<!not )(?<!never )\bforget (?:(?:what|everything|all(?: that)?) (?:i|we) (?:said|told)"
-    r"|(?:the|that|my|our) (?:rule|preference|policy|fact|memory)\b)",
+    r"|(?:the|that|my|our) (?:rule|preference|policy|fact|memory)\b)"
+    r"|^(?:(?:please|ok|okay|now|also|and|so|just|you can),? )*forget (?:that|about)\b",
     re.IGNORECASE,
 )
 #: Verbs of what is so, and of what has changed.

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
@@ -81,7 +81,7 @@ from cofio.model import (
 from cofio.noting import Notebook, Noting
 from cofio.outlook import Outlook
 from cofio.picture import Injection
-from cofio.ports import LLM, Clock, Embedder, Matrix, Reader, Store, Vector
+from cofio.ports import LLM, Clock, Embedder, Matrix, Reader, Readings, Store, Vector
 from cofio.reconcile import known
 from cofio.retrievals import RetrievalLog
 from cofio.search import Read
@@ -98,7 +98,6 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
 _USUAL = Care()
-_READING = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question, ends with the process
 _NO_NOTES = Notebook()
 _log = logging.getLogger(__name__)
 _LATE_DAYS = 90  # that what was recalled elsewhere may be told later
@@ -133,8 +132,7 @@ class Keeper:
         self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
-        self._reader = reader
-        self._read_by = ""  # the signature that the store's readings were bound to
+        self._reading = _Reading(reader, store.readings)  # the same for all viewers
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
         self._atlas = Atlas()
@@ -825,18 +823,20 @@ class Keeper:
 
     def unread(self) -> int:
         """How many memories nobody has read word by word; none without a reader."""
-        return self._store.readings.counts()[1] if self._bound_reader() else 0
+        self._refuse_viewer("Reading every memory")
+        return self._store.readings.counts()[1] if self._reading.bound() else 0
 
     def read_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
         """Read word by word what nobody has read yet, all of it or `most` memories; how many. None without a reader."""
         self._refuse_viewer("Reading every memory")
-        reader, total = self._bound_reader(), 0
-        while reader and (most is None or total < most):
+        total = 0
+        while (reader := self._reading.bound()) and (most is None or total < most):
             memories = self._store.readings.unread(_BATCH if most is None else min(_BATCH, most - total))
             if not memories:
                 break
-            texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
-            self._store.readings.put(list(zip(memories, reader.read(texts, "document"), strict=True)))
+            words = self._reading.documents(memories)
+            if not words or not self._store.readings.put(list(zip(memories, words, strict=True)), reader.signature):
+                break
             total += len(memories)
             if progress:
                 progress(total)
@@ -1044,14 +1044,14 @@ class Keeper:
     def warm(self) -> None:
         """Load the models and the vectors now, so that the first search does not."""
         vector = self._embed(["ready"], "query")[0]
-        if reader := self._bound_reader():
-            reader.read(["ready"], "query")
+        self._reading.questions(["ready"])()
         self._store.nearest(vector, 1, Scope())
 
     def close(self) -> None:
         """Write what waits and let go of the store."""
         if self._seen:
             return
+        self._reading.close()
         self._log.close()
         self._deeds.close()
         self._store.close()
@@ -1086,39 +1086,14 @@ class Keeper:
 
     def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
         texts = [query.text for query in asked]
-        with self._questions_read(texts) as read:  # on another core, while the vectors are made
-            vectors = self._embed(texts, "query") if asked else ()
-        floor = self._embedder.floor
+        closely = [query.text for query in asked if query.hybrid and query.closely]
+        read = self._reading.questions(closely)  # on another core, while the vectors are made
+        vectors = self._embed(texts, "query") if asked else ()
+        floor, questions = self._embedder.floor, read()
         return [
-            search.hits(query, vector, self._store, floor, closer)
-            for query, vector, closer in zip(asked, vectors, read(), strict=True)
+            search.hits(query, vector, self._store, floor, questions.get(query.text))
+            for query, vector in zip(asked, vectors, strict=True)
         ]
-
-    @contextmanager
-    def _questions_read(self, texts: Sequence[str]) -> Iterator[Callable[[], Sequence[Read | None]]]:
-        """What to ask for the questions as they are read word by word; None for each where nobody reads."""
-        reader = self._bound_reader() if texts else None
-        if reader is None:
-            yield lambda: [None] * len(texts)
-            return
-        reading = _READING.submit(reader.read, texts, "query")
-        yield lambda: self._as_read(reader, reading, len(texts))
-
-    def _as_read(self, reader: Reader, reading: Future[builtins.list[bytes]], asked: int) -> Sequence[Read | None]:
-        """The questions as they were read. A reader that fails costs a closer look, not the answer."""
-        try:
-            return [Read(reader, each) for each in reading.result()]
-        except CofioError as error:
-            _log.warning("nothing is read word by word from now on: %s", error)
-            self._reader = None
-            return [None] * asked
-
-    def _bound_reader(self) -> Reader | None:
-        """Who reads word by word, once the store's readings are theirs."""
-        if self._reader and self._read_by != self._reader.signature:
-            self._whole.readings.sign(self._reader.signature)
-            self._read_by = self._reader.signature
-        return self._reader
 
     def _labelled(self, hit: Hit) -> Hit:
         told = self._freshness.check(hit.memory) if hit.memory.anchors else Freshly()
@@ -1156,6 +1131,62 @@ class Keeper:
                 memory = edited(self.get(decision.id), decision.fields)
                 texts[place] = passage(memory.text, memory.speaker)
         return dict(zip(texts, self._embed(list(texts.values())), strict=True)) if texts else {}
+
+
+class _Reading:
+    """Who reads word by word, for a keeper and all of its viewers; nobody any more, once that has failed."""
+
+    def __init__(self, reader: Reader | None, readings: Readings) -> None:
+        self._reader = reader
+        self._readings = readings
+        self._bound = False
+        self._pool = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question
+
+    def bound(self) -> Reader | None:
+        """The reader, once the store's readings are theirs. To search is not to bind: that may wait for writers."""
+        if self._reader and not self._bound:
+            self._readings.sign(self._reader.signature)
+            self._bound = True
+        return self._reader
+
+    def questions(self, texts: Sequence[str]) -> Callable[[], Mapping[str, Read]]:
+        """What to ask for the questions as they are read, by their texts; for none of them where nobody reads."""
+        reader = self._reader
+        if reader is None or not texts:
+            return dict
+        try:
+            reading = self._pool.submit(reader.read, texts, "query")
+        except RuntimeError:  # closed meanwhile, or the process ends
+            return dict
+        return lambda: self._as_read(reader, texts, reading)
+
+    def documents(self, memories: Sequence[Memory]) -> builtins.list[bytes]:
+        """What is read of each memory; nothing where it cannot be."""
+        try:
+            texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
+            return self._reader.read(texts, "document") if self._reader else []
+        except CofioError as error:
+            self._give_up(error)
+            return []
+
+    def close(self) -> None:
+        self._reader = None
+        self._pool.shutdown(wait=False)
+
+    def _as_read(
+        self, reader: Reader, texts: Sequence[str], reading: Future[builtins.list[bytes]]
+    ) -> Mapping[str, Read]:
+        """The questions as they were read. A reader that fails costs a closer look, not the answer."""
+        try:
+            return {text: Read(reader, each) for text, each in zip(texts, reading.result(), strict=True)}
+        except CofioError as error:
+            self._give_up(error)
+            return {}
+
+    def _give_up(self, error: CofioError) -> None:
+        if self._reader:
+            _log.warning("nothing is read word by word from now on: %s", error)
+        self._reader = None
 
 
 class _LentForNotes:

@@ -497,7 +497,7 @@ def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
 
 def _as_said(sentence: Sentence, exchange: Exchange) -> Found | None:
     """A statement that no row reads, word for word; in an observation, also one of the answer."""
-    return patterns.as_said(_believed(sentence, exchange))
+    return None if sentence.reason == gate.FORGET else patterns.as_said(_believed(sentence, exchange))
 
 
 def _believed(sentence: Sentence, exchange: Exchange) -> Sentence:

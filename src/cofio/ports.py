@@ -419,14 +419,17 @@ class Readings(Protocol):
     def sign(self, signature: str) -> None:
         """Bind what was read to a reader. With another than before all of it is dropped, and everything is unread."""
 
-    def get(self, ids: Sequence[int]) -> dict[int, bytes]:
-        """What was read of these memories; those that nobody has read yet are passed over."""
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
+        """What this reader read of these memories, nothing where another one signed; the unread are passed over."""
 
     def unread(self, limit: int) -> list[Memory]:
         """Memories that are still to be read, newest first."""
 
-    def put(self, readings: Sequence[tuple[Memory, bytes]]) -> None:
-        """Keep what was read of these memories, of each unless it says something else by now."""
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        """Keep what was read of these memories, of each unless it says something else by now.
+
+        False where another reader has signed meanwhile: then nothing is kept.
+        """
 
     def counts(self) -> tuple[int, int]:
         """How many memories were read, and how many are still to be."""

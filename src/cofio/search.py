@@ -2,7 +2,7 @@
 
 A hit's score does not depend on what else was found: the cosine counts from where similarity begins to mean something
 with this embedder, BM25 as a share of what a text holding every word would get. So a threshold means the same for every
-query. Weights come from `evals/fusion.py` (docs/explanation/search.md has the table).
+query. The best are then judged by their words too, on the same scale. Weights come from `evals/fusion.py` (docs/explanation/search.md has the table).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store)
     the other because it was read, and a least score means the same for both.
     """
     ordered = sorted(judged, key=_best_first)
-    kept = store.readings.get([each.id for each in ordered[:depth]])
+    kept = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
     alike = dict(zip(kept, read.reader.likeness(read.question, list(kept.values())), strict=True))
     floor, span = read.reader.floor, read.reader.ceiling - read.reader.floor
     closer = []
@@ -259,12 +259,13 @@ def _explained(
         if hit.id in says:
             parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
             parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (read word by word)")
+        rest = 1 - READ_WEIGHT if hit.id in says else 1.0
         parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(
             vector_rank=by_vector.get(hit.id),
-            vector_share=weight * share,
+            vector_share=rest * weight * share,
             keyword_rank=rank,
-            keyword_share=(1 - weight) * hit.keyword,
+            keyword_share=rest * (1 - weight) * hit.keyword,
             bm25=bm25,
             words=tuple(held.get(hit.id, ())),
             formula=f"{hit.score:.3f} = " + " + ".join(parts),

@@ -118,7 +118,7 @@ class Seen:
 
     @property
     def readings(self) -> Readings:
-        return self._store.readings  # asked for candidates alone, which are theirs to see
+        return _SeenReadings(self._store.readings)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -866,6 +866,28 @@ class _SeenPictures:
 
     def agents(self, limit: int) -> list[Agent]:  # noqa: ARG002
         refuse("Who is at work")
+
+
+class _SeenReadings:
+    """What was read of the candidates of a search, which are the viewer's to see; nothing else."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
+        return self._readings.get(ids, by)
+
+    def sign(self, signature: str) -> None:  # noqa: ARG002
+        refuse("Reading every memory")
+
+    def unread(self, limit: int) -> list[Memory]:  # noqa: ARG002
+        refuse("Reading every memory")
+
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:  # noqa: ARG002
+        refuse("Reading every memory")
+
+    def counts(self) -> tuple[int, int]:
+        refuse("Reading every memory")
 
 
 class _SeenCarrying:

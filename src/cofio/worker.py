@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from cofio.errors import CofioError
+from cofio.errors import CofioError, StoreBusy
 from cofio.keeper import Keeper
 
 _LOOK = 2.0  # seconds between two looks at the inbox, when nobody says that there is something
@@ -101,7 +101,10 @@ class Worker:
     def _read_on(self) -> float:
         """Read some of what nobody has read yet; how long to rest, which is as long as it took while there is more."""
         started = time.monotonic()
-        if self._keeper.read_missing(most=_READ) < _READ:
+        try:
+            if self._keeper.read_missing(most=_READ) < _READ:
+                return _LOOK
+        except StoreBusy:  # whoever has facts to write goes first
             return _LOOK
         return time.monotonic() - started
 

@@ -242,3 +242,10 @@ def test_what_is_denied_or_replaced_as_a_whole_goes(keeper: Keeper, known: str, 
 def test_a_fact_keeps_its_limits_and_what_is_none_is_left(keeper: Keeper, said: str, kept: list[str]) -> None:
     say(keeper, said)
     assert texts(keeper) == kept
+
+
+def test_a_wish_to_forget_is_not_kept_as_a_memory(keeper: Keeper) -> None:
+    keeper.add("We deploy with Jenkins")
+    told = keeper.learn("Forget that we deploy with Jenkins.")
+    assert (told.actions, told.missed) == ((), 1)
+    assert keeper.count() == 1

@@ -110,7 +110,8 @@ def _projection() -> Matrix:
 def _packed(states: Matrix) -> bytes:
     """The largest value as float32, then a byte a value."""
     largest = np.float32(np.abs(states).max() or 1.0)
-    return bytes(largest.tobytes()) + np.rint(states / largest * 127).astype(np.int8).tobytes()
+    values: bytes = np.rint(states / largest * 127).astype(np.int8).tobytes()
+    return largest.tobytes() + values
 
 
 def _unpacked(reading: bytes) -> Matrix:

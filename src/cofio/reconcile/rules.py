@@ -49,7 +49,7 @@ _LIMITED = re.compile(
 _INSTEAD = re.compile(r"\binstead of .{1,80}? (?:for|in|on|when|during) (.+)$", re.IGNORECASE)
 _CONTRAST = re.compile(
     r"\b(?:no longer|not|never|isn't|aren't|don't)\b.{1,80}?(?:\bbut\b|\binstead\b|, it's\b|, rather\b)"
-    r"|\binstead of\b|\bin favou?r of\b|\brather than\b|, not \S",
+    r"|\binstead of\b|\bin favou?r of\b|\brather than\b|, not \S|^(?:no,? )?not \S+(?: -|[,:;]) \S",
     re.IGNORECASE,
 )
 #: Several things in one statement.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from cofio.relation import tables as t
-from cofio.relation.statement import Statement, in_full
+from cofio.relation.statement import UNSAID, Statement, in_full
 from cofio.relation.stems import stem
 from cofio.sameness import OPPOSITES, REVERSING, VALUES
 
@@ -99,6 +99,8 @@ def _corrected(new: Statement, old: Statement) -> Relation | None:
         return None
     if (new.doer and old.doer and new.doer != old.doer) or new.past or _says(old, new.value):
         return None  # somebody else does it, it happened twice, or the version goes without saying
+    if new.edition and not t.SEVERAL.isdisjoint(new.topic):
+        return None
     if new.adding:
         return Relation("different", f"{new.told} comes beside {old.told}")
     return Relation("update", _change(new, old)) if _exclude(new, old) else None
@@ -180,6 +182,9 @@ def _said_of(old: Statement, new: Statement) -> bool:
 def _concerns(change: Statement, other: Statement) -> bool:
     """Whether a change may be one of what the other says: not for another purpose, not in a narrower place."""
     if change.purpose and other.purpose and change.purpose != other.purpose:
+        return False
+    counted, others = change.topic & change.loose - UNSAID - t.NEWNESS, other.topic & other.loose - UNSAID - t.NEWNESS
+    if counted - other.topic and others - change.topic:  # 5 pods, and 3 replicas
         return False
     return change.topic - change.loose <= other.topic | other.purpose
 

@@ -71,7 +71,7 @@ _REWRITES = _compiled(
 _PHRASES = {
     said: instead
     for instead, phrases in (
-        ("not", "no longer/not any longer/not anymore"),
+        ("not", "no longer/not any longer/not anymore/nicht mehr"),
         ("", "anymore/any more/any longer/at the moment/after all/as of now/as of today/had to"),
         ("henceforth", "from now on/going forward/from today on"),
         ("nobody", "no one/no-one"),
@@ -96,7 +96,7 @@ _PHRASES = {
         ("is the on-call", "is on call"),
         ("because", "due to/on account of"),
         ("can not", "cannot"),
-        ("we use", "wir nutzen/wir verwenden/wir benutzen/nous utilisons/on utilise"),
+        ("we use", "wir nutzen/wir verwenden/wir benutzen/nous utilisons/on utilise/usamos/ahora usamos"),
         ("insteadof", "statt/anstatt/anstelle von/au lieu de/en lugar de/en vez de"),
         ("", "inzwischen/mittlerweile/désormais/ce mois-ci"),
         ("is on", "est sur"),
@@ -113,6 +113,7 @@ _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now
 _WAS = r"(?:\((?:was|previously|formerly|before:?)|, (?:(?:it )?used to be|it was|previously|formerly|up from|down from))"
 _DAY = r"(?=(?:the )?(?:\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)[a-z]*\b))"
 _AGREED = r"(?:agreed|insisted|decided|approved|confirmed|asked for it|signed off|said so|wanted it|wants it)"
+_GONE = r"(?:out|gone|dead|history|dropped|retired|deprecated)"
 #: Words behind "not" that are nothing to be given up.
 _NO_THING = r"(?!(?:for|when|if|because|yet|only|just|even|sure|all|every|always|until|needed|allowed|required)\b)"
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
@@ -124,15 +125,21 @@ _TURNS = _compiled(
     (" was ", r"\bwas " + _FORMER, r"is \1 -> "),
     (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
     ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
-    (", not ", r"\b(is|are|use|uses) ([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
+    (", not ", r"\b(is|are|use|uses) (?!(?:on|in|at|with|from|by|to)\b)([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
     (", not ", rf", not (?:from |in |on |with |at |to |by )?{_NO_THING}(\S+(?: \S+)?)$", r" insteadof \1"),
     ("not ", rf"^(?:no,? )?not {_NO_THING}(\S+)(?: -|[,:;]) (?=\S+ )([^.;!?]+)", r"\2 insteadof \1"),
+    (", ", rf"^(\S+) (?:is|are) {_GONE}, (?=\S+ )([^.;!?]+)", r"\2 insteadof \1"),
+    (" on ", r"\b(is|are|runs|listens) on (?!(?:19|20)\d\d\b)(?=\d{4,5}(?:$|[.,;]| now\b))", r"\1 on port "),
     ("", _WAS + r" ((?:[^\s,;()]+ ?){1,3})(?: before)?\)?$", r" insteadof \1"),
     (", ", rf", ((?:the |our )?\w+ {_AGREED})$", r" because \1"),
+    ("enough", r"^((?:\d+|one|two|three|four|five) [^,;.]{1,40}?) (?:is|are) (?:now )?enough\b", r"we need \1"),
     ("took over ", r"\btook over (?!as\b|from\b)([^,;.]{1,40}?)(?: from \w+)?(?=$|[,;.])", r"owns \1"),
     (" over ", r"\b\w+ handed (?:over )?([^,;.]{1,40}?) (?:over )?to (\w+)(?=$|[,;.])", r"\2 owns \1"),
     (" for ", rf"\b(is|are) (?:planned|scheduled|slated|set) for {_DAY}", r"\1 on "),
     (" due ", rf"\b(is|are) due (?:on |by )?{_DAY}", r"\1 on "),
+    (" ist ", r"^((?:der|die|das|unsere?) [\w -]{1,30}?) ist (?:jetzt |nun )?", r"\1 is "),
+    (" est ", r"^((?:le|la|notre) [\w -]{1,30}?) est (?:maintenant )?", r"\1 is "),
+    (" es ", r"^((?:el|la|nuestr[oa]) [\w -]{1,30}?) es (?:ahora )?", r"\1 is "),
     ("on est pass", r"\bon est passés? de (\S+) à ", r"we switched from \1 to "),
     ("wir sind von ", r"\bwir sind von (\S+) (?:auf|zu) (\S+) (?:umgestiegen|gewechselt|migriert)", r"we switched from \1 to \2"),
     (" ok", r"\b(is|are) (?:ok|okay)(?= again| now|$|[.,;])", r"\1 allowed"),

@@ -65,7 +65,7 @@ def _tokens(part: str) -> list[Token]:
 @lru_cache(maxsize=16_384)
 def _token(said: str, opening: bool) -> Token:
     low = said.lower()
-    if low in _KINDS:
+    if low in _KINDS and (said != "May" or opening):
         kind = _KINDS[low]
         return Token("user" if kind == "user" else low, said, kind, low)
     if low in t.NUMBER_WORDS:
@@ -116,8 +116,8 @@ def _with_team(tokens: list[Token]) -> list[Token]:
     """ "Team uses", "the team decided", "our team has" and "this project uses" are "we"."""
     for place, token in enumerate(tokens[:-1]):
         first = place == 0 or tokens[place - 1].kind in ("the", "mark")
-        if token.low in t.OURS and first and (token.low == "team" or place == 1):
-            after = tokens[place + 1]
+        after = tokens[place + 1]
+        if first and (token.low == "team" or (place == 1 and token.low in t.OURS and after.word in t.USING)):
             if after.kind in ("help", "be", "not") or after.low.endswith(("s", "ed")) or after.low in t.PAST:
                 tokens[place] = Token("we", token.said, "team", "team")
     return tokens
@@ -138,7 +138,9 @@ _BREAK = re.compile(
     re.IGNORECASE,
 )
 _SPEAKER = re.compile(
-    r",\s+(?=(?:we|i)\b|(?:the|our)\s+(?:[\w-]+\s+){1,3}(?:is|are|was|were|gets|has been)\s)", re.IGNORECASE
+    r",\s+(?=(?:we|i)\b|(?:the|our)\s+(?:[\w-]+\s+){1,3}(?:is|are|was|were|gets|has been)\s)"
+    r"|,\s+(?=(?-i:[A-Z])\w+\s+(?:is|owns|leads|took over)\s)",
+    re.IGNORECASE,
 )
 _WONDER = re.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
 _LEAD = re.compile(

@@ -10,7 +10,8 @@ from cofio.relation.reading import NOTHING, Token, Tokens
 
 Words = frozenset[str]
 _NONE: Words = frozenset()
-_UNSAID: Words = t.GENERIC | {"it"}
+#: Words of a topic that may go without saying.
+UNSAID: Words = t.GENERIC | {"it"}
 _SAYING = frozenset("word name when unit user number".split())
 
 
@@ -102,7 +103,7 @@ def valued(
         prior=words(before),
         single=single or bool(sort),
         changes=changes or bool(prior and verb != "prefer"),
-        loose=(_counted(value) if sort == "number" else _NONE) | (about & _UNSAID) | _newness(topic),
+        loose=(_counted(value) if sort == "number" else _NONE) | (about & _unsaid(sort)) | _newness(topic),
         about=said(tokens),
         told=said(kept),
         edition=_edition(value) if sort == "number" else "",
@@ -131,8 +132,13 @@ def in_full(told: Statement) -> Statement:
 def _edition(value: Tokens) -> str:
     """The name that a number stands behind, where nothing follows that it could count."""
     name, number = (NOTHING, NOTHING, *value)[-2:]
-    named = name.kind == "name" or (name.kind == "word" and name.said[:1].isupper())
+    dotted = "." in number.word and name.word not in t.GENERIC  # alpine 3.18
+    named = name.kind == "name" or (name.kind == "word" and (dotted or name.said[:1].isupper()))
     return name.word if named and number.kind == "number" else ""
+
+
+def _unsaid(sort: str) -> Words:
+    return UNSAID | {"date"} if sort == "when" else UNSAID
 
 
 def _newness(topic: Tokens) -> Words:

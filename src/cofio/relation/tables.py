@@ -20,8 +20,8 @@ DETERMINERS = frozenset("a an the this that these those our its their some any s
 DEFINITE = frozenset("the our my this its their".split())
 USER = frozenset("i me my mine user myself".split())
 TEAM = frozenset("we us".split())
-#: Who "we" are, when it is said of all of us: "the team uses", "this project uses".
-OURS = frozenset("team project repo repository codebase".split())
+#: "This project uses" says what "we use" does.
+OURS = frozenset("project repo repository codebase".split())
 #: Prepositions and the like. What follows narrows a statement down, or hangs on its verb.
 BINDING = frozenset(
     """
@@ -114,7 +114,7 @@ CHANGING = stems(
     """
     switch migrate move change transition convert port upgrade downgrade bump raise increase decrease reduce lower
     extend shorten cut grow drop adjust update set reset go rise fall swap shift rename relocate improve expand trim
-    tighten relax bring push double halve reschedule postpone amend revise correct configure slip
+    tighten relax bring push double halve reschedule postpone amend revise correct configure slip pin
     """
 )
 #: "replaced A with B", "B replaces A".
@@ -175,6 +175,8 @@ DOING = stems("do make run take perform handle process execute manage")
 LEADING = DECIDING | HOPING | STOPPING | BEGINNING
 #: Verbs that say nothing of their own beside a number.
 LIGHT = {"be", ""} | stems("have use run listen allow get") | (CHANGING - stems("move go bring push port double halve"))
+#: What is done with several versions of a thing at a time.
+SEVERAL = stems("support test")
 #: Verbs of which the past says what is now.
 RESULTING = CHANGING | REPLACING | LEAVING | USING | SWITCHING | stems("rewrite")
 #: Verbs of which the passive says where, by whom or into what.

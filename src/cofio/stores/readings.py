@@ -24,23 +24,28 @@ class SqliteReadings:
             if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
                 return
         with self._file.writing() as connection:
+            if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
+                return  # another process was faster, and may have read some already
             for name in ("drop_readings", "unread_all"):
                 connection.execute(_SQL[name])
             connection.execute(_SQL["set_meta"], {"name": "reader", "value": signature})
 
-    def get(self, ids: Sequence[int]) -> dict[int, bytes]:
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
         with self._file.reading() as connection:
-            return dict(connection.execute(_SQL["readings"], (as_json(list(ids)),)).fetchall())
+            return dict(connection.execute(_SQL["readings"], {"ids": as_json(list(ids)), "by": by}).fetchall())
 
     def unread(self, limit: int) -> list[Memory]:
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["unread"].format(columns=LISTED), (limit,)).fetchall()
         return [to_memory(row) for row in rows]
 
-    def put(self, readings: Sequence[tuple[Memory, bytes]]) -> None:
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
         with self._file.writing(BRIEFLY) as connection:  # whoever has facts to write goes first
+            if connection.execute(_SQL["reader"]).fetchone()[0] != by:
+                return False
             connection.executemany(_SQL["put_reading"], [of(memory, words) for memory, words in readings])
             connection.executemany(_SQL["mark_read"], [{"id": memory.id} for memory, _ in readings])
+            return True
 
     def counts(self) -> tuple[int, int]:
         with self._file.reading() as connection:
@@ -60,17 +65,20 @@ class FakeReadings:
         if signature != self._signature:
             self._signature, self._read = signature, {}
 
-    def get(self, ids: Sequence[int]) -> dict[int, bytes]:
-        return {each: self._read[each][1] for each in ids if self._is_read(each)}
+    def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
+        return {each: self._read[each][1] for each in ids if by == self._signature and self._is_read(each)}
 
     def unread(self, limit: int) -> list[Memory]:
         waiting = sorted((each for each in self._memories() if not self._is_read(each)), reverse=True)
         return [self._memories()[each] for each in waiting[:limit]]
 
-    def put(self, readings: Sequence[tuple[Memory, bytes]]) -> None:
+    def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
+        if by != self._signature:
+            return False
         for memory, words in readings:
             if memory.id in self._memories() and _said(self._memories()[memory.id]) == _said(memory):
                 self._read[memory.id] = _said(memory), words
+        return True
 
     def counts(self) -> tuple[int, int]:
         read = sum(map(self._is_read, self._memories()))

@@ -944,7 +944,8 @@ SELECT count(*) FROM memories m JOIN vectors v ON v.tenant = m.tenant AND v.memo
 WHERE m.tenant = %(tenant)s AND {where};
 
 -- name: readings
-SELECT memory_id, words FROM readings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s);
+SELECT memory_id, words FROM readings WHERE tenant = %(tenant)s AND memory_id = ANY(%(ids)s)
+AND EXISTS (SELECT 1 FROM meta WHERE tenant = %(tenant)s AND name = 'reader' AND value = %(by)s);
 
 -- name: unread
 SELECT {columns} FROM memories WHERE tenant = %(tenant)s AND id IN (

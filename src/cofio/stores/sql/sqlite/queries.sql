@@ -705,7 +705,8 @@ SELECT id, substr(text, 1, :characters), category, project, created_at FROM memo
 WHERE id IN (SELECT value FROM json_each(:ids)) AND {where} ORDER BY id DESC;
 
 -- name: readings
-SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json_each(?));
+SELECT memory_id, words FROM readings WHERE memory_id IN (SELECT value FROM json_each(:ids))
+AND EXISTS (SELECT 1 FROM meta WHERE name = 'reader' AND value = :by);
 
 -- name: unread
 SELECT {columns} FROM memories WHERE id IN (SELECT memory_id FROM unread ORDER BY memory_id DESC LIMIT ?) ORDER BY id DESC;
