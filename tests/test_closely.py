@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 
 from cofio import assemble
-from cofio.errors import Misconfigured
+from cofio.errors import Forbidden, Misconfigured, StoreError
 from cofio.keeper import Keeper
 from cofio.model import Fact, Viewer
 from cofio.search import READ_WEIGHT
@@ -32,6 +32,23 @@ class Broken(WordReader):
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
         raise Misconfigured("The model is gone.", "Bring it back.")
+
+
+class Newer(WordReader):
+    """Another version."""
+
+    signature = "words, anew"
+
+
+class Counting(WordReader):
+    """Tells what it was asked to read."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
+        self.asked += texts
+        return super().read(texts, kind)
 
 
 # ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,6 +79,8 @@ def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
     after = keeper.search("when does the ferry leave", explain=True)[0]
     assert after.score == pytest.approx((1 - READ_WEIGHT) * before.score + READ_WEIGHT * 1.0)
     assert after.why is not None
+    shares = after.why.vector_share + after.why.keyword_share
+    assert shares + READ_WEIGHT == pytest.approx(after.score)
     assert f"{READ_WEIGHT:.2f} × 1.000 (read word by word)" in after.why.formula
     plain = keeper.search("when does the ferry leave", closely=False)[0]
     assert plain.score == pytest.approx(before.score)
@@ -101,12 +120,23 @@ def test_a_search_by_vectors_alone_reads_nothing(keeper: Keeper) -> None:
     assert keeper.search("ferry", hybrid=False)[0].score == before
 
 
+def test_a_question_that_needs_no_closer_look_is_not_read() -> None:
+    clock, reader = FixedClock(), Counting()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=reader) as keeper:
+        keeper.search("one", hybrid=False)
+        keeper.search("two", closely=False)
+        keeper.search("three")
+    assert reader.asked == ["three"]
+
+
 def test_a_viewer_gains_by_it_and_sees_no_more(keeper: Keeper) -> None:
     keeper.add(Fact(text="the ferry leaves at nine", user="bob", visibility="private"))
     keeper.add(Fact(text="the ferry is blue", user="ann", visibility="private"))
     keeper.read_missing()
     ann = keeper.seen_by(Viewer(user="ann"))
     assert [hit.text for hit in ann.search("when does the ferry leave", k=5)] == ["the ferry is blue"]
+    with pytest.raises(Forbidden):
+        ann.unread()
 
 
 # ── when it cannot ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -119,6 +149,61 @@ def test_a_reader_that_fails_costs_a_closer_look_and_not_the_answer(caplog: pyte
         assert keeper.search("ferry")[0].text == "the ferry leaves at nine"
         assert keeper.search("ferry")
         assert [each.message for each in caplog.records].count(caplog.records[-1].message) == 1
+
+
+def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Broken()) as keeper:
+        keeper.add(Fact(text="the ferry leaves at nine", user="ann"))
+        ann = keeper.seen_by(Viewer(user="ann"))
+        keeper.warm()
+        assert keeper.read_missing() == 0
+        assert Worker(keeper)._read_on() == 2.0
+        assert ann.search("ferry")
+        assert len(caplog.records) == 1  # viewers hear of it too
+
+
+def test_a_search_waits_for_no_writer(tmp_path: Path) -> None:
+    clock = FixedClock()
+    store = SqliteStore(tmp_path / "cofio.db", clock)
+    with Keeper(store, HashEmbedder(), clock, reader=WordReader()) as keeper:
+        keeper.add("the ferry leaves at nine")
+        with store._file.writing() as connection:
+            assert keeper.search("ferry")
+            assert connection.execute("SELECT count(*) FROM meta WHERE name = 'reader'").fetchone() == (0,)
+
+
+def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
+    clock = FixedClock()
+    stores = [SqliteStore(tmp_path / "cofio.db", clock) for _ in range(2)]
+    with Keeper(stores[0], HashEmbedder(), clock, reader=WordReader()) as keeper:
+        keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
+        keeper.read_missing(most=1)
+        with stores[1]._file.writing():
+            assert Worker(keeper)._read_on() == 2.0
+        stores[1].close()
+
+
+def test_two_readers_of_one_store_do_not_mix_what_they_read() -> None:
+    clock, store = FixedClock(), MemoryStore(FixedClock())
+    old, new = (Keeper(store, HashEmbedder(), clock, reader=each()) for each in (WordReader, Newer))
+    old.add("the ferry leaves at nine")
+    assert old.read_missing() == 1
+    assert new.read_missing() == 1
+    old.add("the harbour is closed")
+    assert old.read_missing() == 0  # it is the newer one's to read
+    plain = [hit.score for hit in old.search("ferry", closely=False)]
+    assert [hit.score for hit in old.search("ferry")] == plain
+    assert [hit.score for hit in new.search("ferry")] != plain
+
+
+def test_a_closed_keeper_says_so(tmp_path: Path) -> None:
+    clock = FixedClock()
+    keeper = Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordReader())
+    keeper.search("ferry")
+    keeper.close()
+    with pytest.raises(StoreError, match="closed"):
+        keeper.search("ferry")
 
 
 def test_without_a_reader_there_is_nothing_to_read() -> None:

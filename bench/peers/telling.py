@@ -18,7 +18,8 @@ COMMAND = "make bench-peers"
 _SAYS = (
     "cofio and other memories and searches, each through its public Python interface, each in a process and a virtual"
     " environment of its own, one after the other in one run. All of them get the same vectors from the same embedder"
-    " (bge-small-en-v1.5, int8, as cofio ships it) over the same connection, and no language model. Telemetry is off.",
+    " (bge-small-en-v1.5, int8, as cofio ships it) over the same connection, and no language model. Telemetry is off."
+    " cofio reads nothing word by word here, for that is a second model; [retrieval](retrieval.md) has it.",
     "A memory is not a vector index: cofio also looks for what is known, keeps a journal that undoes, and searches"
     " words and vectors; chromadb, txtai, FTS5 and NumPy are what one would build a memory on. The rows say what each"
     " gives and takes as it comes, not which product is better.",

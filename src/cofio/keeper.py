@@ -97,6 +97,7 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
+_READ_WITHIN = 0.5  # seconds that an answer waits for its question to be read word by word; then it does without
 _USUAL = Care()
 _NO_NOTES = Notebook()
 _log = logging.getLogger(__name__)
@@ -1165,8 +1166,9 @@ class _Reading:
         try:
             texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
             return self._reader.read(texts, "document") if self._reader else []
-        except CofioError as error:
-            self._give_up(error)
+        except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
+            _log.warning("nothing is read word by word from now on: %s", error)
+            self._reader = None
             return []
 
     def close(self) -> None:
@@ -1178,15 +1180,14 @@ class _Reading:
     ) -> Mapping[str, Read]:
         """The questions as they were read. A reader that fails costs a closer look, not the answer."""
         try:
-            return {text: Read(reader, each) for text, each in zip(texts, reading.result(), strict=True)}
-        except CofioError as error:
-            self._give_up(error)
+            read = reading.result(_READ_WITHIN)
+        except TimeoutError:  # the machine is busy, or the model is still being loaded
             return {}
-
-    def _give_up(self, error: CofioError) -> None:
-        if self._reader:
+        except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
             _log.warning("nothing is read word by word from now on: %s", error)
-        self._reader = None
+            self._reader = None
+            return {}
+        return {text: Read(reader, each) for text, each in zip(texts, read, strict=True)}
 
 
 class _LentForNotes:

@@ -2,7 +2,8 @@
 
 A hit's score does not depend on what else was found: the cosine counts from where similarity begins to mean something
 with this embedder, BM25 as a share of what a text holding every word would get. So a threshold means the same for every
-query. The best are then judged by their words too, on the same scale. Weights come from `evals/fusion.py` (docs/explanation/search.md has the table).
+query. The best of them are judged by their words too, on the same scale. Weights come from `evals/fusion.py`
+(docs/explanation/search.md has the table).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from cofio.wording import telling, words
 DEPTH = 40  # candidates that either ranking brings; more find nothing more that matters, and cost time
 REACH = 40  # places below the k from which a memory can rise by being named
 VECTOR_WEIGHT = 0.55
-READ = 40  # candidates that are read word by word; more of them find nothing more
-READ_WEIGHT = 0.3  # of what the reading says; `evals/fusion.py` chose it
+READ = 2 * DEPTH  # candidates that are read word by word: all that there are
+READ_WEIGHT = 0.4  # of what the reading says; anything from 0.25 to 0.5 does as well
 NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
 
@@ -57,7 +58,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | 
     near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if read and query.hybrid and query.closely:
-        judged = look_closer(judged, read, max(READ, 2 * query.k), store)
+        judged = look_closer(judged, read, max(READ, 4 * query.k), store)
     ranked = _ranked(judged, _Named.by(query.text), query, store)[query.skip : query.skip + query.k]
     memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
     kept = [

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
+from cofio.cli import Session
+from cofio.cli.evaluation import measuring
 from tests.cli.conftest import Cofio
 
 KEYS = {
@@ -67,6 +72,27 @@ def test_page_json_and_plots_are_written_where_they_are_wanted(cofio: Cofio, fil
     assert "# Retrieval" in (tmp_path / "out" / "retrieval.md").read_text(encoding="utf-8")
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".md", ".svg"}
     assert done.stderr.count("Wrote ") == 4
+
+
+def test_where_nothing_can_be_written_nothing_is_measured(cofio: Cofio, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    missing = str(tmp_path / "none.jsonl")  # which would be told if it came to measuring
+    done = cofio("eval", "retrieval", missing, "--json", "--write", str(tmp_path / "taken" / "out"))
+    told = json.loads(done.stderr)["error"]
+    assert (done.exit_code, done.stdout, told["code"]) == (1, "", "invalid_input")
+    assert "Nothing can be written to" in told["message"]
+    assert "--write" in told["hint"]
+    assert cofio("eval", "retrieval", missing, "--write", str(tmp_path / "new" / "out")).exit_code == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_told_to_end_it_leaves_and_takes_the_store_along() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as left, TemporaryDirectory() as folder, measuring(Session(as_json=True)):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert left.value.code == 143
+    assert not Path(folder).exists()
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_sample_can_be_asked_first(cofio: Cofio, file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,15 @@ def test_a_file_that_is_none_empty_or_no_text_is_refused(tmp_path: Path) -> None
     (tmp_path / "latin.jsonl").write_bytes(GOOD.encode() + b"\n\xe9")
     with pytest.raises(InvalidInput, match=r"Line 2 of .* is not UTF-8"):
         read(tmp_path / "latin.jsonl")
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(GOOD.encode()))
+    with pytest.raises(InvalidInput, match="is compressed") as refused:
+        read(tmp_path / "packed.jsonl.gz")
+    assert "gunzip" in refused.value.hint
+
+
+def test_a_number_is_the_same_id_however_it_is_written(tmp_path: Path) -> None:
+    conversation = of(tmp_path, [unit(2.0), unit(3)], [asked(evidence=[2, 3.0])])
+    assert conversation.questions[0].evidence == conversation.units == {"2", "3"}
 
 
 # ── remembering ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -67,6 +67,11 @@ def test_pairs_of_facts_are_read_with_what_should_become_of_the_second(tmp_path:
     assert "We deploy with Fly.io" in cases[0].known[1:]
 
 
+def test_a_line_separator_inside_a_text_ends_no_line(tmp_path: Path) -> None:
+    row = json.dumps({"a": "one\u2028two", "b": "three", "label": "related"}, ensure_ascii=False)
+    assert [case.known[0] for case in read(write(tmp_path, [row])).cases] == ["one\u2028two"]
+
+
 def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
     cases = read(write(tmp_path, MESSAGES)).cases
     assert [(case.id, case.known, case.wanted, case.spoken) for case in cases] == [
@@ -85,6 +90,10 @@ def test_pairs_of_messages_are_read_too_and_stand_alone(tmp_path: Path) -> None:
         ('{"old": "x", "new": "y", "relation": "duplicate"}', "its relation is 'duplicate'"),
         ('{"a": "x", "b": " ", "label": "related"}', "one of its texts is empty"),
         ('{"id": "1", "a": "x", "b": "z", "label": "related"}', "The id '1' stands twice"),
+        ('{"a": "x", "b": "y", "label": ["related"]}', "its label is ['related']"),
+        (f'{{"a": "{"x" * 65_537}", "b": "y", "label": "related"}}', "Line 2 of"),
+        (f'{{"id": "{"x" * 1_025}", "a": "x", "b": "y", "label": "related"}}', "its id is longer than 1,024"),
+        (f'{{"a": {"[" * 100_000}', "Line 2 of"),
     ],
 )
 def test_a_broken_line_is_named_with_what_is_wrong_and_what_to_give(tmp_path: Path, line: str, told: str) -> None:
@@ -92,6 +101,14 @@ def test_a_broken_line_is_named_with_what_is_wrong_and_what_to_give(tmp_path: Pa
         read(write(tmp_path, [FACTS[0], line]))
     assert told in refused.value.message
     assert refused.value.hint.startswith("Give ")
+
+
+def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    first = b'\xef\xbb\xbf{"id": null, "a": "one \\ud83d line", "b": "zero\\u0000", "label": "related"}\r\n\r\n'
+    path.write_bytes(first + '{"id": 2.0, "a": "one\u2028text", "b": "two", "label": "related"}'.encode())
+    told = [(case.id, case.known[0], case.new) for case in read(path).cases]
+    assert told == [("1", "one ? line", "zero"), ("2", "one\u2028text", "two")]
 
 
 def test_a_file_that_is_not_there_or_holds_nothing_is_refused(tmp_path: Path) -> None:

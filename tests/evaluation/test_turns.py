@@ -93,6 +93,9 @@ def written(folder: Path, *lines: dict[str, Any] | str) -> Path:
         {"text": "hi", "label": "maybe"},
         {"text": " ", "label": "skip"},
         {"text": "hi", "label": "skip", "role": "tool"},
+        {"text": None, "label": "skip"},
+        {"text": "hi", "label": "skip", "before": ["x" * 65_537]},
+        "[" * 100_000,
         {"text": "we use pnpm", "label": "update", "facts": ["We use pnpm."]},
         {"text": "we use pnpm", "label": "update", "before": ["We use npm."], "replaces": "We use yarn."},
     ],
@@ -101,6 +104,20 @@ def test_what_is_no_labelled_turn_is_refused_with_its_line(tmp_path: Path, line:
     with pytest.raises(InvalidInput, match="Line 2 of") as refused:
         labelled.read(written(tmp_path, {"id": "a", "text": "hello", "label": "skip"}, line))
     assert "one JSON object a line" in refused.value.hint
+
+
+def test_what_other_programs_write_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "turns.jsonl"
+    line = {
+        "id": None,
+        "role": None,
+        "text": "We use \ud800 tabs.",
+        "label": "store",
+        "facts": "We use tabs.",
+        "before": [""],
+    }
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(line).encode() + b"\r\n\r\n")
+    assert labelled.read(path) == [Turn("1", "user", "We use ? tabs.", "store", ("We use tabs.",))]
 
 
 def test_a_file_that_is_missing_empty_or_has_an_id_twice_is_refused(tmp_path: Path) -> None:

@@ -122,6 +122,13 @@ SECRETS: list[tuple[str, str, str, str]] = [
     # what is called a password, a token, a key
     ("password", "my password is ", made("hunt", "er2!x"), ""),
     ("password", "My password is ", made("hunt", "er2"), ", do not tell."),
+    ("password", "our staging password is ", made("winter-", "Frost-77"), ""),
+    ("password", "the password for staging is ", made("hunter2", "hunter2"), ""),
+    ("password", "the password for staging is ", made("blue-", "falcon-42"), ", ask before you use it"),
+    ("password", "the db password is ", made("Maple_", "River_9"), " since Monday"),
+    ("password", "we set the admin password to ", made("Summer-", "2024!"), ""),
+    ("password", "password: ", made("winter-", "Frost-77"), ""),
+    ("password", "use ", made("winter-", "Frost-77"), " as the password"),
     ("password", "the token is ", made("abc9f8e7", "d6c5b4a3"), " until Friday"),
     ("password", "The password for the staging box is ", made("Tr0ub4", "dor&3"), "."),
     ("password", "the root password for db1.acme.io is now ", made("Kq9#", "mZ2x"), ", again"),
@@ -217,6 +224,20 @@ SECRETS: list[tuple[str, str, str, str]] = [
 ]
 
 HARMLESS: list[str] = [
+    # words and numbers that say something about passwords
+    "the password is stored in Vault",
+    "password is required",
+    "the password policy is 12 characters",
+    "the password is sha-256-hashed",
+    "the password is pbkdf2sha256",
+    "the password hash is bcrypt-cost-12",
+    "the password is vault-prod-2",
+    "password is min-8-chars",
+    "the password reset flow was moved to sprint-12",
+    "the password for staging is rotated every 90 days",
+    "the password for staging is auto-generated-32",
+    "the password check is in release-2024.10",
+    "password: see-wiki-12",
     # prose
     "the password policy is strict",
     "password: required",

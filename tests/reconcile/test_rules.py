@@ -75,6 +75,12 @@ def test_a_switch_takes_the_place_of_what_was_used_for_that(store: Store) -> Non
     assert update(settle(store, "Team switched from Prisma to Drizzle")[0]).id == orm
 
 
+def test_what_gave_way_may_be_named_first(store: Store) -> None:
+    known, _ = remember(store, "Tests run with Jest in this repository", "End-to-end tests run with Playwright")
+    [settled] = settle(store, "Not Jest - tests run with Vitest in this repo")
+    assert (update(settled).id, settled.also) == (known, ())
+
+
 def test_what_stands_beside_a_memory_is_added(store: Store) -> None:
     remember(store, "Team uses Redis for caching", "User likes React", "auth-service timeout is 30s")
     for text in ("Team uses PostgreSQL for storage", "User likes Vue", "billing-service timeout is 30s"):

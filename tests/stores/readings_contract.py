@@ -13,34 +13,35 @@ class ReadingsContract:
         store.readings.sign("one")
         assert [each.id for each in store.readings.unread(9)] == [second.id, first.id]
         assert [each.id for each in store.readings.unread(1)] == [second.id]
-        store.readings.put([(second, b"words of green")])
-        assert store.readings.get([first.id, second.id, 999]) == {second.id: b"words of green"}
+        assert store.readings.put([(second, b"words of green")], "one")
+        assert store.readings.get([first.id, second.id, 999], "one") == {second.id: b"words of green"}
         assert [each.id for each in store.readings.unread(9)] == [first.id]
         assert store.readings.counts() == (1, 1)
 
     def test_what_says_something_else_is_unread_again(self, store: Store) -> None:
         memory = _read(store, add(store, "red"))
         store.apply([Edit(memory.id, {"text": "blue"})], {}, by="test", why="")
-        assert store.readings.get([memory.id]) == {}
+        assert store.readings.get([memory.id], "one") == {}
         assert [each.text for each in store.readings.unread(9)] == ["blue"]
 
     def test_what_changed_otherwise_stays_read(self, store: Store) -> None:
         memory = _read(store, add(store, "red"))
         store.apply([Edit(memory.id, {"pinned": True})], {}, by="test", why="")
-        assert store.readings.get([memory.id]) == {memory.id: b"read"}
+        assert store.readings.get([memory.id], "one") == {memory.id: b"read"}
 
     def test_a_reading_of_what_it_said_before_is_not_kept(self, store: Store) -> None:
         before = add(store, "red")
         store.apply([Edit(before.id, {"text": "blue"})], {}, by="test", why="")
-        store.readings.put([(before, b"words of red")])
-        assert store.readings.get([before.id]) == {}
+        store.readings.sign("one")
+        store.readings.put([(before, b"words of red")], "one")
+        assert store.readings.get([before.id], "one") == {}
         assert [each.text for each in store.readings.unread(9)] == ["blue"]
 
     def test_what_is_purged_leaves_nothing(self, store: Store) -> None:
         memory = _read(store, add(store, "red"))
         store.apply([Purge(memory.id)], {}, by="test", why="")
-        store.readings.put([(memory, b"too late")])
-        assert store.readings.get([memory.id]) == {}
+        store.readings.put([(memory, b"too late")], "one")
+        assert store.readings.get([memory.id], "one") == {}
         assert store.readings.counts() == (0, 0)
 
     def test_another_reader_begins_anew_the_same_one_does_not(self, store: Store) -> None:
@@ -49,15 +50,23 @@ class ReadingsContract:
         store.readings.sign("one")
         assert store.readings.counts() == (1, 0)
         store.readings.sign("another")
-        assert store.readings.get([memory.id]) == {}
+        assert store.readings.get([memory.id], "another") == {}
+        assert [each.id for each in store.readings.unread(9)] == [memory.id]
+
+    def test_a_reader_neither_gets_nor_puts_where_another_has_signed_meanwhile(self, store: Store) -> None:
+        memory = _read(store, add(store, "red"))
+        assert store.readings.get([memory.id], "another") == {}
+        store.readings.sign("another")
+        assert not store.readings.put([(memory, b"of the one before")], "one")
+        assert store.readings.get([memory.id], "another") == {}
         assert [each.id for each in store.readings.unread(9)] == [memory.id]
 
     def test_context_and_speaker_are_part_of_what_is_read(self, store: Store) -> None:
-        memory = add(store, "I moved", speaker="Ann", context="Where do you live?")
-        store.readings.put([(memory, b"read")])
-        assert store.readings.get([memory.id]) == {memory.id: b"read"}
+        memory = _read(store, add(store, "I moved", speaker="Ann", context="Where do you live?"))
+        assert store.readings.get([memory.id], "one") == {memory.id: b"read"}
 
 
 def _read(store: Store, memory: Memory) -> Memory:
-    store.readings.put([(memory, b"read")])
+    store.readings.sign("one")
+    store.readings.put([(memory, b"read")], "one")
     return memory

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from cofio.errors import StoreBusy
 from cofio.ports import Store
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, MemoryStore
+from tests.stores.contract import add
 from tests.stores.readings_contract import ReadingsContract
 
 
@@ -36,3 +39,13 @@ class TestPostgresStore(ReadingsContract):
         store = PostgresStore(postgres_url, FixedClock())
         yield store
         store.close()
+
+    def test_what_is_being_changed_is_not_marked_as_read(self, store: PostgresStore) -> None:
+        before = add(store, "red")
+        store.readings.sign("one")
+        with store._server.writing(alone=True) as rows:  # as a changeset is written
+            rows.connection.execute("UPDATE memories SET text = 'blue'")
+            with suppress(StoreBusy):
+                store.readings.put([(before, b"words of red")], "one")
+        assert store.readings.get([before.id], "one") == {}
+        assert [each.text for each in store.readings.unread(9)] == ["blue"]

@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cofio.cli import output
 from cofio.cli.session import Session, command, examples, where
+from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:
     from cofio.evaluation.report import Report
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
+    """The folder, once it is sure that files can be made there: nobody measures for an hour to be told otherwise."""
+    if folder is None:
+        return None
+    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    try:
+        with TemporaryFile(dir=there):
+            return folder
+    except OSError as error:
+        said = f"Nothing can be written to {folder}: {error.strerror}."
+        raise InvalidInput(said, "Name another folder with --write.") from error
+
+
 _write = click.option(
     "--write",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_writable,
     metavar="FOLDER",
     help="Write page, JSON and plots here.",
 )
@@ -102,7 +123,7 @@ def extraction(session: Session, file: Path, write: Path | None) -> None:
 def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
     """A bar on the terminal, moved by the function that comes back: so much is done, of so much."""
     shown = 0
-    with output.progress("Measuring", 100, hidden=session.as_json) as advance:
+    with _ending(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
 
         def moved(so_far: int, total: int) -> None:
             nonlocal shown
@@ -111,6 +132,23 @@ def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
             shown = now
 
         yield moved
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Told to end, as `timeout` does, leave as by Ctrl-C: the store that was measured goes too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _frame: Any) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def tell(session: Session, report: Report, write: Path | None) -> None:

@@ -30,6 +30,7 @@ QUESTION = 64  # pieces of a question
 FLOOR, CEILING = 0.79, 0.98
 WORTH_SPREADING = 8
 
+_EDITION = 1  # moves with whatever else a reading depends on: the projection, how much of what is read
 _MARK = "[unused1]"  # with which the model is told that it reads a text that may answer
 _PROJECTION = Path(__file__).with_name("projection.npy")
 
@@ -49,7 +50,7 @@ class LocalReader:
 
     @property
     def signature(self) -> str:
-        return f"{models.READER.name}:{WIDTH}"
+        return f"{models.READER.name}:{WIDTH}:{_EDITION}"
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
         """What was read of each text, in order, to be kept or compared."""

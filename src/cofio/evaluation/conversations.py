@@ -22,7 +22,8 @@ from typing import Any
 
 import cofio
 from cofio import assemble
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import InvalidInput
+from cofio.evaluation.lines import clean, numbered
 from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, MAX_TEXT, moment
 from cofio.ports import Embedder, Reader
@@ -83,27 +84,8 @@ def read(path: Path) -> list[Conversation]:
     Ids of conversations, and of questions within one, are made to differ: "q1", "q1 (2)".
     """
     name = _Names()
-    found = [
-        replace(each, id=name(each.id))
-        for number, line in enumerate(_text(path).split("\n"), start=1)  # other line ends may stand in a text
-        if line.strip()
-        for each in [_line(line, number, path)]
-    ]
-    if not found:
-        raise InvalidInput(f"{path} is empty.", _SHAPE)
-    return found
-
-
-def _text(path: Path) -> str:
-    try:
-        plain = path.read_bytes()
-    except OSError as error:
-        raise NotFound(f"{path} cannot be read: {error.strerror}.", "Name a file of conversations.") from error
-    try:
-        return plain.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = plain.count(b"\n", 0, error.start) + 1
-        raise InvalidInput(f"Line {number} of {path} is not UTF-8.", "Save the file as UTF-8.") from error
+    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    return [replace(each, id=name(each.id)) for each in found]
 
 
 class _Wrong(Exception):
@@ -129,7 +111,7 @@ def _conversation(plain: Any, number: int) -> Conversation:
     worded = tuple(each for each in questions if each.text)
     given = plain.get("id")
     return Conversation(
-        _clean(number if given is None else given), tuple(_facts(units)), worded, len(questions) - len(worded)
+        clean(number if given is None else given), tuple(_facts(units)), worded, len(questions) - len(worded)
     )
 
 
@@ -155,12 +137,12 @@ def _question(plain: Mapping[str, Any], place: int, name: _Names) -> Question:
     named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
     if any(isinstance(each, list | dict) for each in named):
         raise _Wrong(f"the evidence of question {place + 1} is no list of unit ids")
-    category = _clean(plain.get("category")).strip()
+    category = clean(plain.get("category")).strip()
     return Question(
-        name(_clean(place if given is None else given)),
-        _clean(plain["text"]).strip()[:MAX_TEXT],
+        name(clean(place if given is None else given)),
+        clean(plain["text"]).strip()[:MAX_TEXT],
         category or "none",
-        frozenset(_clean(each) for each in named if each is not None),
+        frozenset(clean(each) for each in named if each is not None),
     )
 
 
@@ -168,17 +150,17 @@ def _facts(units: Sequence[Mapping[str, Any]]) -> Iterator[cofio.Fact]:
     for place, unit in enumerate(units):
         earlier = [each for each in units[max(0, place - _BEFORE) : place] if each.get("date") == unit.get("date")]
         yield cofio.Fact(
-            text=_clean(unit["text"]).strip()[:MAX_TEXT] or "…",
-            speaker=_clean(unit.get("speaker")).strip()[:MAX_LABEL],
+            text=clean(unit["text"]).strip()[:MAX_TEXT] or "…",
+            speaker=clean(unit.get("speaker")).strip()[:MAX_LABEL],
             created_at=when(unit.get("date")),
-            context="\n".join(_clean(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
-            metadata={"unit": _clean(unit["id"])},
+            context="\n".join(clean(each["text"])[:_BEFORE_CHARACTERS] for each in earlier),
+            metadata={"unit": clean(unit["id"])},
         )
 
 
 def when(written: Any) -> str:
     """The date as ISO text, from a text or seconds or milliseconds since 1970; "" for one that cannot be read."""
-    given = _clean(written).strip()
+    given = clean(written).strip()
     try:
         if isinstance(written, int | float) or (given.isdecimal() and len(given) >= _SECONDS):
             return moment(float(given))
@@ -192,11 +174,6 @@ def when(written: Any) -> str:
         except (ValueError, InvalidInput):
             continue
     return ""
-
-
-def _clean(value: Any) -> str:
-    """As text that can be kept: without NUL, without halves of surrogate pairs."""
-    return "" if value is None else str(value).replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _kind(value: Any) -> str:

@@ -146,7 +146,7 @@ class _Desk:
         """A keeper that holds these facts, each with its project, and their ids."""
         self._embedder.prepare(text for _, text in facts)
         with TemporaryDirectory() as folder:
-            settings = replace(self._settings, store=f"sqlite://{folder}/eval.db")
+            settings = replace(self._settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
             with assemble.keeper(settings, embedder=self._embedder, llm=llm) as keeper:
                 done = keeper.add_all([Fact(text=text, project=name) for name, text in facts], dedup=False)
                 yield keeper, [change.memory_id for change in done]
@@ -216,7 +216,7 @@ def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
     if not settings.extract_provider:
         return None
     with TemporaryDirectory() as folder:
-        named = replace(settings, store=f"sqlite://{folder}/eval.db")
+        named = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
         with assemble.keeper(named, embedder=embedder) as keeper:
             if keeper.llm is None:
                 said = str(keeper.extraction().get("problem") or "There is no such model.")

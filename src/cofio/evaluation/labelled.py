@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cofio.conversation import ROLES
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import InvalidInput
+from cofio.evaluation.lines import clean, numbered
+from cofio.model import MAX_TEXT
 from cofio.wording import STOP_WORDS, telling
 
 LABELS = ("store", "skip", "update")
@@ -55,44 +58,47 @@ class Turn:
 
 def read(path: Path) -> list[Turn]:
     """Every turn of the file. NotFound where there is none, InvalidInput where it holds something else."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
-    lines = text.split("\n")  # other line ends may stand inside a text
-    found = [_line(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not found:
-        raise InvalidInput(f"{path} is empty.", _SHAPE)
-    ids = [each.id for each in found]
-    if twice := next((each for each in ids if ids.count(each) > 1), ""):
-        raise InvalidInput(f"Two turns of {path} have the id {twice!r}.", "Give each turn an id of its own.")
+    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
+    twice = [name for name, times in Counter(each.id for each in found).items() if times > 1]
+    if twice:
+        raise InvalidInput(f"Two turns of {path} have the id {twice[0]!r}.", "Give each turn an id of its own.")
     return found
 
 
 def _line(line: str, number: int, path: Path) -> Turn:
     try:
         turn = _turn(json.loads(line), number)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidInput(f"Line {number} of {path} is no labelled turn: {error!r}.", _SHAPE) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(f"Line {number} of {path} is no labelled turn: {why}.", _SHAPE) from error
     if wrong := _wrong(turn):
         raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
     return turn
 
 
-def _turn(plain: dict[str, Any], number: int) -> Turn:
-    facts, before, tags = (tuple(map(str, plain.get(name) or ())) for name in ("facts", "before", "tags"))
+def _turn(plain: Any, number: int) -> Turn:
+    if not isinstance(plain, dict):
+        raise TypeError("it is no object")
+    facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
+    given = plain.get("id")
     return Turn(
-        id=str(plain.get("id", number)),
-        role=str(plain.get("role", "user")),
-        text=str(plain["text"]),
-        label=str(plain["label"]),
+        id=clean(number if given is None else given),
+        role=clean(plain.get("role")) or "user",
+        text=clean(plain["text"]),
+        label=clean(plain["label"]),
         facts=facts,
         before=before,
-        replaces=str(plain.get("replaces") or ""),
-        secret=str(plain.get("secret") or ""),
+        replaces=clean(plain.get("replaces")),
+        secret=clean(plain.get("secret")),
         tags=tags,
-        split=str(plain.get("split") or ""),
+        split=clean(plain.get("split")),
     )
+
+
+def _several(given: Any) -> tuple[str, ...]:
+    """The texts of a list, without blank ones. A text that stands alone is one of one."""
+    texts = given if isinstance(given, list) else [given]
+    return tuple(text for text in map(clean, texts) if text.strip())
 
 
 def _wrong(turn: Turn) -> str:
@@ -102,6 +108,8 @@ def _wrong(turn: Turn) -> str:
         return f"the role is {turn.role!r}"
     if not turn.text.strip():
         return "nothing is said"
+    if max(map(len, (turn.text, *turn.before))) > MAX_TEXT:
+        return f"one of its texts is longer than {MAX_TEXT:,} characters"
     if turn.label == "update" and turn.replaces not in turn.before:
         return "an update replaces a fact of before"
     return ""

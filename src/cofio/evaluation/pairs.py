@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from cofio.errors import InvalidInput, NotFound
+from cofio.errors import InvalidInput
+from cofio.evaluation.lines import clean, numbered
 from cofio.evaluation.measures import SEED
+from cofio.model import MAX_LABEL, MAX_TEXT
 from cofio.wording import telling
 
 Action: TypeAlias = Literal["add", "update", "delete", "noop"]
@@ -62,13 +64,7 @@ class Cases:
 
 def read(path: Path) -> Cases:
     """Every pair of the file. NotFound where there is none, InvalidInput where it holds something else."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound(f"{path} cannot be read: {error}.", _SHAPE) from error
-    found = [_line(line, number, path) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
-    if not found:
-        raise InvalidInput(f"{path} is empty.", _SHAPE)
+    found = [_line(line, number, path) for number, line in numbered(path, _SHAPE)]
     ids = [case.id for case in found]
     twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
     if twice is not None:
@@ -107,7 +103,7 @@ def _line(line: str, number: int, path: Path) -> Case:
         if not isinstance(plain, dict):
             raise TypeError(f"it is {type(plain).__name__}")
         return _case(plain, number)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise InvalidInput(f"Line {number} of {path} is no pair: {why}.", _SHAPE) from error
 
@@ -115,11 +111,17 @@ def _line(line: str, number: int, path: Path) -> Case:
 def _case(plain: dict[str, Any], number: int) -> Case:
     spoken = "relation" in plain or "old" in plain
     old, new, label = (plain[name] for name in (("old", "new", "relation") if spoken else ("a", "b", "label")))
-    if not all(isinstance(text, str) and text.strip() for text in (old, new)):
+    known, said = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
+    if not known or not said:
         raise TypeError("one of its texts is empty, or none")
-    if label not in (("update", "contradiction") if spoken else _WANTED):
+    if max(len(known), len(said)) > MAX_TEXT:
+        raise ValueError(f"one of its texts is longer than {MAX_TEXT:,} characters")
+    if label not in (("update", "contradiction") if spoken else tuple(_WANTED)):
         raise ValueError(f"its {'relation' if spoken else 'label'} is {label!r}")
-    return Case(str(plain.get("id", number)), (old.strip(),), new.strip(), _WANTED[label], label, spoken)
+    name = clean(number if plain.get("id") is None else plain["id"])
+    if len(name) > MAX_LABEL:
+        raise ValueError(f"its id is longer than {MAX_LABEL:,} characters")
+    return Case(name, (known,), said, _WANTED[label], label, spoken)
 
 
 def _among_others(cases: Sequence[Case]) -> Iterator[Case]:

@@ -23,7 +23,7 @@ def looks_secret(value: str, put: Put, *, of_password: bool) -> bool:
         return put in ("quoted", "told in quotes") and _is_phrase(value.split(), put, of_password)
     if put in ("quoted", "declared", "set", "option"):
         return _is_given(value, put, of_password)
-    if of_password and _is_row_of_words(value):
+    if of_password and (_is_row_of_words(value) or (put != "beside" and _is_worded(value))):
         return True
     if _is_compound(value) or _TECHNICAL.match(value):
         return False
@@ -39,9 +39,14 @@ def looks_random(value: str) -> bool:
 
 def is_plain_word(value: str) -> bool:
     """Whether it is a word as people take one for a password, and none that says something about passwords."""
-    if not 5 <= len(value) <= 24 or not _WORD.fullmatch(value) or _KEY_WORD.search(value):
+    return 5 <= len(value) <= 24 and _says_nothing(value)
+
+
+def _says_nothing(word: str) -> bool:
+    """Whether it is a word in small letters, but for the first, that says nothing about passwords."""
+    if not _WORD.fullmatch(word) or _KEY_WORD.search(word):
         return False
-    low = value.lower()
+    low = word.lower()
     return low not in _NO_SECRETS and low not in _ABOUT_PASSWORDS and not _ABOUT.search(low)
 
 
@@ -59,6 +64,20 @@ def _is_row_of_words(value: str) -> bool:
     """Whether it is words in a row, as in "correct-horse-battery-staple", that say nothing."""
     parts = value.split("-")
     return len(parts) >= 4 and all(_ROW_WORD.fullmatch(part) and part not in _PROSE for part in parts)
+
+
+def _is_worded(value: str) -> bool:
+    """Whether it is words and a number, as people make passwords up: "blue-Falcon-42", "falcon7falcon7"."""
+    if _RUN_TOGETHER.fullmatch(value):
+        return all(map(_is_made_up, _LETTERS.findall(value)))
+    *made_of, number = re.split(r"[-_.]", value.rstrip("!?"))
+    if not made_of or not number.isdigit() or len(number) > 4 or not all(map(_is_made_up, made_of)):
+        return False
+    return len(made_of) > 1 or (len(number) > 1 and not value.islower())  # "Falcon-42", but not "sprint-12"
+
+
+def _is_made_up(word: str) -> bool:
+    return len(word) > 3 and _says_nothing(word) and word.lower() not in _PROSE
 
 
 def _is_given(value: str, put: Put, of_password: bool) -> bool:
@@ -126,6 +145,9 @@ _JOINT = re.compile(r"[-_/.:+|,&=()\[\]]+")
 _WORDY = re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
 #: A word and a number, or words run together, longer than any that people say.
 _TOLD = re.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
+#: Words with a number behind each.
+_RUN_TOGETHER = re.compile(r"(?:[^\W\d_]{4,12}\d{1,6}){2,4}[!?]*")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _WORD = re.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
 _ROW_WORD = re.compile(r"[a-z]{3,12}")
 #: How words end that say how something is, or what is done with it.

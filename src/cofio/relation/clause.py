@@ -97,7 +97,7 @@ def _set_aside(clause: Clause) -> None:
         else:
             clause.past |= low in t.WAS
             clause.now |= low == "now"
-            clause.tentative |= low in t.TENTATIVE
+            clause.tentative |= token.kind == "help" and low in t.TENTATIVE  # and not the month of May
             kept += [] if low in t.SILENT or low in t.BEFORE else [token]
         place += 1
     if clause.tentative:

@@ -183,10 +183,15 @@ def _concerns(change: Statement, other: Statement) -> bool:
     """Whether a change may be one of what the other says: not for another purpose, not in a narrower place."""
     if change.purpose and other.purpose and change.purpose != other.purpose:
         return False
-    counted, others = change.topic & change.loose - UNSAID - t.NEWNESS, other.topic & other.loose - UNSAID - t.NEWNESS
-    if counted - other.topic and others - change.topic:  # 5 pods, and 3 replicas
-        return False
+    if change.verb == "use" and not _OWNED.isdisjoint(other.topic):
+        return False  # "Ann is out, we use Zoom" says nothing of what Ann owns
+    if _counted(change) - other.topic and _counted(other) - change.topic:
+        return False  # 5 pods, and 3 replicas
     return change.topic - change.loose <= other.topic | other.purpose
+
+
+def _counted(told: Statement) -> frozenset[str]:
+    return (told.topic & told.loose) - UNSAID - t.NEWNESS
 
 
 def _denies(denial: Statement, claim: Statement) -> bool:
@@ -224,6 +229,7 @@ def kindred(one: str, other: str) -> bool:
     return any(one in group and other in group for group in _KINDS)
 
 
+_OWNED = frozenset(t.OWNING.values())
 _VERSION = frozenset(("version",))
 _UNITS = frozenset(t.UNITS.values())
 _ALLOW = stem("allow")

@@ -90,7 +90,8 @@ _PHRASES = {
         ("is owned by", "belongs to"),
         ("owns", "looks after/look after"),
         ("is owned by ourselves", "is ours/is now ours"),
-        ("changed to", "went up to/went down to/goes up to/goes down to/go up to/go down to/moved up to/moved forward to"),
+        ("changed to", "went up to/went down to/goes up to/goes down to/go up to/go down to"),
+        ("changed to", "moved up to/moved forward to"),
         ("replaced", "took over from/takes over from"),
         ("switched from", "moved on from"),
         ("is the on-call", "is on call"),
@@ -110,10 +111,13 @@ _PHRASE = re.compile(
 _DONE = r"\b(?:was|were|got|been) (?:turned|switched) "
 _ON = r"\b(is|are|was|were|be|been|turned|switched) (?:currently |now |still )?(?:turned |switched )?"
 _FORMER = r"([^,;]{1,40}?)\s*[,;]?\s*(?:but |and )?(?:it is now|now it is|is now|now is|now)\s+"
-_WAS = r"(?:\((?:was|previously|formerly|before:?)|, (?:(?:it )?used to be|it was|previously|formerly|up from|down from))"
-_DAY = r"(?=(?:the )?(?:\d|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun)[a-z]*\b))"
+_WAS = r"(?:\((?:was|before:?|previously|formerly)|, (?:(?:it )?used to be|it was|up from|previously|formerly))"
+_DATED = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tues?|wed|thurs?|fri|sat|sun"
+_DAY = rf"(?=(?:the )?(?:\d|(?:{_DATED})[a-z]*\b))"
+_UMGESTIEGEN = r"(?:umgestiegen|gewechselt|migriert)"
 _AGREED = r"(?:agreed|insisted|decided|approved|confirmed|asked for it|signed off|said so|wanted it|wants it)"
 _GONE = r"(?:out|gone|dead|history|dropped|retired|deprecated)"
+_AT = r"(?:from|in|on|with|at|to|by)"
 #: Words behind "not" that are nothing to be given up.
 _NO_THING = r"(?!(?:for|when|if|because|yet|only|just|even|sure|all|every|always|until|needed|allowed|required)\b)"
 #: "not A but B", "used to be A, now it is B" and "B, not A" are read as a change, "turned on" as one word.
@@ -125,12 +129,12 @@ _TURNS = _compiled(
     (" was ", r"\bwas " + _FORMER, r"is \1 -> "),
     (" but ", r"\bnot ((?:[^\s,]+ ){1,4}?),?\s?but (?:rather |now |instead )?(?=\S+(?: \S+){0,3}$)", r"\1-> "),
     ("not ", r"\bnot ([^,;]{1,40}?)\s*[,;]\s*(?:it is|they are)\s+(?:now\s+)?", r"\1 -> "),
-    (", not ", r"\b(is|are|use|uses) (?!(?:on|in|at|with|from|by|to)\b)([^,;]{1,40}), not ([^,;.]{1,40})$", r"\1 \3 -> \2"),
-    (", not ", rf", not (?:from |in |on |with |at |to |by )?{_NO_THING}(\S+(?: \S+)?)$", r" insteadof \1"),
+    (", not ", rf"\b(is|are|use|uses) (?!{_AT} )([^,;]{{1,40}}), not ([^,;.]{{1,40}})$", r"\1 \3 -> \2"),
+    (", not ", rf", not (?:{_AT} )?{_NO_THING}(\S+(?: \S+)?)$", r" insteadof \1"),
     ("not ", rf"^(?:no,? )?not {_NO_THING}(\S+)(?: -|[,:;]) (?=\S+ )([^.;!?]+)", r"\2 insteadof \1"),
     (", ", rf"^(\S+) (?:is|are) {_GONE}, (?=\S+ )([^.;!?]+)", r"\2 insteadof \1"),
     (" on ", r"\b(is|are|runs|listens) on (?!(?:19|20)\d\d\b)(?=\d{4,5}(?:$|[.,;]| now\b))", r"\1 on port "),
-    ("", _WAS + r" ((?:[^\s,;()]+ ?){1,3})(?: before)?\)?$", r" insteadof \1"),
+    ("", _WAS + r" ([^\s,;()]+(?: [^\s,;()]+){0,2}?)(?: before)?\)?$", r" insteadof \1"),
     (", ", rf", ((?:the |our )?\w+ {_AGREED})$", r" because \1"),
     ("enough", r"^((?:\d+|one|two|three|four|five) [^,;.]{1,40}?) (?:is|are) (?:now )?enough\b", r"we need \1"),
     ("took over ", r"\btook over (?!as\b|from\b)([^,;.]{1,40}?)(?: from \w+)?(?=$|[,;.])", r"owns \1"),
@@ -141,7 +145,7 @@ _TURNS = _compiled(
     (" est ", r"^((?:le|la|notre) [\w -]{1,30}?) est (?:maintenant )?", r"\1 is "),
     (" es ", r"^((?:el|la|nuestr[oa]) [\w -]{1,30}?) es (?:ahora )?", r"\1 is "),
     ("on est pass", r"\bon est passés? de (\S+) à ", r"we switched from \1 to "),
-    ("wir sind von ", r"\bwir sind von (\S+) (?:auf|zu) (\S+) (?:umgestiegen|gewechselt|migriert)", r"we switched from \1 to \2"),
+    ("wir sind von ", rf"\bwir sind von (\S+) (?:auf|zu) (\S+) {_UMGESTIEGEN}", r"we switched from \1 to \2"),
     (" ok", r"\b(is|are) (?:ok|okay)(?= again| now|$|[.,;])", r"\1 allowed"),
     (" fine", r"\b(is|are) fine (?=again|now)", r"\1 allowed "),
     ("ed on", _DONE + r"on\b", "is enabled"),

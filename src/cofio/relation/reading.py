@@ -117,9 +117,10 @@ def _with_team(tokens: list[Token]) -> list[Token]:
     for place, token in enumerate(tokens[:-1]):
         first = place == 0 or tokens[place - 1].kind in ("the", "mark")
         after = tokens[place + 1]
-        if first and (token.low == "team" or (place == 1 and token.low in t.OURS and after.word in t.USING)):
-            if after.kind in ("help", "be", "not") or after.low.endswith(("s", "ed")) or after.low in t.PAST:
-                tokens[place] = Token("we", token.said, "team", "team")
+        ours = token.low == "team" or (place == 1 and token.low in t.OURS and after.word in t.USING)
+        done = after.kind in ("help", "be", "not") or after.low.endswith(("s", "ed")) or after.low in t.PAST
+        if first and ours and done:
+            tokens[place] = Token("we", token.said, "team", "team")
     return tokens
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 from cofio.relation import tables as t
 from cofio.relation.reading import NOTHING, Token, Tokens
+from cofio.relation.stems import stem
 
 Words = frozenset[str]
 _NONE: Words = frozenset()
 #: Words of a topic that may go without saying.
 UNSAID: Words = t.GENERIC | {"it"}
+_DATE = stem("date")
 _SAYING = frozenset("word name when unit user number".split())
 
 
@@ -138,7 +140,7 @@ def _edition(value: Tokens) -> str:
 
 
 def _unsaid(sort: str) -> Words:
-    return UNSAID | {"date"} if sort == "when" else UNSAID
+    return UNSAID | {_DATE} if sort == "when" else UNSAID
 
 
 def _newness(topic: Tokens) -> Words:

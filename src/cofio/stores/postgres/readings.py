@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cofio.model import Memory
-from cofio.stores.file import BRIEFLY
-from cofio.stores.postgres.server import Server
+from cofio.stores.postgres.server import BRIEFLY, Server
 from cofio.stores.postgres.tables import listed
 from cofio.stores.readings import of
 from cofio.stores.rows import LISTED, to_memory
