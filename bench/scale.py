@@ -228,7 +228,7 @@ def _says(found: Measured) -> list[str]:
         "The same facts in a file, in PostgreSQL, and in plain SQLite FTS5 with a NumPy matrix. Each prompt is asked"
         " once, after others have warmed the caches. Brackets hold the 95 % interval of the median (bootstrap)."
         " Processor time is the mean of a query or an add, with that of the server's processes; other work on the"
-        " machine moves it least. Vectors are given, and nothing is read word by word: that takes 10 ms of another core a"
+        " machine moves it least. Vectors are given, and nothing is read word by word: that takes 10 ms of a core a"
         " question and two to six kilobytes a memory more.",
         f"One thread reads {found.read_gb_per_s:.1f} GB a second from memory here. A scan of every vector cannot be"
         " faster than that, unless a cache holds them all.",
