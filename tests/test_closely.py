@@ -105,6 +105,23 @@ def test_what_nobody_has_read_stays_as_it_is(keeper: Keeper) -> None:
     assert scores["tea is served at four"] != pytest.approx(plain["tea is served at four"])
 
 
+def test_what_is_too_long_to_be_read_stays_as_it_is() -> None:
+    class Brief(WordReader):
+        """Reads nothing of more than ten words."""
+
+        def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
+            return [words if len(words.split()) <= 10 else b"" for words in super().read(texts, kind)]
+
+    clock = FixedClock()
+    long = "the ferry leaves at nine from the northern pier unless a storm is announced by the harbour master"
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, reader=Brief()) as keeper:
+        keeper.add(long)
+        before = keeper.search("when does the ferry leave")[0].score
+        assert (keeper.read_missing(), keeper.unread()) == (1, 0)
+        assert keeper.search("when does the ferry leave")[0].score == pytest.approx(before)
+        assert keeper.search(f"when does the ferry leave, and {long}")
+
+
 def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
     keeper.add_all([Fact(text=f"ferry number {number} leaves at {number % 7}") for number in range(90)], dedup=False)
     keeper.read_missing(most=45)

@@ -29,6 +29,7 @@ def keeper(
     *,
     embedder: Embedder | None = None,
     reader: Reader | None = None,
+    read_within: float | None = None,
     llm: LLM | None = None,
     clock: Clock | None = None,
 ) -> Keeper:
@@ -44,6 +45,7 @@ def keeper(
         embedder or _embedder(settings),
         time,
         reader=reader or (None if embedder else _reader(settings)),
+        **({} if read_within is None else {"read_within": read_within}),
         llm=model,
         llm_problem=problem,
         inbox_limit=settings.inbox_limit,

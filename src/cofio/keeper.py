@@ -115,6 +115,7 @@ class Keeper:
         clock: Clock,
         *,
         reader: Reader | None = None,
+        read_within: float = _READ_WITHIN,
         llm: LLM | None = None,
         llm_problem: str = "",
         dedup_at: float = 0.90,
@@ -133,7 +134,7 @@ class Keeper:
         self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
-        self._reading = _Reading(reader, store.readings)  # the same for all viewers
+        self._reading = _Reading(reader, store.readings, read_within)  # the same for all viewers
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
         self._atlas = Atlas()
@@ -1137,8 +1138,9 @@ class Keeper:
 class _Reading:
     """Who reads word by word, for a keeper and all of its viewers; nobody any more, once that has failed."""
 
-    def __init__(self, reader: Reader | None, readings: Readings) -> None:
+    def __init__(self, reader: Reader | None, readings: Readings, within: float) -> None:
         self._reader = reader
+        self._within = within
         self._readings = readings
         self._bound = False
         self._pool = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question
@@ -1180,14 +1182,14 @@ class _Reading:
     ) -> Mapping[str, Read]:
         """The questions as they were read. A reader that fails costs a closer look, not the answer."""
         try:
-            read = reading.result(_READ_WITHIN)
+            read = reading.result(self._within)
         except TimeoutError:  # the machine is busy, or the model is still being loaded
             return {}
         except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
             _log.warning("nothing is read word by word from now on: %s", error)
             self._reader = None
             return {}
-        return {text: Read(reader, each) for text, each in zip(texts, read, strict=True)}
+        return {text: Read(reader, each) for text, each in zip(texts, read, strict=True) if each}
 
 
 class _LentForNotes:

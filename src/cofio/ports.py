@@ -49,7 +49,7 @@ class Reader(Protocol):
         """The likeness that leaves no doubt."""
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        """What was read of each text, in order."""
+        """What was read of each text, in order; nothing of one that is too long to be read as a whole."""
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         """How well each reading answers the question, at most 1."""

@@ -86,13 +86,15 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
 
 
 def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store) -> list[_Judged]:
-    """The same candidates, the best of them judged by their words too. What nobody has read yet stays as it is.
+    """The same candidates, the best of them judged by their words too. What was not read stays as it is: what is too
+    new, and what is too long.
 
     What a reading says is counted from where it begins to mean something, on the scale of the sum: so neither is above
     the other because it was read, and a least score means the same for both.
     """
     ordered = sorted(judged, key=_best_first)
-    kept = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
+    readings = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
+    kept = {each: words for each, words in readings.items() if words}
     alike = dict(zip(kept, read.reader.likeness(read.question, list(kept.values())), strict=True))
     floor, span = read.reader.floor, read.reader.ceiling - read.reader.floor
     closer = []

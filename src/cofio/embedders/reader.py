@@ -2,7 +2,7 @@
 
 One vector for a whole text blurs what it says; a vector a word does not. The question's words each look for the word of
 the memory that is nearest to them, and the mean of these is how well the memory answers. Memories are read once, when
-they are new, and what was read is kept: 96 bytes a word.
+they are new, and what was read is kept: 96 bytes a word. A text of more than some 180 words is not read.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from cofio.ports import Matrix
 
 WIDTH = 96  # dimensions that are kept of 384: `scripts/projection.py` chose which; with all of them R@10 is 0.2 higher
-LONGEST = 256  # pieces of a memory that are read
-QUESTION = 64  # pieces of a question
+LONGEST = 256  # pieces of a text that is read; of a longer one the end would count for nothing, and pull it down
 #: Mean likeness of texts that have nothing in common is 0.82, of a question and what answers it 0.90.
 FLOOR, CEILING = 0.79, 0.98
 WORTH_SPREADING = 8
@@ -53,13 +52,12 @@ class LocalReader:
         return f"{models.READER.name}:{WIDTH}:{_EDITION}"
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        """What was read of each text, in order, to be kept or compared."""
+        """What was read of each text, in order, to be kept or compared; nothing of one that is too long to be read."""
         network = self._loaded()
-        most = QUESTION if kind == "query" else LONGEST
         if self._workers < 2 or len(texts) < WORTH_SPREADING:
-            return [network.read(text, kind, most) for text in texts]
+            return [network.read(text, kind) for text in texts]
         with ThreadPoolExecutor(self._workers, "read") as pool:
-            return list(pool.map(lambda text: network.read(text, kind, most), texts))
+            return list(pool.map(lambda text: network.read(text, kind), texts))
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         """Of each reading, how near its nearest words are to those of the question: 1 when all of them are the same."""
@@ -86,8 +84,10 @@ class _Network(NamedTuple):
     session: Any
     projection: Matrix
 
-    def read(self, text: str, kind: str, most: int) -> bytes:
-        ids = marked(self.words, text, most) if kind == "document" else self.words.ids(text, most)
+    def read(self, text: str, kind: str) -> bytes:
+        ids = marked(self.words, text, LONGEST) if kind == "document" else self.words.ids(text, LONGEST)
+        if len(ids) == LONGEST:
+            return b""
         feed = {"input_ids": np.array([ids], np.int64)}
         feed |= {"attention_mask": np.ones_like(feed["input_ids"]), "token_type_ids": np.zeros_like(feed["input_ids"])}
         states = self.session.run(["last_hidden_state"], feed)[0][0] @ self.projection

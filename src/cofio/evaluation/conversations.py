@@ -34,6 +34,7 @@ _SHAPE = (
     'Give one JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text",'
     ' "category", "evidence": [unit ids]}]}.'
 )
+_PATIENCE = 60.0  # seconds for a closer look: what is measured is how well it finds, however busy the machine
 _BEFORE = 2  # units said before, as context
 _BEFORE_CHARACTERS = 300
 _BATCH = 256  # units remembered at a time
@@ -218,7 +219,7 @@ def remembered(
         # named as by a flag: what hooks have noted for the usual store is not brought into this one
         named = {**usual.origins, "store": "flag"}
         own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
-        with assemble.keeper(own, embedder=embedder, reader=reader) as keeper:
+        with assemble.keeper(own, embedder=embedder, reader=reader, read_within=_PATIENCE) as keeper:
             for start in range(0, len(conversation.facts), _BATCH):
                 batch = conversation.facts[start : start + _BATCH]
                 keeper.add_all(batch, dedup=False)
