@@ -3,7 +3,7 @@
     python -m evals.fusion FILE [--leave-out speaker context] [--json OUT]
 
 Every question is asked once of the real store with the real embedder; each row ranks the same candidates in another
-way, from the cosine and the BM25 score that an explained hit carries.
+way, from the cosine and the BM25 score that an explained hit carries; nothing is read word by word.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def ask(conversation: Conversation) -> list[Asked]:
             if not each.evidence or each.category in LEFT_OUT:
                 continue
             started = time.perf_counter()
-            ten = tuple(keeper.search(each.text, k=10))
+            ten = tuple(keeper.search(each.text, k=10, closely=False))
             spent = time.perf_counter() - started
-            everything = tuple(keeper.search(each.text, k=MAX_HITS, explain=True))
+            everything = tuple(keeper.search(each.text, k=MAX_HITS, explain=True, closely=False))
             found.append(Asked(each.category, each.evidence, everything, ten, spent))
     print(f"{conversation.id}: {len(conversation.facts)} units, {len(found)} questions", file=sys.stderr)
     return found
