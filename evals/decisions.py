@@ -25,6 +25,7 @@ from cofio.evaluation import decisions
 from cofio.evaluation.measures import SEED
 from cofio.evaluation.pairs import BESIDE, Action, Cases, read
 from cofio.evaluation.pairs import Case as Judged
+from cofio.evaluation.report import Report
 from cofio.settings import Settings
 from evals import grid
 from evals.held_out import HELD_OUT
@@ -53,9 +54,14 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"{error.message} {error.hint}", file=sys.stderr)
         return 2
     print(json.dumps(report.as_dict(), indent=1) if options.json else report.text())
-    for path in report.write(options.write) if options.write else ():
+    for path in _brief(report).write(options.write) if options.write else ():
         print(f"Wrote {path}.", file=sys.stderr)
     return 0
+
+
+def _brief(report: Report) -> Report:
+    """The same without what became of each of ten thousand cases: `--json` has that."""
+    return replace(report, values={name: value for name, value in report.values.items() if name != "per_case"})
 
 
 def _options(given: Sequence[str] | None) -> argparse.Namespace:

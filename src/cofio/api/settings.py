@@ -22,10 +22,11 @@ Plain = dict[str, Any]
 #: The settings by what they are about, in the order that people look for them.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Store": ("home", "store", "backup_schedule", "backup_days"),
-    "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download"),
+    "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download", "close_reading"),
     "Service": ("host", "port", "url", "api_key", "allowed_hosts", "max_body", "audit_days", "log_level"),
     "Learning": ("extract_provider", "extract_model", "extract_url", "extract_key", "anthropic_key", "openai_key",
-                 "ollama_url", "extract_timeout", "dedup_threshold", "novelty_threshold", "inbox_limit", "inbox_days"),
+                 "ollama_url", "extract_timeout", "dedup_threshold", "novelty_threshold", "keep_unread",
+                 "inbox_limit", "inbox_days"),
     "Recall and hooks": ("recall_min_score", "project", "hook_recall_ms", "hook_capture_ms", "retrieval_days"),
     "Chat": ("chat_upstream_url", "chat_upstream_key", "chat_upstream_timeout"),
     "Upkeep": ("maintenance_enabled", "consolidation_schedule", "consolidation_similarity",
