@@ -130,7 +130,8 @@ def test_a_peer_that_crashes_fails_with_the_last_line_that_it_said(tmp_path: Pat
 
 
 def test_a_peer_that_dies_in_the_middle_of_a_call_fails_too(tmp_path: Path) -> None:
-    side = _side(tmp_path, "import os, sys; sys.stdin.readline(); sys.stderr.write('out of memory'); os._exit(9)")
+    dying = "import os, sys; sys.stdin.readline(); print('out of memory', file=sys.stderr, flush=True); os._exit(9)"
+    side = _side(tmp_path, dying)
     with (
         pytest.raises(child.Failed, match="ended with status 9: out of memory"),
         child.opened(side, tmp_path / "store", vectors=None, url=""),

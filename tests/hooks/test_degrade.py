@@ -401,7 +401,7 @@ def test_one_that_hangs_is_not_started_again(hook: Hook, started: Callable[..., 
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         hook.finds(f"http://127.0.0.1:{deaf.getsockname()[1]}")
         assert started() == []
-    assert hook.why == "timeout"
+    assert hook.why in ("timeout", "deadline")  # whichever comes first on a busy machine
 
 
 def test_the_service_that_is_started_holds_no_pipe_of_the_client(hook: Hook, tmp_path: Path) -> None:
