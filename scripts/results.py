@@ -167,10 +167,10 @@ MEASURES = (
                 first=True,
             ),
             Headline(
-                "a search among 10,000 memories, vectors given (p50)",
-                "speed/10000/cofio/search_p50_ms",
+                "a search among 1,000 memories, vectors given (p50)",
+                "speed/1000/cofio/search_p50_ms",
                 "ms",
-                beside=tuple((name, f"speed/10000/{name}/search_p50_ms") for name in OTHERS),
+                beside=tuple((name, f"speed/1000/{name}/search_p50_ms") for name in OTHERS),
             ),
         ),
     ),
