@@ -311,3 +311,43 @@ def test_an_idle_connection_does_not_hold_up_a_stop(keeper_in_memory: Keeper) ->
     wire.close()
     with pytest.raises(OSError):
         caller.get("/health")
+
+
+AT_ONCE = """
+import sys, threading
+from pathlib import Path
+from cofio.api import reading
+from cofio.api.app import make
+from cofio.api.routes import ROUTES
+from cofio.errors import CofioError
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+
+clock = FixedClock()
+app = make(Keeper(MemoryStore(clock), HashEmbedder(), clock), Settings.load(dict(home=Path(sys.argv[1]))))
+sys.setswitchinterval(1e-6)
+
+def read(takes, together):
+    together.wait()
+    for sent in (b"", b"limit=5&k=5&text=x"):
+        try:
+            reading.of_query(sent, takes)
+        except CofioError:
+            pass
+
+for takes in {route.takes for route in ROUTES if route.takes}:
+    together = threading.Barrier(32)
+    readers = [threading.Thread(target=read, args=(takes, together)) for _ in range(32)]
+    for each in readers:
+        each.start()
+    for each in readers:
+        each.join()
+"""
+
+
+def test_the_first_requests_of_a_kind_may_come_at_the_same_moment(tmp_path: Path) -> None:
+    """msgspec is not ready for that by itself: the process would be gone."""
+    command = [sys.executable, "-c", AT_ONCE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -74,6 +74,7 @@ def make(
     lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
     at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
     ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
+    reading.prepare(route.takes for route in ROUTES if route.takes)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

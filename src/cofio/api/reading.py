@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,16 @@ _BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank val
 _MOST_PARAMETERS = 100
 _PLACE = re.compile(r"^(?P<what>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?$", re.DOTALL)
 _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def prepare(schemas: Iterable[type[Given]]) -> None:
+    """Have every schema resolved before anybody sends one.
+
+    msgspec resolves a type when it is first read, and for a moment others see it half made: two threads that read the
+    first request of a kind at once would take the process down with them.
+    """
+    for each in schemas:
+        msgspec.json.Decoder(each)
 
 
 def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
