@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PLACES = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
 FLAGS = (
     "--disable-gpu",

@@ -306,6 +306,30 @@ def test_a_click_opens_the_memory_beside_the_map_and_back_shuts_it(told: Caller,
     assert told.get(f"/memory/{number}").json["retrieval_count"] == memory["retrieval_count"]  # looking is no recall
 
 
+def test_what_was_about_to_be_written_down_is_not_written_over_where_one_went_back_to(
+    told: Caller, visit: Visitor
+) -> None:
+    """The place is noted when the view has come to rest: here at the very moment in which somebody goes back."""
+    page = visit(told, "/ui/map", **CALM)
+    chart = Chart(page, told)
+    number = chart.lonely()
+    page.evaluate(
+        """() => {
+          const wait = window.setTimeout;
+          const held = [];
+          window.setTimeout = (then, after, ...rest) => (after === 250 ? held.push(then) : wait(then, after, ...rest));
+          addEventListener("popstate", () => { window.noted = held.splice(0).map((then) => then()).length; });
+        }"""
+    )
+    page.mouse.click(*chart.spot(number))
+    expect(title(page)).to_have_text(f"Memory {number}")
+    page.mouse.wheel(0, -300)  # the view moves, and is to be noted
+    page.wait_for_timeout(100)
+    page.go_back()
+    expect(title(page)).to_have_text("Groups")
+    assert page.evaluate("noted") > 0
+
+
 # ── choosing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -260,6 +260,18 @@ def test_it_works_by_keyboard_alone(house: House, visit: Visitor) -> None:
     expect(page.locator(".check")).to_have_count(len(FOUND))
 
 
+def test_what_is_open_and_in_focus_stays_so_while_the_same_settings_fit(house: House, visit: Visitor) -> None:
+    page = visit(house(), "/ui/settings")
+    text = page.get_by_role("search").get_by_label("Find")
+    text.fill("COFIO_POR")
+    expect(page.locator(".setting")).to_have_count(1)
+    text.fill("COFIO_PORT")  # is looked for after a moment
+    setting(page, "port").locator("summary").press("Enter")
+    page.wait_for_timeout(300)
+    expect(setting(page, "port").locator("summary")).to_be_focused()
+    expect(page.get_by_role("button", name="Copy port = 0")).to_be_visible()
+
+
 def lived_in(house: House) -> Caller:
     """A service that somebody has set up."""
     for name, value in (("extract_provider", "anthropic"), ("maintenance_enabled", "true"), ("inbox_days", "14")):

@@ -35,6 +35,7 @@ let found = null; // what answers the search: { places, lit }
 let pointed = -1; // the point under the pointer, or that the keys came to
 let brush = null; // the outline that is being drawn
 let isChoosing = false; // whether a drag chooses
+let stood = ""; // the address that was read or written last
 let known = 0; // memories that there were, with and without vectors
 let projects = new Map(); // every project, and what people call it
 let latest = 0; // the map that was asked for last: an earlier one is late
@@ -112,6 +113,7 @@ const acts = {
 /** Take over what the address says; what it says of nothing of ours is passed over. */
 function read() {
   const ours = /^(?:#\/(\w*)\??(.*))?$/s.exec(location.hash);
+  stood = location.hash;
   if (!ours) return false;
   const [, way = "", rest = ""] = ours;
   const given = new URLSearchParams(rest);
@@ -128,9 +130,10 @@ function read() {
   return true;
 }
 
-/** Put it into the address: as a step that one can go back from, or in place of the last. */
+/** Put it into the address: as a step that one can go back from, or in place of the last.
+ *  Whoever has just gone back or on stands elsewhere already, which is read in a moment: that is not written over. */
 function write(isStep = false) {
-  if (!dots) return;
+  if (!dots || (!isStep && location.hash !== stood)) return;
   const told = new URLSearchParams();
   if (dots.count && !view.isWhole) {
     told.set("at", [Math.round(view.x), Math.round(view.y), Number(view.zoom.toPrecision(4))].join());
@@ -139,6 +142,7 @@ function write(isStep = false) {
   for (const each of seen.hidden) told.append("hide", each);
   const rest = String(told) ? `?${String(told).replaceAll("%2C", ",")}` : "";
   history[isStep ? "pushState" : "replaceState"](null, "", `#/${seen.way}${rest}`);
+  stood = location.hash;
 }
 
 async function arrive() {

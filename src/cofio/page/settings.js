@@ -131,13 +131,17 @@ function about(again) {
   return make("div", { class: "field" }, make("label", { for: id }, "About"), chosen);
 }
 
+/** Those that fit. Where they are the same as before, what is open or in focus stays so. */
 function drawGroups(groups) {
   const fitting = known.settings.filter(fits);
+  fill(find("told"), counted(fitting.length, "setting"));
+  const those = fitting.map(({ name }) => name).join(" ");
+  if (groups.dataset.those === those) return;
+  groups.dataset.those = those;
   const names = [...new Set(fitting.map((each) => each.group))];
   fill(groups, names.length
     ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
     : make("div", { class: "empty" }, make("p", {}, "No setting fits.")));
-  fill(find("told"), counted(fitting.length, "setting"));
 }
 
 function fits({ name, says, variables, group, origin }) {
