@@ -495,6 +495,13 @@ def fetched() -> Path | None:
 # ── the command ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _command(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
+    """How the report was made: what was asked for otherwise than usual."""
+    names = ("threads", "turns", "cases", "minutes", "split")
+    other = [f"--{name} {getattr(given, name)}" for name in names if getattr(given, name) != parser.get_default(name)]
+    return f'make eval-llm EVAL="{" ".join(other)}"' if other else "make eval-llm"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     usual = Wanted()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -519,7 +526,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     weights = given.name if given.url else given.gguf.stem
     try:
         with running(server):
-            told = evaluate(server, weights, Wanted(given.turns, given.cases, given.minutes, given.split))
+            wanted = Wanted(given.turns, given.cases, given.minutes, given.split)
+            told = replace(evaluate(server, weights, wanted), command=_command(parser, given))
     except CofioError as error:
         say(f"{error.message} {error.hint}")
         return 1

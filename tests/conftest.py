@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     first = {folder / name: place for place, name in enumerate(LONG)}
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (first.get(item.path, len(LONG)), -tests[item.path], str(item.path)))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: nobody need look through all of it for what can go."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
