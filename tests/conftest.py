@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -89,6 +90,19 @@ def postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
     """The URL of a database of this test's own, with the extension and cofio's schema."""
     with postgres.database(postgres_server, postgres_template) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def shared_postgres_url(postgres_server: str, postgres_template: str) -> Iterator[str]:
+    """The URL of a database for all tests that are tenants there."""
+    with postgres.database(postgres_server, postgres_template) as url:
+        yield url
+
+
+@pytest.fixture
+def tenant_url(shared_postgres_url: str) -> str:
+    """The URL of a tenant of this test's own: a store that is new, in a tenth of the time that a database takes."""
+    return f"{shared_postgres_url}?tenant={uuid4().hex}"
 
 
 @pytest.fixture

@@ -186,7 +186,7 @@ class MemoryStore:
         with self._lock:
             self._refuse_if_closed()
             self._refuse_bad(vectors)
-            draft = copy.deepcopy(self._tables)
+            draft: _Tables = _drafted(self._tables)
             if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
                 raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
             at, number = self._clock(), len(draft.changesets) + 1
@@ -515,6 +515,19 @@ class FakeUses:
         kept = [each for each in tables.retrievals if each.at >= moment(before)]
         gone, tables.retrievals = len(tables.retrievals) - len(kept), kept
         return gone
+
+
+def _drafted(value: Any) -> Any:
+    """The same with tables, dictionaries and lists of its own. Rows are frozen, and shared."""
+    if isinstance(value, dict):
+        return {key: _drafted(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_drafted(each) for each in value]
+    if isinstance(value, _Tables | Captures | Known):
+        draft = copy.copy(value)
+        vars(draft).update({name: _drafted(each) for name, each in vars(value).items()})
+        return draft
+    return value
 
 
 class _Tables:

@@ -41,8 +41,8 @@ class TestSqliteStore(PicturesContract):
 
 class TestPostgresStore(PicturesContract):
     @pytest.fixture
-    def store(self, postgres_url: str) -> Iterator[Store]:
-        store = PostgresStore(postgres_url, FixedClock())
+    def store(self, tenant_url: str) -> Iterator[Store]:
+        store = PostgresStore(tenant_url, FixedClock())
         yield store
         store.close()
 

@@ -36,14 +36,14 @@ from tests.stores.contract import StoreContract, add, apply, everything, vector
 from tests.stores.project_contract import ProjectContract
 from tests.stores.upkeep_contract import UpkeepContract
 
-CROWD = 20_000
+CROWD = 8_000
 PLENTY = 1 << 30
 
 
 class TestPostgresStore(StoreContract, ProjectContract, UpkeepContract):
     @pytest.fixture
-    def store(self, postgres_url: str) -> Iterator[Store]:
-        store = PostgresStore(postgres_url, FixedClock())
+    def store(self, tenant_url: str) -> Iterator[Store]:
+        store = PostgresStore(tenant_url, FixedClock())
         yield store
         store.close()
 

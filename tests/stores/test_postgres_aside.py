@@ -42,8 +42,18 @@ def store(postgres_url: str, clock: FixedClock) -> Iterator[Store]:
     store.close()
 
 
-class TestPostgresAside(InboxContract, AmendContract, RunsContract, CarryingContract, KeysContract):
-    """Every sentence of the ports."""
+class TestPostgresDatabase(RunsContract, CarryingContract):
+    """What is counted from the first in a database of its own."""
+
+
+class TestPostgresAside(InboxContract, AmendContract, KeysContract):
+    """Every other sentence of the ports."""
+
+    @pytest.fixture
+    def store(self, tenant_url: str, clock: FixedClock) -> Iterator[Store]:
+        store = PostgresStore(tenant_url, clock)
+        yield store
+        store.close()
 
 
 # ── claiming ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -35,8 +35,8 @@ class TestSqliteStore(ReadingsContract):
 
 class TestPostgresStore(ReadingsContract):
     @pytest.fixture
-    def store(self, postgres_url: str) -> Iterator[Store]:
-        store = PostgresStore(postgres_url, FixedClock())
+    def store(self, tenant_url: str) -> Iterator[Store]:
+        store = PostgresStore(tenant_url, FixedClock())
         yield store
         store.close()
 
