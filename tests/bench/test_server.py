@@ -20,7 +20,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     with pytest.MonkeyPatch.context() as fewer:
         fewer.setattr(server, "_PROMPTS", 60)
         fewer.setattr(server, "_WARMING", 10)
-        told = server.measured(None, SIZE, AGREEING, HashEmbedder(256), anchors=500, folder=folder)
+        told = server.measured(None, SIZE, AGREEING, HashEmbedder(64), anchors=500, folder=folder)
     yield told
     assert not list(folder.iterdir())  # a run leaves nothing behind
 

@@ -336,7 +336,7 @@ _text = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "Zs", "S
     lambda text: bool(text.strip())
 )
 _common = {
-    "id": st.from_regex(r"[a-zé0-9.:@~_-]{1,12}", fullmatch=True),
+    "id": st.from_regex(r"[a-zé0-9.:@~_-]{1,12}", fullmatch=True).filter(lambda name: name not in (".", "..")),
     "place": _text,
     "agent": _text,
     "user": _text,
