@@ -101,7 +101,7 @@ def shared_postgres_url(postgres_server: str, postgres_template: str) -> Iterato
 
 @pytest.fixture
 def tenant_url(shared_postgres_url: str) -> str:
-    """The URL of a tenant of this test's own: a store that is new, in a tenth of the time that a database takes."""
+    """The URL of a tenant of this test's own: a new store, without a new database."""
     return f"{shared_postgres_url}?tenant={uuid4().hex}"
 
 

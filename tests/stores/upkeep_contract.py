@@ -127,15 +127,14 @@ class UpkeepContract:
         done = store.apply([Adopt(there, seen)], {0: vector(there.text)}, by="test", why="import")
         assert store.get([40]) == [there]
         assert store.sightings(40)[1:] == list(seen)
-        new = add(store, "a new one").id
-        assert new > 40
+        assert add(store, "a new one").id == 41
         undone = undo(store, done.id)
-        assert [memory.id for memory in everything(store)] == [new]
+        assert [memory.id for memory in everything(store)] == [41]
         again = undo(store, undone.id)
         assert store.get([40]) == [there]
         assert store.sightings(40)[1:] == list(seen)
         undo(store, again.id)
-        assert [memory.id for memory in everything(store)] == [new]
+        assert [memory.id for memory in everything(store)] == [41]
 
     def test_no_memory_is_adopted_over_another(self, store: Store) -> None:
         known = add(store, "we use tabs")
