@@ -17,7 +17,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply, everything, vector
 from tests.stores.crash import missing
-from tests.stores.crash_inbox import Known
+from tests.stores.crash_inbox import ENOUGH, Known
 from tests.stores.inbox_contract import said, settling
 from tests.stores.test_sqlite import assert_in_step
 
@@ -32,7 +32,7 @@ def test_nothing_acknowledged_is_lost_in_200_kills(tmp_path: Path) -> None:
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
     result = json.loads(done.stdout)
     assert result["wrong"] == []
-    assert result["kills"] == KILLS
+    assert result["kills"] >= KILLS
     assert result["acknowledged"] > KILLS  # it did write between the kills
 
 
@@ -44,8 +44,8 @@ def test_no_capture_is_lost_or_learned_twice_in_60_kills(tmp_path: Path) -> None
     assert done.returncode == 0, f"seed {seed}: {done.stdout[-2000:]} {done.stderr[-2000:]}"
     result = json.loads(done.stdout)
     assert result["wrong"] == []
-    assert min(result["kept"], result["settled"]) > 30  # it did deliver and learn between the kills
-    assert result["stored"] > 20
+    assert result["kills"] >= 60
+    assert min(result["kept"], result["settled"], result["stored"]) > ENOUGH  # it did deliver and learn in between
 
 
 def test_the_crash_test_of_captures_notices_what_is_lost_or_learned_twice(tmp_path: Path) -> None:
