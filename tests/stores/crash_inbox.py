@@ -4,8 +4,8 @@
 
 One thread delivers and says so once it has the receipt; another one learns from what is due, a memory a capture, and
 says so once it is settled. After each kill, whatever was said is so, every capture is there once, and there are as many
-memories and changesets as there are captures that led to one. It goes on after KILLS, to ten times as many, until ENOUGH
-was delivered and learned in between: a busy machine gets little done before it is killed.
+memories and changesets as there are captures that led to one. It goes on after KILLS, to ten times as many, until
+ENOUGH was delivered and learned in between: kills that interrupt nothing prove nothing.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def main() -> int:
     rng, known, number, wrong = random.Random(seed), Known(), 0, []
     SqliteStore(path, now).close()
     while not enough(number, kills, known.least(), ENOUGH):
-        known.hear(killed(partial(deliver_and_learn, path, seed * 1_000 + number, known.unsure), rng))
+        known.hear(killed(partial(deliver_and_learn, path, seed * 1_000 + number, known.unsure), rng, "settled"))
         wrong += known.wrong(path)
         number += 1
         if number % 20 == 0:
