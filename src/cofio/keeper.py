@@ -51,7 +51,6 @@ from cofio.model import (
     Hit,
     Memory,
     Merge,
-    Noop,
     Novelty,
     Occurrence,
     Page,
@@ -149,6 +148,7 @@ class Keeper:
             self._deciding,
             anchored=self._freshness.anchored,
             keep_unread=keep_unread,
+            taken_back=taken_back,
         )
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
@@ -341,8 +341,7 @@ class Keeper:
             done = self._store.apply(
                 decisions, vectors, by=by, why=why, undoes=undoes, part_of=part_of, knowledge=knowledge
             )
-        moved = any(each.action not in ("add", "noop") for each in done.knowledge)
-        if moved or not all(isinstance(each, Add | Noop) for each in decisions):
+        if done.takes_back:
             self._taken_back()
         return done
 
@@ -363,7 +362,7 @@ class Keeper:
             done = self._store.apply(
                 decisions, vectors, by=by, why=why, part_of=part_of, knowledge=self.read_from(decisions)
             )
-        if not all(isinstance(each, Add) for each in decisions):
+        if done.takes_back:
             self._taken_back()
         return done, waiting
 

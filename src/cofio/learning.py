@@ -90,6 +90,7 @@ class Learner:
         deciding: threading.RLock,
         anchored: Callable[[Fact], Fact] = lambda fact: fact,
         keep_unread: float = 0.0,
+        taken_back: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._embed = embed
@@ -98,6 +99,7 @@ class Learner:
         self._deciding = deciding
         self._anchored = anchored  # a fact with what it speaks of in its project's tree
         self._keep_unread = keep_unread  # from which worth on a sentence is kept that nothing reads; 0 for none
+        self._taken_back = taken_back  # told when a memory no longer says what it said
         self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
 
     def learn(
@@ -337,6 +339,8 @@ class Learner:
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         known = rows.decisions(first, decisions)
         done = batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles, knowledge=known)
+        if done.takes_back:
+            self._taken_back()
         return outcome(done)
 
     def _reanchored(self, decision: Decision, fact: Fact, exchange: Exchange) -> Decision:

@@ -553,6 +553,11 @@ class Changeset:
     changes: tuple[Change, ...] = ()
     knowledge: tuple[KnowledgeChange, ...] = ()  # what it did to the tables of domain knowledge
 
+    @property
+    def takes_back(self) -> bool:
+        """Whether more was done than adding: copies elsewhere of what was known may be out of date."""
+        return any(each.action not in ("add", "noop") for each in (*self.changes, *self.knowledge))
+
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
         plain["changes"] = [change.as_dict() for change in self.changes]

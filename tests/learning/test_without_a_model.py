@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from cofio.keeper import Keeper
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
 from tests.learning.conftest import Learning
 
 SOURCE = "claude-code/shop"
@@ -131,6 +135,21 @@ def test_an_older_turn_that_comes_late_does_not_overwrite_a_newer_memory(keeper:
     assert texts(keeper) == ["The staging port is 9090"]
     assert late.state == "rejected"
     assert "newer" in late.reason
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [("The staging port is 9090.", True), ("The staging port is 8080.", False), ("The linter is Ruff.", False)],
+)
+def test_copies_elsewhere_go_when_what_is_said_changes_a_memory(tmp_path: Path, said: str, heard: bool) -> None:
+    told: list[str] = []
+    store = SqliteStore(tmp_path / "cofio.db", FixedClock())
+    with Keeper(store, HashEmbedder(), FixedClock(), taken_back=lambda: told.append("gone")) as keeper:
+        say(keeper, "The staging port is 8080.")
+        assert told == []
+        say(keeper, said)
+        assert ("The staging port is 8080" in texts(keeper)) is not heard
+    assert told == ["gone"] * heard
 
 
 def test_what_was_learned_from_one_exchange_is_undone_as_one(keeper: Keeper) -> None:
