@@ -556,7 +556,8 @@ class Changeset:
     @property
     def takes_back(self) -> bool:
         """Whether more was done than adding: copies elsewhere of what was known may be out of date."""
-        return any(each.action not in ("add", "noop") for each in (*self.changes, *self.knowledge))
+        actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
+        return not actions <= {"add", "noop"}
 
     def as_dict(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in ("id", "at", "by", "why", "undoes", "undone_by", "part_of")}
