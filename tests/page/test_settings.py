@@ -253,9 +253,11 @@ def test_it_works_by_keyboard_alone(house: House, visit: Visitor) -> None:
     expect(page.get_by_role("button", name="Copy port = 0")).to_be_focused()
     page.get_by_role("link", name="Doctor").focus()
     page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Examine")).to_be_visible()  # before that there is nothing to go to
     expect(page.get_by_role("link", name="Doctor")).to_be_focused()
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("button", name="Examine")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator(".check")).to_have_count(len(FOUND))
 
