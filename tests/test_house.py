@@ -15,7 +15,7 @@ SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes", "picture", "checkup", "worth", "standing"}  # fmt: skip
+         "addresses", "domain", "notes", "picture", "checkup", "worth", "standing", "late"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
          "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.

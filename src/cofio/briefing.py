@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil, log2
 from typing import NamedTuple
 
+from cofio import late
+
 TAG = "cofio-memory"
 START = "## Relevant Memories"  # the heading at the start of a session
 PROMPT = "## Retrieved Memories"  # the heading at a prompt
@@ -271,46 +273,46 @@ def standing(
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _RANK = {"decision": 0, "learning": 1, "detail": 2}
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DAY = late.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ROUND = str.maketrans("[]", "()")
 _WIDE_BRACKETS = str.maketrans("＜＞﹤﹥", "<><>")
 
 #: A piece of ASCII text that is about a token: four letters of a word, three capitals, two digits, any other sign.
-_PIECE = re.compile(r"[A-Z]{2,3}(?![a-z])|[A-Za-z][a-z]{0,3}|[0-9]{1,2}|[\n!-/:-@\[-`{-~]")
+_PIECE = late.compile(r"[A-Z]{2,3}(?![a-z])|[A-Za-z][a-z]{0,3}|[0-9]{1,2}|[\n!-/:-@\[-`{-~]")
 _WEIGHTS = (
-    (re.compile("[\x80-\u08ff\u3000-\u33ff\u4e00-\uffff]"), 1.5),
-    (re.compile("[\u0900-\u2fff\u3400-\u4dff]"), 2.0),
-    (re.compile("[\U00010000-\U0010ffff]"), 3.0),
+    (late.compile("[\x80-\u08ff\u3000-\u33ff\u4e00-\uffff]"), 1.5),
+    (late.compile("[\u0900-\u2fff\u3400-\u4dff]"), 2.0),
+    (late.compile("[\U00010000-\U0010ffff]"), 3.0),
 )
 
 #: What a terminal obeys: sequences with parameters, texts for the terminal itself (titles, links), and the short ones.
-_ESCAPE = re.compile(
+_ESCAPE = late.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]{0,500}(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]"
 )
 #: What nobody sees: control characters but for line ends and tabs, what has no width or turns the direction of
 #: writing, fillers, selectors of variants and tags (in which a text can hide), private and unpaired code points.
-_UNSEEN = re.compile(
+_UNSEEN = late.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufeff\uffa0"
     "\ufff0-\ufffc\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U0010ffff]"
 )
 #: Lines that only draw or fence something in.
-_FENCE = re.compile(
+_FENCE = late.compile(
     r"^[ \t>]*(?:(?:[-*+]|[0-9]{1,3}[.)])[ \t]+)?(?:(?:`{3,}|~{3,})[ \t]*[\w+#.-]*|[-=_*]{3,})[ \t]*$", re.MULTILINE
 )
-_FENCE_WITHIN = re.compile(r"`{3,}|~{3,}")
-_RUN = re.compile(r"([-=_*#])\1{3,}")  # such as the rule before BEGIN PRIVATE KEY
-_MARKS = re.compile(r"\s*(?:(?:[>|]+|#{1,6}|[-*+•◦▪‣]|[0-9]{1,3}[.)])(?:\s+|$)(?:\[[ xX]\]\s+)?)*")
+_FENCE_WITHIN = late.compile(r"`{3,}|~{3,}")
+_RUN = late.compile(r"([-=_*#])\1{3,}")  # such as the rule before BEGIN PRIVATE KEY
+_MARKS = late.compile(r"\s*(?:(?:[>|]+|#{1,6}|[-*+•◦▪‣]|[0-9]{1,3}[.)])(?:\s+|$)(?:\[[ xX]\]\s+)?)*")
 _PAUSES = ".,;:!?…。、；：！？"
-_BRACKET = re.compile(r"<(?![=\d-])|(?<![-=])>(?!=)")  # comparisons and arrows are none
-_NAMES = re.compile(r"[^\W\d]|[/!?|$%@:]")
+_BRACKET = late.compile(r"<(?![=\d-])|(?<![-=])>(?!=)")  # comparisons and arrows are none
+_NAMES = late.compile(r"[^\W\d]|[/!?|$%@:]")
 
-_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")  # no path: "/usr/bin/env fails" is a question
-_LETTER = re.compile(r"[^\W\d_]")
-_WORD = re.compile(r"[\w'’]+")
+_COMMAND = late.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")  # no path: "/usr/bin/env fails" is a question
+_LETTER = late.compile(r"[^\W\d_]")
+_WORD = late.compile(r"[\w'’]+")
 _LONGEST_TRIVIAL = 80  # characters
 _MOST_TRIVIAL = 8  # words
 _CHOICES = "abcdefghijklmnopqrstuvwxyz"  # of a list that the agent gave

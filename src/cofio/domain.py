@@ -18,6 +18,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
+from cofio import late
 from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, VISIBILITIES, Viewer, checked_text, moment, share, truth, whole
 from cofio.wording import STOP_WORDS
@@ -41,8 +42,8 @@ MAX_SAID = 4_096  # characters of a pattern, a rule or a note
 MAX_ID = 200
 MAX_JUDGED = 64  # claims that one verdict names
 MAX_LASTING = 366 * 24 * 60  # minutes
-_ID = re.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # nor what a path takes for a way to go
-_QUANTITY = re.compile(
+_ID = late.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # nor what a path takes for a way to go
+_QUANTITY = late.compile(
     r"([-+−]?)\s*([$€£¥]?)\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?:[eE]([-+]?[0-9]{1,4}))?(\s*)([^\s\d.,]{1,20})?"
 )

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from cofio import sentences, standing
+from cofio import late, sentences, standing
 from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Verdict
 
 GREETING = "Greeting or confirmation"
@@ -134,7 +134,7 @@ _PLEASANT = frozenset(
 
 #: Words that facts are told with; not every sentence that has one tells one.
 _FACT = {
-    word: re.compile(rf"\b{word}\b", re.IGNORECASE)
+    word: late.compile(rf"\b{word}\b", re.IGNORECASE)
     for word in (
         "use uses using prefer prefers preferred decided switched started stopped always never policy standard should"
         " must convention guideline rule adopted chose chosen migrated replaced upgraded require requires agreed"
@@ -144,13 +144,13 @@ _FACT = {
 _FACT_WORDS = frozenset(_FACT)
 _LESSON_WORDS = frozenset("cause because turned turns fix culprit workaround lesson lessons".split())
 #: What an assistant tells of its own accord and is worth keeping.
-_LESSON = re.compile(
+_LESSON = late.compile(
     r"\broot cause\b|\bbecause of\b|\bturn(?:s|ed) out\b|\bthe (?:actual |real )?(?:fix|culprit|workaround)\b"
     r"|\blesson(?:s)? learned\b",
     re.IGNORECASE,
 )
 
-_FORGET = re.compile(
+_FORGET = late.compile(
     r"(?<!don't )(?<!not )(?<!never )\bforget (?:(?:what|everything|all(?: that)?) (?:i|we) (?:said|told)"
     r"|(?:the|that|my|our) (?:rule|preference|policy|fact|memory)\b)"
     r"|^(?:(?:please|ok|okay|now|also|and|so|just|you can),? )*forget (?:that|about)\b",
@@ -166,13 +166,13 @@ _STATING = frozenset(
     """.split()
 )
 _FURTHEST = 7  # words between the first of the subject and the verb
-_SUBJECT = re.compile(
+_SUBJECT = late.compile(
     r"(?:our|the|my|all|we|i|wir|nous|it|(?:staging|prod|production|dev|ci)(?= )|this (?:project|repo|app|service)"
     r"|(?-i:[A-Z])[^\s,;:]*)(?:'ve|'re|'m|'s)? ",
     re.IGNORECASE,
 )
 #: A number, a version, a name, a path, a word of code.
-_DEFINITE = re.compile(r"[0-9A-Z`/_@.:](?:(?<=\d)|\w)")
+_DEFINITE = late.compile(r"[0-9A-Z`/_@.:](?:(?<=\d)|\w)")
 #: About the work at hand, not about what it leads to.
 _TASK_TALK = frozenset(
     """

@@ -18,7 +18,7 @@ from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Literal, TypeAlias
 
-from cofio import access, briefing, bulk, enrichment, hygiene, outlook, recall, search
+from cofio import access, briefing, bulk, enrichment, hygiene, late, outlook, recall, search
 from cofio.access import Deed, Grant, Key
 from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
 from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
@@ -1043,10 +1043,11 @@ class Keeper:
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def warm(self) -> None:
-        """Load the models and the vectors now, so that the first search does not."""
+        """Load the models and the vectors and compile what reads now, so that the first who asks does not wait."""
         vector = self._embed(["ready"], "query")[0]
         self._reading.questions(["ready"])()
         self._store.nearest(vector, 1, Scope())
+        late.compile_all()
 
     def close(self) -> None:
         """Write what waits and let go of the store."""

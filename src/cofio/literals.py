@@ -9,9 +9,10 @@ Part of the words: pure functions over str.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
+
+from cofio import late
 
 
 def unlike(one: str, other: str) -> str:
@@ -93,19 +94,19 @@ def _form(token: str) -> str:
     return token if token.startswith("-") else token.lower()
 
 
-_SPAN = re.compile(r"`([^`\n]{1,200})`")
-_BACKTICK = re.compile(r"`")
+_SPAN = late.compile(r"`([^`\n]{1,200})`")
+_BACKTICK = late.compile(r"`")
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _PROSE = frozenset(("", "-", "–", "—", "•", "*", "…", "...", ".", ":", "!", "?", "(", ")"))
-_SIGNED = re.compile(
+_SIGNED = late.compile(
     r"[_=<>!|$#@~^\\{}\[\];*]|^-{1,2}\w|\+\+|^\.{0,2}/|^\.\w|/.*[./]|\w\.\w|\w:\w|[a-z][A-Z]"  # signs that code has
 )
-_ANYWHERE = re.compile(
+_ANYWHERE = late.compile(
     r"[_=<>|$#@~^\\{}\[\];*%+&/]|!\S|(?<!\w)-{1,2}\w|\.[\w/.]|\w:\w|[a-z][A-Z]|(?<!\w)[^\w\s]+(?!\w)"
 )
-_PLAIN = re.compile(r"[(\"'“‘]*(?:[A-Z]+|[A-Z]?[^\W_A-Z]+)(?:[-'’][^\W_A-Z]+)*[.,;:!?)\"'”’]*\Z")
-_CAPITALS = re.compile(r"[A-Z]{2,}$")
-_WORD = re.compile(r"[^\W_]")
+_PLAIN = late.compile(r"[(\"'“‘]*(?:[A-Z]+|[A-Z]?[^\W_A-Z]+)(?:[-'’][^\W_A-Z]+)*[.,;:!?)\"'”’]*\Z")
+_CAPITALS = late.compile(r"[A-Z]{2,}$")
+_WORD = late.compile(r"[^\W_]")
 _BETWEEN = frozenset((",", ";", "/", "+", "&"))  # signs that may stand in prose too
 _ABBREVIATED = frozenset(("e.g", "i.e", "a.m", "p.m", "u.s", "etc."))
 #: Two names of one thing, of which one has inner capitals.

@@ -13,22 +13,24 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from cofio import late
+
 _DEEPEST = 24  # lists and objects inside each other; whatever is deeper is no reply of a model's
 #: An object with one of these, as a plain value, is an entry; any other one is a wrapper around the entries.
 _OF_AN_ENTRY = frozenset({"text", "fact", "fact_index", "content", "action"})
 _LISTS_OF_AN_ENTRY = frozenset({"entities", "tags"})
 
-_BLANK = re.compile(r"[\s,]*+")  # a comma too many, or one too few, hides nothing
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_PLAIN = re.compile(
+_BLANK = late.compile(r"[\s,]*+")  # a comma too many, or one too few, hides nothing
+_STRING = late.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_PLAIN = late.compile(
     r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|(?:true|false|null|True|False|None|NaN|-?Infinity)\b"
 )
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _WORDS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"))  # no numbers to reckon with
-_OPENING = re.compile(r"[\[{]")
-_ESCAPE = re.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|)")
-_THOUGHTS = re.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_THOUGHT = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_OPENING = late.compile(r"[\[{]")
+_ESCAPE = late.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|)")
+_THOUGHTS = late.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHT = late.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
 
 
 class Reply(NamedTuple):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from cofio import late
 from cofio.literals import unlike
 from cofio.wording import words
 
@@ -155,13 +156,13 @@ def opposite(only_one: set[str], only_other: set[str]) -> str:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_TOKEN = re.compile(
+_TOKEN = late.compile(
     r"(?<![\w.])[-+]?\d+(?:[.,:]\d+)*%?(?![\w])"  # a number, with its sign
     r"|[^\W_]+(?:[._'+#/:@-]+[^\W_]+)*(?:\+\+|#)?"  # a word, an identifier, a path
     r"|[^\w\s.,;:!?()\[\]{}\"'`“”‘’…–—/-]"  # any other sign that is no punctuation
 )
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
-_SHORT_NOT = re.compile(r"n't\b")
+_THOUSANDS = late.compile(r"(?<=\d),(?=\d{3}\b)")
+_SHORT_NOT = late.compile(r"n't\b")
 
 #: Words that say nothing of their own. "Was", "from", "before", "or" and their like say something.
 _SILENT = frozenset(

@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from cofio import late
+
 LONGEST = 400  # characters; what runs on for longer is cut there
 
 
@@ -214,14 +216,14 @@ def _any(words: str) -> str:
 _AFTER_END = " \"'`)]*_!.…”’"
 _AROUND = ",;:!?()[]{}\"'….*`_<>"
 _TYPED = str.maketrans({**dict.fromkeys("“”…–—", " "), "’": "'", "‘": "'"})
-_LETTER = re.compile(r"[^\W_]")
-_VOWEL = re.compile(r"[aeiouyAEIOUY]|[^\x00-\x7f]")
+_LETTER = late.compile(r"[^\W_]")
+_VOWEL = late.compile(r"[aeiouyAEIOUY]|[^\x00-\x7f]")
 _BULLETS = frozenset("-*+•◦▪‣–0123456789#[")
-_BULLET = re.compile(r"^(?:(?:[-*+•◦▪‣–]|\d{1,3}[.)]|#{1,6}|\[[ xX]?\]) )+")
-_STOP = re.compile(r"[.!?…][\"')\]*_”’]* ")
+_BULLET = late.compile(r"^(?:(?:[-*+•◦▪‣–]|\d{1,3}[.)]|#{1,6}|\[[ xX]?\]) )+")
+_STOP = late.compile(r"[.!?…][\"')\]*_”’]* ")
 _SHORT_FOR = frozenset("e.g i.e eg ie vs cf approx resp incl Mr Mrs Ms Dr Prof Fig al".split())
 _SHORT_AT_END = frozenset("etc Inc Ltd Co Corp Jr Sr a.m p.m".split())
-_HUNG_ON = re.compile(
+_HUNG_ON = late.compile(
     r"(?:[,;]| [–—-]+) (?=(?:and |but |so |then )?(?:(?:can|could|would|will|should|do|does|did|is|are|have|has) "
     r"(?:you|i|we|it|there|this|that|the|they|someone|anyone)\b|(?:what|how|why|which|where|who)\b|any (?:idea|tips)))",
     re.I,
@@ -238,7 +240,7 @@ _FILLERS_WITH_MARK = (
     " correction update small_correction you_forgot my_mistake my_bad that's_wrong that's_not_right not_quite nein"
 )
 _AFTER_FILLER = ",.:;!–—-"
-_FILLER = re.compile(
+_FILLER = late.compile(
     rf"^(?:(?:(?:hi|hey|hello)(?: [\w'-]{{1,20}}){{0,2}}[,!]|{_any(_FILLERS)}[{_AFTER_FILLER}]{{0,3}}"
     rf"|{_any(_FILLERS_WITH_MARK)}[{_AFTER_FILLER}]{{1,3}}) ){{1,4}}",
     re.I,
@@ -251,14 +253,14 @@ _TRAILER_ENDS = frozenset(
     "btw way fyi thanks you please ok okay lol though tho :) :-) :d :-d sorry mistake bad misremembered misspoke wrong"
     " gone".split()
 )
-_TRAILER = re.compile(
+_TRAILER = late.compile(
     r",? (?:btw|by the way|fyi|thanks|thank you|please|ok|okay|lol|though|tho|:-?[)D])$"
     r"|[,;] (?:sorry|my (?:mistake|bad)|i (?:misremembered|misspoke|was wrong|got (?:that|it) wrong)|that was wrong"
     r"|(?:the|that) rule is gone)$",
     re.I,
 )
 
-_ASKING = re.compile(
+_ASKING = late.compile(
     r"\s*(?:(?:ok|okay|so|and|but|hey|well|also|hmm),? ){0,2}"
     r"(?:(?:what|why|how|who|whose|which|any idea)(?:['’]s|['’]re| |$)"
     r"|(?:where|when) (?:do|does|did|is|are|was|will|can|should)\b"
@@ -276,7 +278,7 @@ _ASKING_WORDS = frozenset(
     """.split()
 )
 
-_QUOTE_OPENS = re.compile(r"(?:^|[\s(:])'[^']*$")
+_QUOTE_OPENS = late.compile(r"(?:^|[\s(:])'[^']*$")
 _SUPPOSING = frozenset(
     """
     if unless whether suppose supposing imagine assuming assume maybe perhaps might could would wish hope hopefully
@@ -294,16 +296,16 @@ _SUPPOSING_PHRASES = tuple(
     ).split(",")
 )
 
-_SPAN = re.compile(r"`[^`]{1,120}`")
-_CODE_OPENS = re.compile(
+_SPAN = late.compile(r"`[^`]{1,120}`")
+_CODE_OPENS = late.compile(
     r"(?:import|export|package|namespace|#include|from [\w.]+ import|return|raise|throw|elif|else:|try:|def \w+\(|"
     r"class \w+[(:{ ]*$|(?:async )?function\b[ \w]*\(|(?:const|let|var|int|auto|final|val) \w+ ?[:=]|"
     r"(?:public|private|protected|static) \w+|at [\w.$<>/]+ ?\(|File \"|Traceback|Caused by|\w*(?:Error|Exception):|"
     r"\[?(?:INFO|WARN|WARNING|ERROR|DEBUG|TRACE|FATAL)\b|\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\d\d:\d\d:\d\d\b|"
     r"\+\+\+ |--- |@@ |diff --git|//|/\*|\*/|>>> |\"[\w$-]+\" ?:|'[\w$-]+' ?:|[\w.$-]+@[\w.-]+:\S*[$#] )"
 )
-_CODE_SIGN = re.compile(r"[=;<{}&|]|::")
-_CODE = re.compile(
+_CODE_SIGN = late.compile(r"[=;<{}&|]|::")
+_CODE = late.compile(
     r"[\w)\]] (?:=|==|!=|===|!==|\+=|-=|:=|&&|\|\||=>) ?[\w(\"'{\[]|\(\)[;{. ]*(?:=>|;|\{)|\);|</\w|/>|\w::\w"
     r"|<\w+[_-]\w+|\w=\"|\{\{|\}\}"
 )
@@ -383,8 +385,8 @@ _TROUBLE = frozenset(
 _NUMBERED = frozenset("pr mr issue ticket request line lines".split())
 _COUNTED = frozenset("test tests file files error errors warning warnings failures commit commits lines".split())
 _BOUNDS = frozenset("under below most max maximum minimum least per limit than exceed over above every up".split())
-_ISSUE_OR_HASH = re.compile(r"#\d{1,5}|(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]{7,40}")
-_DIGIT = re.compile(r"\d")
+_ISSUE_OR_HASH = late.compile(r"#\d{1,5}|(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]{7,40}")
+_DIGIT = late.compile(r"\d")
 
 
 class _Passing(NamedTuple):
@@ -395,7 +397,7 @@ class _Passing(NamedTuple):
 def _by_word() -> dict[str, list[_Passing]]:
     found: dict[str, list[_Passing]] = {}
     for words, also, reads in _PASSING_ROWS:
-        row = _Passing(frozenset(also.split()), re.compile(reads, re.I))
+        row = _Passing(frozenset(also.split()), late.compile(reads, re.I))
         for word in words.split():
             found.setdefault(word, []).append(row)
     return found
@@ -404,7 +406,7 @@ def _by_word() -> dict[str, list[_Passing]]:
 _PASSING = _by_word()
 _PASSING_WORDS = frozenset(_PASSING) | _STATES | _TROUBLE
 
-_POINTS = re.compile(
+_POINTS = late.compile(
     r"(?:this|that(?! (?:we|the|all|every|each|our|an?|no|any|there)\b)|these|those|it|its|they|them|such|your|yours|he"
     r"|she|you|there|here|one|ones|both|either|neither|if|how|what|when|where|who|why|which|not|the (?:first|second"
     r"|third|last|other|latter|former|same|next|previous|new|old|above|following|current|existing|wrong|right"
@@ -412,7 +414,7 @@ _POINTS = re.compile(
     r"|(?:to )?\w+ (?:(?:this|these|those|it|them)(?: |$|,)|that(?:$|,))",
     re.I,
 )
-_POINTS_INSIDE = re.compile(
+_POINTS_INSIDE = late.compile(
     r"\b(?:this|that) (?:one|way|approach|option)\b|\bthis(?:$| (?:component|function|file|test|case|method|class|page"
     r"|line|step|example|pr|branch|commit|task)\b)|\boption [a-d1-9]\b|\bthe above\b|\bas is$|\blike (?:this|that)\b"
     r"|\bfor now\b|\bright now\b|\bhere$|\byet$|\bwhat you (?:said|did|have|suggested)"

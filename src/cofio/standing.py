@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from cofio import sentences
+from cofio import late, sentences
 
 ENOUGH = 3  # signs
 _FEWEST, _LONGEST = 4, 40  # words
@@ -122,14 +122,14 @@ _TROUBLE = _set(
     """
 )
 _BECAUSE = _set("because since otherwise cause caused needs never always must weil porque car parce")
-_OF_THE_MOMENT = re.compile(
+_OF_THE_MOMENT = late.compile(
     r"\b(?:right now|for now|at the moment|this (?:once|time|one|afternoon|experiment)|for the next|just for|only this"
     r"|in a (?:bit|minute|sec)|(?:minutes?|hours?|seconds?) (?:left|ago|to go)|until (?:lunch|then|tomorrow|tonight)"
     r"|(?<!\bI )said|don't think|must (?:have been|be so)|told (?:me|us|him|her))\b",
     re.IGNORECASE,
 )
 #: What somebody does or thinks just now, what others do, and irony.
-_OF_THE_SPEAKER = re.compile(
+_OF_THE_SPEAKER = late.compile(
     r"^(?:I(?:'m|'ve|'ll|'d) |I (?:am|was|just|think|guess|hope|need|want|told|see|got|get|feel|will|would|made|set"
     r"|went|took|did|ran|\w+ed)\b|(?:my|the) (?:old company|colleague|intern|boss)\b|some (?:guy|people|one)\b"
     r"|because\b|brilliant,|(?:oh|yeah|wow|ugh|lol)\b)",
@@ -137,7 +137,7 @@ _OF_THE_SPEAKER = re.compile(
 )
 
 #: A password and what may be its value. What hygiene knows is redacted by now; of the rest nothing is kept by signs.
-_OF_ACCESS = re.compile(r"\b(?:password|passwort|passphrase|pwd|login)\b(?:\W+\w+){0,3}?\W+\S*\d", re.IGNORECASE)
+_OF_ACCESS = late.compile(r"\b(?:password|passwort|passphrase|pwd|login)\b(?:\W+\w+){0,3}?\W+\S*\d", re.IGNORECASE)
 
 #: Signs that weigh double, signs of which one must be there, and signs of which one must be there for it to be kept.
 _DOUBLE = _set("marked decided owned")
@@ -177,48 +177,48 @@ _WORDS = {
     "decided": _set("decided approved agreed chose chosen settled picked rejected entschieden decidido décidé choisi"),
 }
 _READS = {
-    "states": re.compile(
+    "states": late.compile(
         r"\bwe (?:(?:always|never|only|all|still|also) )?(?!(?:always|never|only|all|still|also|should|need|want|must"
         r"|can|could|would|will|had|have|were|did|might|may|think|get|got|see|saw|hit|found|ran|went|was|do|know|like"
         r"|\w+ed)\b)[a-z]{3,}\b",
         re.IGNORECASE,
     ),
-    "definite": re.compile(r"(?<!^)(?<![.!?:] )(?:\b[A-Z]\w|\b\w+[._/@]\w|\b\w*[a-z][A-Z]|\b\w+/(?!\w)|\d|`|\(\))"),
-    "detailed": re.compile(r"\d\S*\b.{1,60}?[ (]\S*\d"),
-    "contrast": re.compile(
+    "definite": late.compile(r"(?<!^)(?<![.!?:] )(?:\b[A-Z]\w|\b\w+[._/@]\w|\b\w*[a-z][A-Z]|\b\w+/(?!\w)|\d|`|\(\))"),
+    "detailed": late.compile(r"\d\S*\b.{1,60}?[ (]\S*\d"),
+    "contrast": late.compile(
         r"(?:,| -| –|;) (?:and |but )?(?:not|never|nicht|nie|no|pas|jamais|nunca) "
         r"|\b(?:instead of|rather than|used to be|statt|anstatt|en vez de|au lieu de|plutôt que|no longer|any ?more"
         r"|after all|again(?=\W*$))\b",
         re.IGNORECASE,
     ),
-    "scope": re.compile(
+    "scope": late.compile(
         r"\b(?:in|on|for|inside|within|across) (?:this|our|the) (?:whole |entire )?(?:repo|repository|project|codebase"
         r"|code|app|service|company|team|board|firmware|monorepo|cluster|product|paper)\b"
         r"|\b(?:in diesem projekt|en este (?:repo|proyecto)|dans ce (?:projet|dépôt))",
         re.IGNORECASE,
     ),
-    "ours": re.compile(r"^on (?=\w+ (?:\w+ ){0,2}(?:le|la|les|un|une|de|du|à|sur|en)\b)", re.IGNORECASE),
-    "reason": re.compile(
+    "ours": late.compile(r"^on (?=\w+ (?:\w+ ){0,2}(?:le|la|les|un|une|de|du|à|sur|en)\b)", re.IGNORECASE),
+    "reason": late.compile(
         r", so |\b(?:that's|which is) why\b|\bso that\b|\bsince (?!then|(?:we|i|you) (?:last|spoke|talked|met))",
         re.IGNORECASE,
     ),
-    "dated": re.compile(
+    "dated": late.compile(
         r"\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:t(?:ember)?)?"
         r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.? \d|\b\d{4}-\d\d-\d\d\b|\bQ[1-4]\b"
         r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\bend of (?:the )?\w+",
         re.IGNORECASE,
     ),
-    "owned": re.compile(r"\blooks? after\b|\bhand(?:ed|s) (?:it )?over\b|\bin charge\b"),
-    "decided": re.compile(
+    "owned": late.compile(r"\blooks? after\b|\bhand(?:ed|s) (?:it )?over\b|\bin charge\b"),
+    "decided": late.compile(
         r"\b(?:we're|we are|we) going with\b|\bfinal (?:call|decision)\b|\bsigned off\b", re.IGNORECASE
     ),
-    "marked": re.compile(
+    "marked": late.compile(
         r"^(?:gotcha|worth (?:remembering|noting|knowing)|note for later|for next time|lesson(?: learned)?"
         r"|learned the hard way|correction|heads up)\b",
         re.IGNORECASE,
     ),
 }
-_CORRECTS = re.compile(
+_CORRECTS = late.compile(
     r"(?:no|nope|nein|non|wrong|actually|(?:(?:small|one|quick) )?correction|not quite"
     r"|that's (?:wrong|not right|incorrect))(?:[,:.;!]| -| –) ",
     re.IGNORECASE,

@@ -6,7 +6,8 @@ Pure functions over str; part of the words, so that every step may use them.
 from __future__ import annotations
 
 import hashlib
-import re
+
+from cofio import late
 
 #: Words that say nothing about what is looked for; question words above all, which every prompt holds.
 STOP_WORDS = frozenset(
@@ -26,10 +27,10 @@ STOP_WORDS = frozenset(
     """.split()
 )
 
-_WORD = re.compile(r"[^\W_]+(?:[._'’+#/:@-]+[^\W_]+)*(?:\+\+|#)?")
+_WORD = late.compile(r"[^\W_]+(?:[._'’+#/:@-]+[^\W_]+)*(?:\+\+|#)?")
 _LONGEST = 100  # characters; what is longer is a token or a blob, not a word that somebody would search for
 _MOST = 64  # words; a prompt that holds more is a document, and its first words have to do
-_SPACE = re.compile(r"\s+")
+_SPACE = late.compile(r"\s+")
 
 
 def words(text: str) -> list[str]:
@@ -57,7 +58,7 @@ def passage(text: str, speaker: str) -> str:
 
 _AROUND = 250  # characters of what was said before
 _I = tuple(
-    (re.compile(pattern), told)
+    (late.compile(pattern), told)
     for pattern, told in (
         (r"\bI(?:'m| am)\b", "{} is"),
         (r"\bI(?:'ve| have)\b", "{} has"),
@@ -87,7 +88,7 @@ def read_in_context(text: str, speaker: str, context: str) -> str:
 
 LEFT_OUT = "[…]"  # on a line of its own, where something was
 _BOTH = 2_000  # characters; with less room than that, two ends say less than one
-_BREAK = re.compile(r"\n+|(?<=[.!?])\s+")
+_BREAK = late.compile(r"\n+|(?<=[.!?])\s+")
 
 
 def both_ends(text: str, room: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from math import exp, log1p, sqrt
 from types import MappingProxyType
 
-from cofio import sentences
+from cofio import late, sentences
 from cofio.wording import STOP_WORDS
 
 BIAS = -4.3  # the log-odds of a sentence that gives no signal
@@ -118,9 +118,9 @@ def _any(phrases: str) -> str:
     return r"\b(?:" + "|".join(phrases.split(", ")) + r")\b"
 
 
-_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_NOTE = re.compile(r"\[[^\[\]]{1,400}\]")
-_ADDRESS = re.compile(
+_WORD = late.compile(r"[^\W_]+(?:'[^\W_]+)*")
+_NOTE = late.compile(r"\[[^\[\]]{1,400}\]")
+_ADDRESS = late.compile(
     r"(?:^|[,!] |\b(?:[Hh]ey|[Hh]i|[Hh]ello|[Tt]hanks|[Yy]e[ps]|[Yy]eah|[Ww]ow|[Ss]ure) )([A-Z][a-z]+)(?=[!,.?]|$)"
 )
 
@@ -213,31 +213,31 @@ _TIMES = (
 _DAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 _READS = {
-    "task": re.compile(
+    "task": late.compile(
         r"^(?:(?:ok|okay|now|then|and|also|so|no|yes|first|just),? )*(?:please|pls|let'?s|let me|can you|could you"
         r"|i (?:want|need) you to|add|fix|remove|rename|run|re-?run|check|try|write|make|put|split|go|create|update"
         r"|refactor|implement|revert|show|move|delete|explain|list|find|look|open|change|replace|drop|wait|tell|give"
         r"|i'll|i will|i'm (?:going to|looking|trying|working))\b|\b(?:please|pls|bitte)\b",
         re.IGNORECASE,
     ),
-    "when": re.compile(
+    "when": late.compile(
         rf"\b(?:(?:last|next|this|past|every|each|few|couple of|\d+|two|three|four|five|six|seven|eight|nine|ten|a)"
         rf" (?:\w+ )?(?:{_TIMES}|{_DAYS})|yesterday|tomorrow|today|ago|since|recently|lately|the other day|growing up"
         rf"|when i was|as a (?:kid|child|teen\w*)|(?:in|on|by|until) (?:{_MONTHS}|{_DAYS}|\d{{4}}))\b",
         re.IGNORECASE,
     ),
-    "number": re.compile(
+    "number": late.compile(
         r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|hundred"
         r"|thousand|million|dozen|twice|first|second|third|once|several)\b",
         re.IGNORECASE,
     ),
-    "called": re.compile(
+    "called": late.compile(
         r"\b(?:named|called|titled|nicknamed|name(?: is|'s))\b|[\"“][A-Z][^\"”]{2,60}[\"”]"
         r"|(?<!\w)'[A-Z][^']{3,60}'(?!\w)"
     ),
-    "name": re.compile(r"(?<=[a-z,&] )(?!I\b)[A-Z][\w&+-]*(?=[ ,.;:)]|'s)(?![!?]*$)"),
-    "definite": re.compile(r"`[^`]+`|\w[._/@-]\w*\d|\w_\w|\w/\w|[a-z][A-Z]|\b[A-Z]{2,}\b|\w\(\)|\w\.\w"),
-    "taste": re.compile(
+    "name": late.compile(r"(?<=[a-z,&] )(?!I\b)[A-Z][\w&+-]*(?=[ ,.;:)]|'s)(?![!?]*$)"),
+    "definite": late.compile(r"`[^`]+`|\w[._/@-]\w*\d|\w_\w|\w/\w|[a-z][A-Z]|\b[A-Z]{2,}\b|\w\(\)|\w\.\w"),
+    "taste": late.compile(
         _any(
             "fav(?:e|s|ou?rites?)?, i (?:really |just )?(?:love|like|enjoy|hate|prefer)d?, prefers?, can't stand"
             ", allergic, fan of, obsessed with, keen on, passionate about, hobb(?:y|ies), interested in, go-to"
@@ -245,7 +245,7 @@ _READS = {
         ),
         re.IGNORECASE,
     ),
-    "plan": re.compile(
+    "plan": late.compile(
         _any(
             "going to, gonna, plan(?:ning|s|ned)? (?:to|on|for), thinking (?:of|about), hop(?:e|ing) to, want to"
             ", wants to, wanted to, looking (?:into|for), about to, decided to, considering, will be, saving up"
@@ -253,11 +253,11 @@ _READS = {
         ),
         re.IGNORECASE,
     ),
-    "thanks": re.compile(
+    "thanks": late.compile(
         _any("thanks, thank you, thx, appreciate, grateful, thankful, kind words, means? (?:a lot|so much|the world)"),
         re.IGNORECASE,
     ),
-    "praise": re.compile(
+    "praise": late.compile(
         r"\b(?:that(?:'s|'re| is| sounds| looks) (?:(?:so|really|such|super|pretty|an?|absolutely|totally|just) )*"
         r"(?:great|awesome|cool|amazing|wonderful|fantastic|incredible|nice|lovely|sweet|inspiring|impressive|beautiful"
         r"|gorgeous|good|tough|sad|terrible|rough|cute|funny|neat|fun|right|true|perfect)"
@@ -269,7 +269,7 @@ _READS = {
         r"|glad (?:you|to hear|it|that)|happy for you|i (?:\w+ )?agree|love (?:that|it|your)|must (?:have|'ve|be))\b",
         re.IGNORECASE,
     ),
-    "cheer": re.compile(
+    "cheer": late.compile(
         _any(
             "keep (?:it|up|going|on|at|pushing|me|doing|being|that), (?:you|we)(?:'ve)? (?:got this|can do), good luck"
             ", best of luck, go for it, hang in, (?:don't|never) give up, believe in, rooting for, cheer(?:ing)?"
@@ -282,7 +282,7 @@ _READS = {
         ),
         re.IGNORECASE,
     ),
-    "maxim": re.compile(
+    "maxim": late.compile(
         _any(
             "it(?:'s| is) (?:\\w+ ){0,2}(?:important|key|crucial|vital|essential|great|amazing|awesome|how|so|nice"
             "|inspiring|always|about|normal|okay|tough|hard|true), life(?:'s| is), we (?:all|can|should|need|must)"

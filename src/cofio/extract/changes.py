@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
+from cofio import late
 from cofio.extract.sayings import Row, both
 
 #: What is set to one value, and is called the same when the value changes.
@@ -145,29 +146,29 @@ def listed(plain: str) -> Iterator[str]:
 #: A word that is there, what two clauses share, and how it reads when both say it.
 _SHARED = (
     ("port",
-     re.compile(r"\b(listens|runs|is) on port (\d+)(?:,| and|, and) ((?:the|our) [\w -]{2,40}?) on (?:port )?(\d+)",
+     late.compile(r"\b(listens|runs|is) on port (\d+)(?:,| and|, and) ((?:the|our) [\w -]{2,40}?) on (?:port )?(\d+)",
                 re.IGNORECASE),
      r"\1 on port \2, and \3 \1 on port \4"),
     ("never",
-     re.compile(r"\bwe (\w+) ([^,;]{2,80}?),? (?:and|but) never (?=(?:on|in|from|to|at|during|before|after)\b)",
+     late.compile(r"\bwe (\w+) ([^,;]{2,80}?),? (?:and|but) never (?=(?:on|in|from|to|at|during|before|after)\b)",
                 re.IGNORECASE),
      r"we \1 \2, and we never \1 "),
     ("ask",
-     re.compile(r"^([A-Z][\w'-]+) (\w+s) ([^,;]{2,80}), (?:so |and )?ask (?:her|him|them) (?=before (?!you |we ))"),
+     late.compile(r"^([A-Z][\w'-]+) (\w+s) ([^,;]{2,80}), (?:so |and )?ask (?:her|him|them) (?=before (?!you |we ))"),
      r"\1 \2 \3, ask \1 "),
 )  # fmt: skip
-_TROUBLE = re.compile(r"(?:error|exception|bug|issue|problem)\b", re.IGNORECASE)
+_TROUBLE = late.compile(r"(?:error|exception|bug|issue|problem)\b", re.IGNORECASE)
 LISTING = frozenset("it's it this stack".split())
-_OPENS_LIST = re.compile(
+_OPENS_LIST = late.compile(
     r"(?:it's|it is|this is|this one's|this one is|(?:this|the|our) (?:project|repo|app) is|(?:our|the) stack is"
     r"|stack:) (?:an? )?(?=[A-Z])",
     re.IGNORECASE,
 )
-_BETWEEN_PARTS = re.compile(
+_BETWEEN_PARTS = late.compile(
     r",? (?:with|and|plus) (?:an? )?|, (?:an? )?"
     r"| (?=(?:hosted|deployed|running) on )|(?<!hosted)(?<!deployed)(?<!running) (?=on [A-Z])"
 )
-_PART = re.compile(
+_PART = late.compile(
     r"(?:region (?P<region>[a-z]+(?:-[a-z]+)+-\d)|(?:(?P<host>(?:hosted|deployed|running) (?:on|to) )|(?P<on>on ))?"
     r"(?P<name>[A-Z][\w.+#-]*(?: [A-Z][\w.+#-]*)?(?: v?\d[\w.]*)?)"
     r"(?: (?:app|application|project|database|db|repo|backend|frontend|cluster|monorepo|service|site|shop|api))?)"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, TypeAlias
 
+from cofio import late
 from cofio.domain import fold
 from cofio.extract import subjects
 
@@ -99,55 +100,55 @@ _WITH = (
     r"|moves? (?:in (?:line|lockstep|tandem|step)|together) with|moves? with|moves? (?:against"
     r"|opposite(?: to)?|inversely to))"
 )
-_VERBS = re.compile(
+_VERBS = late.compile(
     rf"(?P<one>.{{1,100}}?) {_ADVERB}{_NOT}{_ADVERB}(?:(?:is|are) (?={_ADVERB}(?:positively "
     rf"|{_AGAINST} )?(?:correl|relat|link)))?"
     rf"{_ADVERB}(?P<verb>{_LEAD}|{_FOLLOW}|{_WITH})(?! (?:to|by|with|the (?:way|pack|field))\b)"
     rf" (?P<other>\S.{{0,160}})",
     re.I,
 )
-_LEADS, _FOLLOWS = re.compile(_LEAD, re.I), re.compile(_FOLLOW, re.I)
-_PAIR = re.compile(
+_LEADS, _FOLLOWS = late.compile(_LEAD, re.I), late.compile(_FOLLOW, re.I)
+_PAIR = late.compile(
     rf"(?P<one>.{{1,80}}?) and (?P<other>.{{1,80}}?) {_ADVERB}{_NOT}{_ADVERB}(?P<how>move together"
     rf"|move in (?:tandem|lockstep"
     rf"|opposite directions)|rise and fall together|(?:are )?{_ADVERB}(?:positively |{_AGAINST} )?correlated"
     rf"|{_AGAINST} correlate|correlate(?: {_AGAINST}| positively)?|diverge)(?: any ?more)?(?P<tail>[ ,;].{{0,120}})?",
     re.I,
 )
-_VERB = re.compile(rf"\b(?:{_LEAD}|{_FOLLOW})\b", re.I)
-_INVERSE = re.compile(rf"{_AGAINST}|opposite|against|diverge", re.I)
+_VERB = late.compile(rf"\b(?:{_LEAD}|{_FOLLOW})\b", re.I)
+_INVERSE = late.compile(rf"{_AGAINST}|opposite|against|diverge", re.I)
 _UP = r"rises?|climbs?|increases?|jumps?|spikes?|surges?|goes up|grows?|gains?|rallies|rally"
 _DOWN = r"falls?|drops?|declines?|decreases?|dips?|sinks?|goes down|slides?|shrinks?|sells off"
-_RISES = re.compile(_UP, re.I)
-_WHEN_FIRST = re.compile(
+_RISES = late.compile(_UP, re.I)
+_WHEN_FIRST = late.compile(
     rf"(?:when|whenever|if|as) (?P<one>.{{1,80}}?) (?P<how_one>{_UP}|{_DOWN}),?(?: then)? (?P<other>[^,]{{1,80}}?) "
     rf"{_ADVERB}(?P<how_other>{_UP}|{_DOWN})(?P<tail>[ ,;].{{0,120}})?",
     re.I,
 )
-_WHEN_LAST = re.compile(
+_WHEN_LAST = late.compile(
     rf"(?P<one>.{{1,80}}?) {_ADVERB}(?P<how_one>{_UP}|{_DOWN}) (?:when|whenever) (?P<other>[^,]{{1,80}}?) "
     rf"(?P<how_other>{_UP}|{_DOWN})(?P<tail>)",
     re.I,
 )
-_LATER = re.compile(
+_LATER = late.compile(
     r"\b(?:later|afterwards?|the next (?:day|hour|session|week)|the following|with a (?:lag|delay))\b", re.I
 )
-_INDEFINITE = re.compile(r"(?:an?|suit|that|this|it|from|up|through|into|as)\b", re.I)
-_MOVED_BY = re.compile(r" (?:higher|lower|up|down)$", re.I)  # "leads stocks higher"
-_OPENING = re.compile(
+_INDEFINITE = late.compile(r"(?:an?|suit|that|this|it|from|up|through|into|as)\b", re.I)
+_MOVED_BY = late.compile(r" (?:higher|lower|up|down)$", re.I)  # "leads stocks higher"
+_OPENING = late.compile(
     r"^(?:(?:also|and|so|note that|notably|historically|in (?:general|our data)|we (?:see|saw|found|observed?) that"
     r"|i (?:see|found|observe) that|the data shows? that|it (?:seems|appears) that)[,:]? )+",
     re.I,
 )
-_BEHIND = re.compile(
+_BEHIND = late.compile(
     r"(?:,| by (?=[\d~a])| with an? | within | during | over (?=the |\d)| in (?=the |most |bull|bear|asian|us |\d)"
     r"| on (?=\w+days\b|average)| at (?=the |least|open|close)| because | since | before | after | ahead of "
     r"| most of | about | roughly | strongly| closely| quite | again$| too$| as well$| [–—-] ).*$",
     re.I,
 )
-_PARENTHESIS = re.compile(r"\s+\([^()]{0,200}\)")
+_PARENTHESIS = late.compile(r"\s+\([^()]{0,200}\)")
 #: Asked, supposed, gone by, or so only under a condition.
-_UNSTATED = re.compile(
+_UNSTATED = late.compile(
     r"\?|\b(?:could|would|might|may|maybe|perhaps|suppose|supposing|imagine|hypothetically|whether"
     r"|used to|unless|except"
     r"|only if|not sure|unclear|doubt|did not|didn't|had)\b|\bif\b(?!.{1,90}\b(?:rise|fall|drop|climb"

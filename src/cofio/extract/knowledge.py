@@ -17,6 +17,7 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from cofio import late
 from cofio.conversation import Found
 from cofio.domain import Table, fold
 from cofio.extract import correlations, subjects, thresholds, times
@@ -106,8 +107,8 @@ _TABLE = (
     _Row(
         "threshold",
         0.7,
-        re.compile(rf"(?i)^\W*threshold\b{_ABOUT}:\s*(?=\S)"),
-        re.compile(
+        late.compile(rf"(?i)^\W*threshold\b{_ABOUT}:\s*(?=\S)"),
+        late.compile(
             r"(?i)\b(?:flag|alert|warn|notify)\b.{0,80}?\b(?:if|when|whenever|once)\b"
             r"|\b(?:if|when|whenever|once)\b.{3,120}?,(?: then)? (?:flag|alert|warn|notify)\b"
         ),
@@ -115,14 +116,14 @@ _TABLE = (
     _Row(
         "correlation",
         0.5,
-        re.compile(rf"(?i)^\W*correlat(?:es?|ion)\b{_ABOUT}:\s*(?=\S)"),
-        re.compile(r"(?i)\bcorrelates? with\b|\b\w+ (?:leads|follows|predicts) \w"),
+        late.compile(rf"(?i)^\W*correlat(?:es?|ion)\b{_ABOUT}:\s*(?=\S)"),
+        late.compile(r"(?i)\bcorrelates? with\b|\b\w+ (?:leads|follows|predicts) \w"),
     ),
     _Row(
         "pattern",
         0.6,
-        re.compile(rf"(?i)^\W*(?:(?:seasonal )?pattern|observation|seasonality)s?\b{_ABOUT}:\s*(?=\S)"),
-        re.compile(
+        late.compile(rf"(?i)^\W*(?:(?:seasonal )?pattern|observation|seasonality)s?\b{_ABOUT}:\s*(?=\S)"),
+        late.compile(
             r"(?i)\b(?:consistently|always|typically)\b|\bno longer (?:\w+ly )?(?:spikes?|rises?|falls?|drops?"
             r"|dips?|peaks?"
             r"|doubles?|increases?|decreases?|climbs?|surges?|declines?)\b"
@@ -249,20 +250,20 @@ def _source_in(label: re.Match[str]) -> str:
     return subjects.source(label["about"][match.end() :]) or "" if match else ""
 
 
-_SOURCE_IN_LABEL = re.compile(r"^.{0,30}? ?\b(?:for|on|of|in) (?=\S)", re.I)
-_SUPPOSED = re.compile(
+_SOURCE_IN_LABEL = late.compile(r"^.{0,30}? ?\b(?:for|on|of|in) (?=\S)", re.I)
+_SUPPOSED = late.compile(
     r"\b(?:would|could|might|maybe|perhaps|what if|if we|suppose|supposing|imagine|hypothetically|whether|should we"
     r"|not sure|used to|wonder)\b|\?",
     re.I,
 )
 #: Denied, or supposed. That it "drops" denies nothing here.
-_UNSTATED = re.compile(rf"\b(?:not|never|no longer|no more|stopped|ceased|cannot)\b|n't\b|{_SUPPOSED.pattern}", re.I)
-_NOTHING = re.compile(r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I)
+_UNSTATED = late.compile(rf"\b(?:not|never|no longer|no more|stopped|ceased|cannot)\b|n't\b|{_SUPPOSED.pattern}", re.I)
+_NOTHING = late.compile(r"(?:none|nothing|n/a|no (?:\w+ )?(?:pattern|correlation|anomal|change|observation))", re.I)
 #: Somebody does it, or is to do it: no pattern of what is watched.
-_NO_PATTERN = re.compile(
+_NO_PATTERN = late.compile(
     r"(?:i|you|no|none|nothing|always|consistently|please|let's|we(?! (?:\w+ )?(?:see|observe|notice|find)))\b", re.I
 )
-_REMOVAL = re.compile(
+_REMOVAL = late.compile(
     r"^(?:please |also,? )?(?:remove|delete|drop|cancel|disable|retire|lift|clear|discard)(?: (?:the|any|our|all))?"
     r"(?: (?:old|existing|current))? (thresholds?|alerts?|alarms?|warnings?|limits?|flags?)(?= (?:on|for|of|about) )",
     re.I,

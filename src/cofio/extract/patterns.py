@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from cofio import sentences, standing, worth
+from cofio import late, sentences, standing, worth
 from cofio.conversation import Found, Sentence
 from cofio.extract.changes import LISTING, listed, written_out
 from cofio.extract.sayings import Reading, Row, Wish, compiled, pattern
@@ -300,58 +300,58 @@ _WISHES = {word: wish for wish in WISHES for word in wish.words.split()}
 _LEADING = {True: frozenset(_BY_WORD[True]) | frozenset(_WISHES), False: frozenset(_BY_WORD[False])}
 
 #: Between statements that could each stand alone: "we moved to pnpm, and the CI port is 9090".
-_CLAUSES = re.compile(
+_CLAUSES = late.compile(
     r"(?:[,;] (?:and |but |so )?| and )(?=(?:the|our|my|we|I|staging|prod|production)\b"
     r"|(?-i:[A-Z][\w'-]+ (?:took|takes|owns|left|leads|maintains|handles)\b|ask [A-Z]))",
     re.IGNORECASE,
 )
-_DIGIT = re.compile(r"\d")
-_NAME = re.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
+_DIGIT = late.compile(r"\d")
+_NAME = late.compile(r"\w[._/\\@#-]\w|\w#|\d|\w[A-Z]")
 _NO_NAMES = frozenset(("I", "I'm", "I've", "I'd", "I'll", ""))
-_SCOPE = re.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
+_SCOPE = late.compile(r"(?:for|in|on|at|with|within|inside|during|under|when|whenever|before|after)\b", re.IGNORECASE)
 #: What follows limits what was said before it.
-_LIMIT = re.compile(
+_LIMIT = late.compile(
     r",? (?:but not|but only|but never|except|unless|though not|although not|apart from|other than|as long as"
     r"|only (?:for|in|on|when|if)|temporarily|for now|for the time being)\b",
     re.IGNORECASE,
 )
 #: What was done and undone is no news.
-_TAKEN_BACK = re.compile(
+_TAKEN_BACK = late.compile(
     r"\b(?:roll(?:ed|ing)? (?:it |that |this )?back|revert(?:ed|ing)?|had to revert|back again|and back|gave (?:it )?up"
     r"|undid|undone|backed out|changed (?:it )?back|switched back|went back|moved back)\b",
     re.IGNORECASE,
 )
-_NOW = re.compile(
+_NOW = late.compile(
     r",? (?:now|currently|nowadays|these days|from now on|as of (?:now|today)|any ?more|any(?<!never use any))$",
     re.IGNORECASE,
 )
-_IS_NOW = re.compile(
+_IS_NOW = late.compile(
     r"\b(is|are|runs?|lives?|uses?|owns?|listens|'s|'re)(?: now| currently)(?= \S)"
     r"|( )(?:now|currently) (?=(?:is|are|runs?|lives?|uses?|owns?|listens)\b)",
     re.IGNORECASE,
 )
-_FORMERLY = re.compile(r" \((?:not|was|formerly|previously|used to be) [^()]{1,40}\)$", re.IGNORECASE)
+_FORMERLY = late.compile(r" \((?:not|was|formerly|previously|used to be) [^()]{1,40}\)$", re.IGNORECASE)
 _TO_BE_DONE = frozenset("fix update change adjust correct".split())
-_THEN_DO = re.compile(
+_THEN_DO = late.compile(
     r"(?:,|;| so| and)(?: (?:so|and|then|please)){0,3} (?:fix|update|change|adjust|correct) "
     r"(?:the|this|that|it|your|my|all)\b[^,;]*$",
     re.IGNORECASE,
 )
 _AT_PRESENT = frozenset("now currently nowadays days today".split())
 #: What follows is told in passing: "before we switched from Go to Rust, things were slow".
-_SUBORDINATE = re.compile(r"\b(?:before|after|until|once|when|whenever|while)\s*$", re.IGNORECASE)
-_OWN = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
-_OPTIONAL = re.compile(r"\[([^\]]*)\]")
-_PART = re.compile(r"\{(\w+)\}")
+_SUBORDINATE = late.compile(r"\b(?:before|after|until|once|when|whenever|while)\s*$", re.IGNORECASE)
+_OWN = late.compile(r"\b(?:my|our)\b", re.IGNORECASE)
+_OPTIONAL = late.compile(r"\[([^\]]*)\]")
+_PART = late.compile(r"\{(\w+)\}")
 
 #: A thing that holds a verb is no thing: "using a map for lookups is fast".
-_FINITE = re.compile(
+_FINITE = late.compile(
     r"\b(?:is|are|was|were|will|would|can|could|should|makes?|means?|seems?|does|did|has|had|gives?|works|helps?|allows"
     r"|causes?|requires|isn't|doesn't|won't|can't|i|you|we)\b",
     re.IGNORECASE,
 )
 #: After "always" or "never", what tells of the past or of trouble is no rule.
-_NO_RULE = re.compile(
+_NO_RULE = late.compile(
     r"(?:(?!need|embed|feed|seed|speed|shed)\w+ed|got|had|did|was|were|saw|made|found|ran|went|knew|thought|wrote"
     r"|gave|took|came|heard|been|seen|done|mind|again|get|gets|see|sees|end up|forget|fail|fails|have to|the|a"
     r"|an|happy|nice|good|on|in|so|want|know|understood|remember|wonder|think|love|look forward|run into|wait|too"
@@ -360,15 +360,15 @@ _NO_RULE = re.compile(
     re.IGNORECASE,
 )
 #: A cause or a fix that is not told.
-_VAGUE = re.compile(
+_VAGUE = late.compile(
     r"(?:unclear|unknown|not|still|simple|easy|trivial|in (?:the|this|my)|ready|coming|done|deployed|merged|pushed"
     r"|working|on (?:its|the) way|the (?:bug|issue|problem|error|failure|crash|typo|tests?|build)$|hand$|accident$"
     r"|probably|likely|maybe|obvious|below|above|as follows|hard|weird|somewhere)\b",
     re.IGNORECASE,
 )
-_SET = re.compile(r"[\d`/_@]|[A-Z]|\w[.:-]\w")
+_SET = late.compile(r"[\d`/_@]|[A-Z]|\w[.:-]\w")
 #: A state that something is in; not what it is set to.
-_STATE = re.compile(
+_STATE = late.compile(
     r"(?:not|already|now|still|being|wrong|down|up|broken|missing|in use|taken|busy|correct|fine|ok|okay|set|gone|empty"
     r"|unreachable|available|different|same|invalid|valid|too|very|so|done|ready|failing|passing|full|slow|fast|behind"
     r"|ahead|clean|dirty|stale|outdated|deprecated|required|optional|unknown|undefined|null|none|there|here|out|good"
@@ -379,19 +379,19 @@ _STATE = re.compile(
 )
 
 #: How irony opens: "yeah because we always have time for that".
-_IRONIC = re.compile(
+_IRONIC = late.compile(
     r"\s*(?:oh,? (?:great|good|nice|wonderful|perfect|joy)|yeah,? (?:right|because|sure)|(?:brilliant|lovely),)",
     re.IGNORECASE,
 )
 #: About what is on the screen just now.
-_AT_THIS_SPOT = re.compile(
+_AT_THIS_SPOT = late.compile(
     r"\bthe (?:other|new|old) (?:one|branch)\b|\bin (?:\d+|a few|an?|two|five|ten|thirty) (?:minutes?|hours?|secs?)\b"
     r"|\bthe (?:meeting|call|standup)\b|\b(?:here|there)(?=,| because\b| and\b|$)"
     r"|\bis called \w*(?:Error|Exception)\b|^the file is called\b|, I (?:think|guess|believe)$",
     re.IGNORECASE,
 )
 #: The subject and, a few words on, a verb of what is so or was decided.
-_LASTING = re.compile(
+_LASTING = late.compile(
     r"(?:we|our|the (?:team|project|codebase|repo|repository|app|backend|frontend|company|api|platform|product)|I|my"
     r"|this (?:project|repo|repository|codebase)|everyone(?: on the team)?)(?:'ve| have| has"
     r"|'s)?(?: [\w'./+#-]+){0,4}? (?:uses?|using|used|prefers?|decided|adopted|chose|chosen|picked|switched|started"
@@ -401,7 +401,7 @@ _LASTING = re.compile(
     re.IGNORECASE,
 )
 #: About the task at hand, or not sure: nothing to keep without a model's judgement.
-_AT_HAND = re.compile(
+_AT_HAND = late.compile(
     r"\b(?:I|we)(?:'d|'ll| would| will| could| can| might| may)? (?:need|want|wish|guess|suppose|feel|hope|wonder"
     r"|believe)\b|\b(?:I'd|I'll|we'd|we'll|I think|should|could|would|might|maybe|perhaps|probably|must|let's|please"
     r"|today|tomorrow|yesterday|right now|at the moment|for now|this (?:file|function|test|error|bug|class|method"

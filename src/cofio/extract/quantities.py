@@ -11,6 +11,8 @@ from decimal import Decimal
 from math import isfinite
 from typing import NamedTuple
 
+from cofio import late
+
 
 class Quantity(NamedTuple):
     """A number with its unit as said, and where in the text it stands."""
@@ -117,7 +119,7 @@ _SCALES = {
     "mn": 10**6, "mln": 10**6, "mio": 10**6, "bn": 10**9, "tn": 10**12, "hundred": 100, "thousand": 10**3,
     "million": 10**6, "millions": 10**6, "billion": 10**9, "billions": 10**9, "trillion": 10**12,
 }  # fmt: skip
-_SCALE = re.compile(
+_SCALE = late.compile(
     rf"[ \u00a0\u202f]?(?P<word>(?i:{_BIG}|millions|billions|mn|mln|mio|bn|tn))(?![\w°])"
     r"|(?P<gap>[ \u00a0\u202f]?)(?P<sign>MM|[kKMmBbT])(?![\w°])"
 )
@@ -125,22 +127,22 @@ _GROUPED = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?|\d{1,3}(?:[ \u00a0\u202f]\d{3
 _DIGITS = (
     rf"(?:{_GROUPED}|\d{{1,3}}(?:_\d{{3}}){{1,8}}|\d{{1,30}}(?:\.\d{{1,20}})?(?:[eE][+-]?\d{{1,3}})?|\.\d{{1,20}})"
 )
-_NUMBER = re.compile(
+_NUMBER = late.compile(
     r"(?<![\w.,:/#@~^–—-])(?P<sign>[-−+])?(?:(?P<currency>(?:US|A|C)?\$|[€£¥₿₹]) ?)?(?P<inner>[-−])?"
     rf"(?:(?P<digits>{_DIGITS})"
     rf"|(?P<word>(?i:half a|a quarter|a)(?= (?i:{_BIG})\b)|(?i:\b(?:{'|'.join(_ONES + _TENS)}|fifteen|hundred)\b)))"
 )
 #: What makes a number part of something longer: a version, a date, a time, a range, a multiple, a longer number.
-_GOES_ON = re.compile(
+_GOES_ON = late.compile(
     r"[.,:/]?\d|[-–—/:]\s?[\d$€£]|-[a-z]|\s[–—-]\s\d|\s?(?:x|×)(?!\w)|[A-Za-z_]|\s?[~^*]| to [\d$€£.]"
     rf"|[ -](?:and )?(?:{'|'.join(_ONES + _TENS)}|{_BIG})\b",
     re.I,
 )
-_CODE = re.compile(r" ?(?:USD|EUR|GBP|JPY|CHF|CAD|AUD|INR|CNY)\b")
-_UNIT = re.compile(
+_CODE = late.compile(r" ?(?:USD|EUR|GBP|JPY|CHF|CAD|AUD|INR|CNY)\b")
+_UNIT = late.compile(
     r"[ \u00a0\u202f]?(?P<unit>[%‰€£¥₿₹$]|°[CFK]?|[A-Za-zµμΩ][A-Za-z0-9²³]{0,20}(?:/[A-Za-z]{1,8}²?)?)(?!\w)"
 )
-_LONGER_UNIT = re.compile(
+_LONGER_UNIT = late.compile(
     r" ?(?P<unit>per cent|percentage points?|basis points?|degrees (?:celsius|fahrenheit|kelvin|[CF]))\b", re.I
 )
 _SHORT_FOR = {"percent": "%", "pct": "%", "per cent": "%", "basis point": "bps", "basis points": "bps"}
@@ -165,6 +167,6 @@ _UNIT_WORDS = frozenset(
     queries retries restarts packets threads processes transactions calls records rows files visits clicks
     """.split()
 )
-_PER = re.compile(
+_PER = late.compile(
     r" ?(?:/ ?|per (?=[a-z])| an? (?=[a-z]))(?:second|minute|hour|day|week|month|quarter|year|sec|min|hr|s|h|d)\b", re.I
 )

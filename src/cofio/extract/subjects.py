@@ -12,6 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cofio import late
+
 MOST = 6  # words of a name; more is a clause
 
 
@@ -188,21 +190,21 @@ def _is_marked(word: str) -> bool:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_OPENS = re.compile(r"(?:the|an?|its|their|our|my|your|this|that|these|those|his|her|overall|current)\s+(?=\S)", re.I)
-_ARTICLE = re.compile(r"(?:the|our)\s", re.I)
-_POSSESSIVE = re.compile(r"(?P<owner>[^\s'’]+(?: [^\s'’]+){0,3}?)(?:['’]s|(?<=s)['’])\s+(?P<rest>.+)")
-_PREPOSED = re.compile(r"\s+(of|on|for|in|at|from|across)\s+", re.I)
+_OPENS = late.compile(r"(?:the|an?|its|their|our|my|your|this|that|these|those|his|her|overall|current)\s+(?=\S)", re.I)
+_ARTICLE = late.compile(r"(?:the|our)\s", re.I)
+_POSSESSIVE = late.compile(r"(?P<owner>[^\s'’]+(?: [^\s'’]+){0,3}?)(?:['’]s|(?<=s)['’])\s+(?P<rest>.+)")
+_PREPOSED = late.compile(r"\s+(of|on|for|in|at|from|across)\s+", re.I)
 _HANGING = frozenset("of on for in at from across up down off out over under through past".split())
-_SLASHED = re.compile(r"(?P<name>[^\s/][^/]{0,60})/(?P<metric>[A-Za-z][\w -]{0,60})$")
-_TICKER = re.compile(r"[$^]?[A-Z][A-Z0-9]{0,9}(?:[./:&=-][A-Z0-9]{1,10}){0,3}")
-_CODED = re.compile(
+_SLASHED = late.compile(r"(?P<name>[^\s/][^/]{0,60})/(?P<metric>[A-Za-z][\w -]{0,60})$")
+_TICKER = late.compile(r"[$^]?[A-Z][A-Z0-9]{0,9}(?:[./:&=-][A-Z0-9]{1,10}){0,3}")
+_CODED = late.compile(
     r"(?=.{2,80}\Z)(?:/?\w+(?:[-./:_@]\w+)+|[A-Za-z_]+\d\w*|\d+[A-Za-z]\w*|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*|/\w+)"
 )
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|x|[a-z])", re.I)
-_NUMBERED = re.compile(r"\d{1,6}|[A-Z]")
-_PERCENTILE = re.compile(r"[pP]\d{2,3}|[1-5]xx")
+_ORDINAL = late.compile(r"\d+(?:st|nd|rd|th|x|[a-z])", re.I)
+_NUMBERED = late.compile(r"\d{1,6}|[A-Z]")
+_PERCENTILE = late.compile(r"[pP]\d{2,3}|[1-5]xx")
 #: Hyphens of plain words.
-_PLAIN_HYPHEN = re.compile(
+_PLAIN_HYPHEN = late.compile(
     r"(?:pre|post|real|non|long|short|high|low|year|week|month|day|end|over|on|off|in|up|re|multi|intra|inter|after|mid"
     r"|first|second|third|peak|per|time|read|write|out|sign|log|round|full|half|one|two|three|built|left|right|cross"
     r"|single|double|open|closed?|near|far|year|early|late|well|self|co|sub|super|ultra|risk|lead|lag|hour|minute|trip)-"
@@ -236,7 +238,7 @@ _NO_NAME = frozenset(
     version date time-of-day deadline password
     """.split()
 )
-_ENDS_A_NAME = re.compile(r"[?!;:()\[\]{}<>=\"“”]|,(?!\d)|\s[-–—]\s|…|\b\w+n['’]t\b")
+_ENDS_A_NAME = late.compile(r"[?!;:()\[\]{}<>=\"“”]|,(?!\d)|\s[-–—]\s|…|\b\w+n['’]t\b")
 #: A noun that makes a source of the words before it: the checkout service, the eu cluster.
 _PLACES = frozenset(
     """
@@ -252,7 +254,7 @@ _COUNTED = frozenset(
     mean median
     """.split()
 )
-_PEOPLE_IN = re.compile(r"(?i)\b(?:team|squad|project|meeting|department|effort|discussion|call|rollout|migration)\b")
+_PEOPLE_IN = late.compile(r"(?i)\b(?:team|squad|project|meeting|department|effort|discussion|call|rollout|migration)\b")
 _METRICS = frozenset(
     """
     volume volumes turnover price prices close spread volatility drawdown return returns yield yields rsi macd atr obv

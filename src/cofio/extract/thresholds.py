@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from cofio import late
 from cofio.domain import ANY
 from cofio.extract import subjects
 from cofio.extract.quantities import Quantity, quantities
@@ -275,19 +276,19 @@ _VERB = (
     r"(?:flag(?:ging)?|alert(?:ing)?|warn(?:ing)?|notify(?:ing)?|page|(?:raise|trigger|send|fire|issue|set)(?: up)?"
     r"(?: an?| the)? (?:alert|alarm|warning|flag|notification))"
 )
-_TRIGGER = re.compile(rf"(?<![\w-])(?P<verb>{_VERB})(?P<what>(?: [^,;:]{{1,80}}?)?),? {_IF}\s+", re.I)
-_FIRST = re.compile(
+_TRIGGER = late.compile(rf"(?<![\w-])(?P<verb>{_VERB})(?P<what>(?: [^,;:]{{1,80}}?)?),? {_IF}\s+", re.I)
+_FIRST = late.compile(
     rf"(?:so |also,? |and )?{_IF}\s+(?P<condition>[^?]{{3,200}}?),?(?: then| please)? (?P<verb>{_VERB})"
     r"(?P<what>(?: [^,;:]{1,80})?)",
     re.I,
 )
-_PASSIVE = re.compile(
+_PASSIVE = late.compile(
     r"(?P<what>[^,;:?]{2,120}?) (?:should|must|needs to|has to|will|is to|gets?|is|are)(?: always)?(?: be)? flagged"
     rf"(?:,? {_IF} (?P<condition>.{{3,200}}))?",
     re.I,
 )
 #: How a recommendation opens. Whatever else stands before it makes it something other than that.
-_OPENING = re.compile(
+_OPENING = late.compile(
     r"(?:(?:also|and|so|then|therefore|thus|hence|please|always|additionally|finally|first|second|going forward"
     r"|from now on|in future|in the future|as a rule|new rule|rule|recommendation|suggestion|suggested threshold|note"
     r"|action|alert rule|threshold(?: \w+){0,4}|(?:based on|given) [^,]{1,100}|for [^,]{1,60})[,:]?(?: |$))*"
@@ -296,8 +297,8 @@ _OPENING = re.compile(
     r"|(?:it is|it's) (?:best|worth|time) to|let's|let us|make sure to|be sure to|remember to)?",
     re.I,
 )
-_FOR_WHICH = re.compile(r"(?:.*[,:] )?for (?P<name>[^,]{1,60}),$", re.I)
-_DENIES = re.compile(
+_FOR_WHICH = late.compile(r"(?:.*[,:] )?for (?P<name>[^,]{1,60}),$", re.I)
+_DENIES = late.compile(
     r"(?:(?:please|so|and|also|from now on|going forward)[,:]? |(?:we|you|i) (?:should |must |can |will )?"
     r"|(?:i|we) (?:recommend|suggest) (?:that )?(?:we |you |to )?){0,3}(?:"
     rf"(?:do not|don't|never|no need to|no longer|not) (?:ever |need to |have to )?(?:{_VERB})"
@@ -308,17 +309,17 @@ _DENIES = re.compile(
     r"|warnings?|limits?)(?= (?:on|for|of|about) ))",
     re.I,
 )
-_NO_MORE = re.compile(
+_NO_MORE = late.compile(
     r",?\s*(?:any ?more|any longer|again|from now on|in future|going forward|at all|please)\s*$", re.I
 )
-_LIMITED = re.compile(
+_LIMITED = late.compile(
     r"\b(?:unless|except|until|while|during|today|tomorrow|tonight|for now|yet|temporarily|only|instead"
     r"|this (?:week|month|quarter|year|morning|time|session)|next (?:week|month|quarter|year)|would|could|might|maybe"
     r"|perhaps|suppose|supposing|imagine|hypothetically|whether|used to|previously|formerly|not sure)\b|\?",
     re.I,
 )
-_PARENTHESIS = re.compile(r"\s+\([^()]{0,200}\)")
-_REASON = re.compile(
+_PARENTHESIS = late.compile(r"\s+\([^()]{0,200}\)")
+_REASON = late.compile(
     r"[,;]?\s+(?:because|since|so that|so we|as (?:this|that|it|these|such)|which|in order to|given that|to (?=[a-z])"
     r"|[–—-]\s).*$",
     re.I,
@@ -326,40 +327,40 @@ _REASON = re.compile(
 _SPANS = (
     r"(?:seconds?|minutes?|hours?|days?|weeks?|secs?|mins?|hrs?|s|min|h|m|d|ticks|samples|readings|checks|candles|bars)"
 )
-_LASTING = re.compile(
+_LASTING = late.compile(
     rf"^,?\s*for (?:at least |more than |over |longer than )?(?:an?|\d{{1,5}}|[a-z]{{3,6}})(?: consecutive)? ?{_SPANS}"
     r"(?: in a row| straight| or more)?(?=$|[ ,.;])",
     re.I,
 )
-_EMPTY = re.compile(r"(?:again|immediately|at once|at any (?:time|point)|right away|please|in a row|any ?more)", re.I)
-_ON = re.compile(r"^(?:on|for|of|at|in|about|from)\s+", re.I)
-_AS_WHAT = re.compile(
+_EMPTY = late.compile(r"(?:again|immediately|at once|at any (?:time|point)|right away|please|in a row|any ?more)", re.I)
+_ON = late.compile(r"^(?:on|for|of|at|in|about|from)\s+", re.I)
+_AS_WHAT = late.compile(
     r"(?:^|\s+)(?:as (?:an? )?(?:anomal(?:y|ous)|suspicious|unusual|outlier|abnormal|critical|warning|risk)"
     r"|for (?:review|attention|a look))$",
     re.I,
 )
-_WHOM = re.compile(
+_WHOM = late.compile(
     r"(?:me|us|them|(?:the |our )?(?:[\w-]+ )?(?:team|on-?call|ops|sre|sres|noc|devops|operators?"
     r"|engineers?|admins?|traders?"
     r"|desk|users?|owners?|channel|people)|someone|somebody|everyone|everybody|on slack|by (?:e-?mail|sms|pager))",
     re.I,
 )
-_EVERY = re.compile(
+_EVERY = late.compile(
     r"(?:any|every|all|each)(?: of the)? (?:stock|ticker|symbol|host|server|service|sensor|source|device|machine|node"
     r"|asset|instance|market|coin)s?",
     re.I,
 )
-_NOTHING_IN_PARTICULAR = re.compile(r"(?:an? )?(?:anomaly|anomalies|alert|warning|outlier|outliers|issue)", re.I)
+_NOTHING_IN_PARTICULAR = late.compile(r"(?:an? )?(?:anomaly|anomalies|alert|warning|outlier|outliers|issue)", re.I)
 _IT = frozenset(("", "it", "this", "that"))
 
-_KEEP = re.compile(r"(?:please )?(?:keep|hold|maintain)\s+", re.I)
-_WANTED = re.compile(
+_KEEP = late.compile(r"(?:please )?(?:keep|hold|maintain)\s+", re.I)
+_WANTED = late.compile(
     r"\s(?:must|should|shall|has to|have to|needs to|need to|ought to|may|can)(?: (?:always|be|stay|remain|keep))*$",
     re.I,
 )
-_NOT = re.compile(r"(?: (?:not|never)|(?<=can)not|n't| fails? to)(?: (?:be|get|go|stay|rise|drop|fall))?$", re.I)
-_AUXILIARY = re.compile(r" (?:do|does|did|is|are|ca)$", re.I)
-_BETWEEN = re.compile(r"\b(?:between|outside|within the range|in the range|ranges?)\b", re.I)
+_NOT = late.compile(r"(?: (?:not|never)|(?<=can)not|n't| fails? to)(?: (?:be|get|go|stay|rise|drop|fall))?$", re.I)
+_AUXILIARY = late.compile(r" (?:do|does|did|is|are|ca)$", re.I)
+_BETWEEN = late.compile(r"\b(?:between|outside|within the range|in the range|ranges?)\b", re.I)
 
 _INCLUDED_UP = (
     r"at least|no less than|not less than|no lower than|no fewer than|at or (?:above|over)"
@@ -383,7 +384,7 @@ _ADVERB = r"(?:(?:consistently|ever|suddenly|again|currently|now|still|always|ba
 _MOST = 8  # quantities; what holds more is a list of numbers
 _NEAR = 100  # characters; no comparison is said in more
 #: What ends right before the quantity.
-_COMPARES = re.compile(
+_COMPARES = late.compile(
     r"(?:^|(?<=\s))(?:"
     rf"(?P<is>{_BE} {_ADVERB})?(?P<how>{_INCLUDED_UP}|{_INCLUDED_DOWN}|{_STRICT_UP}|{_STRICT_DOWN})"
     rf"|{_GO} {_ADVERB}(?P<level>{_OVER}|{_UNDER})"
@@ -394,23 +395,23 @@ _COMPARES = re.compile(
     r")$",
     re.I,
 )
-_ABOVE = re.compile(rf"{_INCLUDED_UP}|{_STRICT_UP}|exceeds?|surpass(?:es)?|tops?|outstrips?|reach(?:es)?", re.I)
-_INCLUSIVE = re.compile(rf"{_INCLUDED_UP}|{_INCLUDED_DOWN}|reach(?:es)?", re.I)
-_KEPT_TO = re.compile(
+_ABOVE = late.compile(rf"{_INCLUDED_UP}|{_STRICT_UP}|exceeds?|surpass(?:es)?|tops?|outstrips?|reach(?:es)?", re.I)
+_INCLUSIVE = late.compile(rf"{_INCLUDED_UP}|{_INCLUDED_DOWN}|reach(?:es)?", re.I)
+_KEPT_TO = late.compile(
     r"at most|no more than|not more than|no higher than|no greater than|no less than|no lower than|no fewer than", re.I
 )
-_UNSAID = re.compile(r"\bat least\s*$", re.I)
-_RISING = re.compile(_RISE, re.I)
-_STRICTLY = re.compile(r"more than|over|upwards of|in excess of", re.I)
-_REACHES = re.compile(r"\s+(?:(?:is|are)(?: at)?|at|of|reaches|hits|reads)$|\s*=$", re.I)
-_FOR_LONGER = re.compile(r"(?<!takes)(?<!lasts)(?<!runs) for (?:more than|at least|over|longer than)$", re.I)
-_OR_MORE = re.compile(
+_UNSAID = late.compile(r"\bat least\s*$", re.I)
+_RISING = late.compile(_RISE, re.I)
+_STRICTLY = late.compile(r"more than|over|upwards of|in excess of", re.I)
+_REACHES = late.compile(r"\s+(?:(?:is|are)(?: at)?|at|of|reaches|hits|reads)$|\s*=$", re.I)
+_FOR_LONGER = late.compile(r"(?<!takes)(?<!lasts)(?<!runs) for (?:more than|at least|over|longer than)$", re.I)
+_OR_MORE = late.compile(
     r"\s*(?:\+(?!\w)|or (?:(?P<more>more|higher|above|greater|over|larger|longer)|less|lower|below|fewer"
     r"|under|smaller)\b)",
     re.I,
 )
-_COUNTS = re.compile(r"[a-z]{4,20}s(?= |$)", re.I)
-_SHOWN = re.compile(
+_COUNTS = late.compile(r"[a-z]{4,20}s(?= |$)", re.I)
+_SHOWN = late.compile(
     r"(?P<source>[^/:]{1,80})/(?P<metric>[^:]{1,80}): (?P<least>at or )?(?P<how>above|below) (?P<value>\S.{0,40}?)\.?",
     re.I,
 )

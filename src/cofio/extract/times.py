@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from cofio import late
 from cofio.extract import subjects
 
 
@@ -132,53 +133,55 @@ def _short(name: str) -> str:
 
 _NAMES_OF_DAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _NAMES_OF_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
-_HABIT = re.compile(r"\b(?:typically|usually|always|consistently|regularly|generally|tends? to|normally|often)\b", re.I)
-_EVERY = re.compile(r"\b(?:every|each)\b", re.I)
-_DAILY = re.compile(r"\b(?:every day|each day|daily|every weekday)\b", re.I)
-_NARROWED = re.compile(
+_HABIT = late.compile(
+    r"\b(?:typically|usually|always|consistently|regularly|generally|tends? to|normally|often)\b", re.I
+)
+_EVERY = late.compile(r"\b(?:every|each)\b", re.I)
+_DAILY = late.compile(r"\b(?:every day|each day|daily|every weekday)\b", re.I)
+_NARROWED = late.compile(
     r"\b(?:every (?:other|second|third|few|\d)|except|unless|but not|not|never|no longer|n't|alternate|biweekly|before"
     r"|after|until|following|around holidays|last (?:week|month|year|night)|this (?:week|month|year)"
     r"|next (?:week|month))\b"
     r"|n't\b|\?",
     re.I,
 )
-_SPAN = re.compile(
+_SPAN = late.compile(
     r"(?<!\w)(?:between |from )?(?:(?P<from>\d{1,2}(?=:\d\d|\s?[ap]\.?m\b|\s?(?:-|–|to"
     r"|and)\s?\d{1,2}\s?[ap]m\b)|noon|midnight)"
     r"(?::(?P<from_minute>\d\d))?\s?(?P<from_half>[ap]\.?m\b\.?)?)\s?(?:-|–|—|to|and|until|till)\s?"
     r"(?P<to>\d{1,2}(?=:\d\d|\s?[ap]\.?m\b)|noon|midnight)(?::(?P<to_minute>\d\d))?\s?(?P<half>[ap]\.?m\b\.?)?(?!\w)",
     re.I,
 )
-_CLOCK = re.compile(r"\b\d{1,2}:\d\d\b|\b\d{1,2}\s?[ap]\.?m\b|\b(?:noon|midnight|o'clock)\b", re.I)
+_CLOCK = late.compile(r"\b\d{1,2}:\d\d\b|\b\d{1,2}\s?[ap]\.?m\b|\b(?:noon|midnight|o'clock)\b", re.I)
 _NAMED = {"noon": "12:00", "midnight": "00:00"}
-_WEEKENDS = re.compile(r"\b(?:on|at|over|every|each)(?: the)? weekends?\b", re.I)
-_WEEKDAYS = re.compile(r"\b(?:on|every|each) (?:weekdays?|working days?|business days?)\b", re.I)
-_DAY = re.compile(rf"\b({_NAMES_OF_DAYS})s?\b", re.I)
-_BETWEEN_NAMES = re.compile(r"s?[\s,/&]*(?:and|or)?\s*(?:on|every|each|in)?\s*", re.I)
-_DAYS_AGAIN = re.compile(rf"\b(?:{_NAMES_OF_DAYS})s\b|\b(?:every|each) (?:{_NAMES_OF_DAYS})\b", re.I)
-_DAYS_FROM = re.compile(
+_WEEKENDS = late.compile(r"\b(?:on|at|over|every|each)(?: the)? weekends?\b", re.I)
+_WEEKDAYS = late.compile(r"\b(?:on|every|each) (?:weekdays?|working days?|business days?)\b", re.I)
+_DAY = late.compile(rf"\b({_NAMES_OF_DAYS})s?\b", re.I)
+_BETWEEN_NAMES = late.compile(r"s?[\s,/&]*(?:and|or)?\s*(?:on|every|each|in)?\s*", re.I)
+_DAYS_AGAIN = late.compile(rf"\b(?:{_NAMES_OF_DAYS})s\b|\b(?:every|each) (?:{_NAMES_OF_DAYS})\b", re.I)
+_DAYS_FROM = late.compile(
     rf"\b(?P<from>{_NAMES_OF_DAYS})s? ?(?:to|through|until|-|–) ?(?P<to>{_NAMES_OF_DAYS})(?P<plural>s)?\b", re.I
 )
-_OF_MONTH = re.compile(
+_OF_MONTH = late.compile(
     rf"\b(?:on )?the (?:(?P<which>first|second|third|fourth|last) (?P<day>{_NAMES_OF_DAYS})"
     rf"|(?P<last>last day)|first day"
     r"|(?P<number>[12]?\d|3[01])(?:st|nd|rd|th)) of (?:the|each|every) month\b",
     re.I,
 )
-_MONTH_END = re.compile(
+_MONTH_END = late.compile(
     r"\b(?:at|near|on|by|every|each)(?: the)? (?:month[- ]end|end of (?:the|each|every) month)\b", re.I
 )
-_MONTH = re.compile(rf"\b(?:in|every|each|and|or|,) ({_NAMES_OF_MONTHS})\b", re.I)
-_MONTHS_FROM = re.compile(rf"\b(?P<from>{_NAMES_OF_MONTHS}) (?:to|through|until) (?P<to>{_NAMES_OF_MONTHS})\b", re.I)
-_QUARTER = re.compile(r"\b(?:in|every|each|during) (q[1-4])\b", re.I)
+_MONTH = late.compile(rf"\b(?:in|every|each|and|or|,) ({_NAMES_OF_MONTHS})\b", re.I)
+_MONTHS_FROM = late.compile(rf"\b(?P<from>{_NAMES_OF_MONTHS}) (?:to|through|until) (?P<to>{_NAMES_OF_MONTHS})\b", re.I)
+_QUARTER = late.compile(r"\b(?:in|every|each|during) (q[1-4])\b", re.I)
 _ZONES = {
     "UTC": "UTC", "GMT": "UTC", "ET": "America/New_York", "EST": "America/New_York", "EDT": "America/New_York",
     "PT": "America/Los_Angeles", "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "CET": "Europe/Paris",
     "CEST": "Europe/Paris", "JST": "Asia/Tokyo",
 }  # fmt: skip
-_ZONE = re.compile(rf"\b(?:{'|'.join(_ZONES)})\b")
-_OTHER_ZONE = re.compile(r"\b(?:local|[a-z]+ time|CT|CST|CDT|IST|BST|HKT|MST|MDT|AEST)\b")
-_BEHAVES = re.compile(
+_ZONE = late.compile(rf"\b(?:{'|'.join(_ZONES)})\b")
+_OTHER_ZONE = late.compile(r"\b(?:local|[a-z]+ time|CT|CST|CDT|IST|BST|HKT|MST|MDT|AEST)\b")
+_BEHAVES = late.compile(
     r"\b(?:peaks?|rises?|falls?|drops?|spikes?|dips?|doubles|triples|halves|slows?(?: down)?|picks? up|increases?"
     r"|decreases?|climbs?|surges?|declines?|grows?|shrinks?|jumps?|slumps?|goes (?:up|down)"
     r"|(?:is|are|stays?|runs?|gets?) (?:\w+ )?(?:high|higher|highest|low|lower|lowest|elevated|thin|heavy"
@@ -186,7 +189,7 @@ _BEHAVES = re.compile(
     r"|quiet|up|down|volatile|stable|flat|above|below))\b",
     re.I,
 )
-_TASK = re.compile(
+_TASK = late.compile(
     r"(?:please |i |we |you |let |let's |they )|(?:check|review|run|watch|monitor|flag|alert|compare|look"
     r"|report|send)\b",
     re.I,

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from cofio import late
+
 _LONGEST_LINE = 2_000  # characters; longer ones are made by programs, and so are their files
 _LONGEST_BLOCK = 3_000  # lines
 
@@ -114,19 +116,19 @@ def _indent(line: str) -> int:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_QUALIFIED = re.compile(r"::|[.#]")
-_BESIDE = re.compile(r"#|//|/\*|\*|(?:public|private|protected)\s*:")
-_CLOSING = re.compile(r"[)\]}{]|end\b|where\b")
+_QUALIFIED = late.compile(r"::|[.#]")
+_BESIDE = late.compile(r"#|//|/\*|\*|(?:public|private|protected)\s*:")
+_CLOSING = late.compile(r"[)\]}{]|end\b|where\b")
 _KEYWORDS = frozenset(
     "if for while switch catch return else do try function new throw await with until unless elif except".split()
 )
 
-_PYTHON = re.compile(
+_PYTHON = late.compile(
     r"^[ \t]{0,80}(?:async[ \t]{1,9})?(?:def|class)[ \t]{1,9}([^\W\d]\w{0,200})"
     r"|^([^\W\d]\w{0,200})[ \t]{0,9}(?::[^=\n]{1,200})?=(?!=)",
     re.MULTILINE,
 )
-_SCRIPT = re.compile(
+_SCRIPT = late.compile(
     r"^(?:[ \t]{0,80}(?:(?:export|default|declare|abstract|async)[ \t]{1,9}){0,5}"
     r"(?:function\*?|class|interface|enum|namespace)[ \t]{1,9}([\w$]{1,200})"
     r"|(?:(?:export|declare)[ \t]{1,9}){0,2}(?:const|let|var|type)[ \t]{1,9}([\w$]{1,200})"
@@ -135,22 +137,22 @@ _SCRIPT = re.compile(
     r"#?([\w$]{1,200})(?:<[^\n>]{0,200}>)?\([^\n;]{0,400}\{[ \t]*$)",
     re.MULTILINE,
 )
-_GO = re.compile(
+_GO = late.compile(
     r"^(?:func[ \t]{1,9}(?:\([^)\n]{0,200}\)[ \t]{0,9})?|(?:type|var|const)[ \t]{1,9})([^\W\d]\w{0,200})", re.MULTILINE
 )
-_RUST = re.compile(
+_RUST = late.compile(
     r"^[ \t]{0,80}(?:pub(?:\([^)\n]{0,80}\))?[ \t]{1,9})?(?:(?:async|unsafe|const|default|extern)[ \t]{1,9}){0,4}"
     r"(?:fn|struct|enum|trait|type|union|mod|macro_rules!|static|const)[ \t]{1,9}([^\W\d]\w{0,200})",
     re.MULTILINE,
 )
-_JAVA = re.compile(
+_JAVA = late.compile(
     r"^[ \t]{0,80}(?:(?:public|private|protected|static|final|abstract|sealed|strictfp)[ \t]{1,9}){0,6}"
     r"(?:class|interface|@interface|enum|record)[ \t]{1,9}([^\W\d]\w{0,200})"
     r"|^[ \t]{1,80}(?!(?:return|throw|new|else|assert|case|yield)\b)(?:[\w<>\[\],.?&@]{1,100}[ \t]{1,9}){1,8}"
     r"([^\W\d]\w{0,200})[ \t]{0,9}\((?![^\n]{0,400};[ \t]*$)",
     re.MULTILINE,
 )
-_C = re.compile(
+_C = late.compile(
     r"^#[ \t]{0,9}define[ \t]{1,9}([^\W\d]\w{0,200})"
     r"|^[ \t]{0,80}(?:typedef[ \t]{1,9})?(?:enum[ \t]{1,9})?(?:struct|class|enum|union|namespace)[ \t]{1,9}"
     r"([^\W\d]\w{0,200})(?![^\n]{0,400};[ \t]*$)"
@@ -158,8 +160,10 @@ _C = re.compile(
     r"(?![^\n]{0,400};[ \t]*$)",
     re.MULTILINE,
 )
-_RUBY = re.compile(r"^[ \t]{0,80}(?:def[ \t]{1,9}(?:self\.)?|(?:class|module)[ \t]{1,9})(\w{1,200}[?!]?)", re.MULTILINE)
-_SHELL = re.compile(
+_RUBY = late.compile(
+    r"^[ \t]{0,80}(?:def[ \t]{1,9}(?:self\.)?|(?:class|module)[ \t]{1,9})(\w{1,200}[?!]?)", re.MULTILINE
+)
+_SHELL = late.compile(
     r"^[ \t]{0,80}(?:function[ \t]{1,9}([\w-]{1,200})|([\w-]{1,200})[ \t]{0,9}\([ \t]{0,9}\))", re.MULTILINE
 )
 _LANGUAGES = {

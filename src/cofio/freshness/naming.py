@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cofio import late
+
 _READ = 8_000  # characters of a text that are looked at
 _MOST = 60  # names that are looked for
 
@@ -68,33 +70,33 @@ def _symbols(text: str) -> Iterator[Named]:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_ELSEWHERE = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s`<>\"']{1,2000}|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}")
-_SPAN = re.compile(r"`([^`\n]{1,200})`")
-_PATH = re.compile(r"(?<![\w/~.\\@+-])(?:\./)?(?:[\w.@+-]{1,100}/){0,20}[\w.@+-]{1,150}(?![\w/\\])")
-_LETTER = re.compile(r"[^\W\d_]")
+_ELSEWHERE = late.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s`<>\"']{1,2000}|[\w.+-]{1,64}@[\w-]{1,64}\.[\w.-]{1,64}")
+_SPAN = late.compile(r"`([^`\n]{1,200})`")
+_PATH = late.compile(r"(?<![\w/~.\\@+-])(?:\./)?(?:[\w.@+-]{1,100}/){0,20}[\w.@+-]{1,150}(?![\w/\\])")
+_LETTER = late.compile(r"[^\W\d_]")
 #: Files that are known by a name without an ending.
 _KNOWN = frozenset(
     "Dockerfile Containerfile Makefile makefile GNUmakefile justfile Justfile Procfile Jenkinsfile Vagrantfile Gemfile"
     " Rakefile Brewfile Podfile Fastfile Tiltfile Caddyfile Pipfile LICENSE NOTICE CODEOWNERS BUILD WORKSPACE".split()
 )
 
-_COMMAND = re.compile(
+_COMMAND = late.compile(
     r"(?<![\w/.-])(?:(?:make|just)[ \t]{1,9}|(?:npm|pnpm|yarn|bun)[ \t]{1,9}(?:run(?:-script)?[ \t]{1,9})?(?!run\b))"
     r"[A-Za-z0-9][\w:./-]{0,79}(?<![.:/])"
 )
-_QUOTED = re.compile(r"[`\"'“‘$>&;(][ \t]*$")
+_QUOTED = late.compile(r"[`\"'“‘$>&;(][ \t]*$")
 #: What stands before a command in prose. "make" is a word of the language, too.
-_ASKED = re.compile(
+_ASKED = late.compile(
     r"(?:^|[:,][ \t]+|\b(?:run|runs|running|ran|use|uses|using|with|via|by|through|execute|executes|call|calls|invoke"
     r"|type|and|then|is|are)[ \t]+)$",
     re.IGNORECASE,
 )
 _NPM_ITSELF = frozenset("test start stop restart".split())  # scripts that npm runs without "run"
 _BUILT_IN = frozenset("install add remove i ci init publish exec dlx x up update upgrade why audit link pack".split())
-_PROGRAM = re.compile(r"[A-Za-z][\w.-]{0,79}(?=\s|$)")
+_PROGRAM = late.compile(r"[A-Za-z][\w.-]{0,79}(?=\s|$)")
 
 _IDENTIFIER = r"[^\W\d][\w$]{0,99}(?:(?:\.|::|#)[^\W\d][\w$]{0,99}){0,4}"
-_SYMBOL = re.compile(rf"({_IDENTIFIER})(\([^\n]{{0,150}}\))?")
-_TELLING = re.compile(r"\w_\w|[.:#]|[^\W\d_a-z]")  # no plain word: it has an underscore, a part, a capital
-_CALLED = re.compile(rf"(?<![\w.:#$/-])({_IDENTIFIER})\(")
-_SNAKE = re.compile(r"(?<![\w./:#$-])[A-Za-z][^\W_]{1,60}(?:_[^\W_]{1,60}){1,8}(?![\w(/]|\.\w)")
+_SYMBOL = late.compile(rf"({_IDENTIFIER})(\([^\n]{{0,150}}\))?")
+_TELLING = late.compile(r"\w_\w|[.:#]|[^\W\d_a-z]")  # no plain word: it has an underscore, a part, a capital
+_CALLED = late.compile(rf"(?<![\w.:#$/-])({_IDENTIFIER})\(")
+_SNAKE = late.compile(r"(?<![\w./:#$-])[A-Za-z][^\W_]{1,60}(?:_[^\W_]{1,60}){1,8}(?![\w(/]|\.\w)")

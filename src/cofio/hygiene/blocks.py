@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from cofio import late
+
 LONGEST_LINE = 1_000  # characters of an injected line that are kept
 _DEEPEST = 4  # blocks in blocks that are looked into for what was injected
 
@@ -138,7 +140,7 @@ def _ends(tags: Sequence[re.Match[str]]) -> dict[int, int]:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_OWN = re.compile(r"cofio|relevant-context$|memory-context$")
+_OWN = late.compile(r"cofio|relevant-context$|memory-context$")
 _INSTRUCTIONS = frozenset({"user_instructions", "instructions"})
 _REMINDERS = frozenset({"system-reminder", "user-prompt-submit-hook", "environment_context", "startup_context"})
 
@@ -150,31 +152,31 @@ _LONG = (
 )
 _SHORT = r"command-[a-z]+|bash-input|ide_opened_file|ide_selection|turn_aborted"
 _ATTRIBUTES = r"(?:\s[^<>]{0,500})?"
-_TAG = re.compile(rf"<(/?)({_LONG}|{_SHORT}){_ATTRIBUTES}(/?)>", re.IGNORECASE)
-_LONG_UNCLOSED = re.compile(rf"^[ \t]*<({_LONG}){_ATTRIBUTES}>", re.IGNORECASE | re.MULTILINE)
-_SHORT_UNCLOSED = re.compile(rf"^[ \t]*<(?:{_SHORT}){_ATTRIBUTES}>.*$", re.IGNORECASE | re.MULTILINE)
+_TAG = late.compile(rf"<(/?)({_LONG}|{_SHORT}){_ATTRIBUTES}(/?)>", re.IGNORECASE)
+_LONG_UNCLOSED = late.compile(rf"^[ \t]*<({_LONG}){_ATTRIBUTES}>", re.IGNORECASE | re.MULTILINE)
+_SHORT_UNCLOSED = late.compile(rf"^[ \t]*<(?:{_SHORT}){_ATTRIBUTES}>.*$", re.IGNORECASE | re.MULTILINE)
 
 _HEADINGS = (
     r"(?:Relevant|Retrieved) Memories|Relevant (?:Personal|Team) Context|Known (?:Patterns|Exactly)"
     r"|Active (?:Thresholds|Seasons)"
 )
-_HEADING_HINT = re.compile(_HEADINGS)
-_SECTION_NAME = re.compile(rf"(?:{_HEADINGS}):?")
+_HEADING_HINT = late.compile(_HEADINGS)
+_SECTION_NAME = late.compile(rf"(?:{_HEADINGS}):?")
 _ITEM = r"[ \t]*(?:[-*•+]|\d{1,3}[.)])[ \t][^\n]*(?:\n|\Z)"
 _MORE_OF_ITEM = r"[ \t]{2,}\S[^\n]*(?:\n|\Z)"
 _THRESHOLD = r"[\w.-]+/[\w./-]+: [^\n]*(?:\n|\Z)"
 #: A heading of ours and the list below it. A heading that no list follows is somebody's own.
-_SECTION = re.compile(
+_SECTION = late.compile(
     rf"^#{{1,4}}[ \t]+(?:{_HEADINGS}):?[ \t]*\n(?:[ \t]*\n)?"
     rf"(?:{_ITEM}|{_THRESHOLD})(?:{_ITEM}|{_MORE_OF_ITEM}|{_THRESHOLD})*",
     re.MULTILINE,
 )
 
-_BOOT_FILE = re.compile(
+_BOOT_FILE = late.compile(
     r"\b(?:CLAUDE(?:\.local)?|AGENTS?|MEMORY|GEMINI|SOUL|USER|IDENTITY|TOOLS|CONVENTIONS|copilot-instructions)\.md\b"
     r"|\.(?:cursor|windsurf|cline|roo)rules\b|\.cursor/rules\b",
 )
-_BULLET = re.compile(
+_BULLET = late.compile(
     r"(?:[#>|]+[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:\[[^\]\n]{1,200}\](?!\()[ \t]*)*"
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\"'(`\[])")
+_SENTENCE_END = late.compile(r"(?<=[.!?])[ \t]+(?=[A-Z\"'(`\[])")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TypeAlias
 
+from cofio import late
 from cofio.hygiene.values import Put, is_plain_word, looks_random, looks_secret
 
 Span: TypeAlias = tuple[str, int, int]  # kind, start, end
@@ -161,14 +162,14 @@ _OPEN = tuple(
     "public publickey public_key next page nextpage continuation scroll sync cursor pagination resume".split()
 )
 #: Keys and tokens that name something, or that everybody may see.
-_NO_SECRET_KEY = re.compile(
+_NO_SECRET_KEY = late.compile(
     r"public|cache|hash|digest|fingerp|thumbp|checksum|primary|foreign|partition|idempot|dedup|commit|version|lookup|etag"
     r"|md5|cursor|(?<![a-z])(?:next|page|sha\d*|sort|range|object|row|index|shard|routing|request|trace|span|message|block"
     r"|contract|address|map|dict|sync|bucket|group|record|document|issue|s3|redis|ids?|name|path|file|type)(?![a-z])|id$"
 )
-_UUID = re.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = late.compile(r"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-_KEY = re.compile(
+_KEY = late.compile(
     r"""
     (?P<name> pass(?:word|wd|phrase|code|wort|(?<![a-z]pass)(?=["'`\])*]{0,3}[ \t]*[=:]|[ \t]is[ \t]))
       | pwd | pw(?<![a-z]pw)(?=[ \t]*[=:]|[ \t]is[ \t]) | kennwort | contrase(?:ñ|n\u0303?)a | mot\ de\ passe | senha
@@ -193,40 +194,40 @@ _KEY = re.compile(
     """,
     re.VERBOSE,
 )
-_OPTION = re.compile(r"--[\w-]*$")
+_OPTION = late.compile(r"--[\w-]*$")
 #: "with user deploy and password …", "we use the password …"
-_IN_USE = re.compile(
+_IN_USE = late.compile(
     r"\b(?:(?:user(?:name)?|login|account|as)[ \t:=]+\S{1,40}[ \t]*(?:,|/|and|with|und|et|y)?"
     r"|use|uses|using|with|mit|avec|con)[ \t]+(?:(?:the|das|dem|le|la)[ \t]+)?$"
 )
-_QUOTED = re.compile(r"[bru]{0,2}(?P<mark>\\{0,7}[\"']|`{1,2})(?P<value>(?:\\.|[^\n\\]){1,400}?)(?P=mark)")
-_BARE = re.compile(r"\\{0,7}[\"'`]{0,2}(?P<value>[^\s\"'`]{1,120})")
-_REST = re.compile(r"[^\s\"'`]*")
+_QUOTED = late.compile(r"[bru]{0,2}(?P<mark>\\{0,7}[\"']|`{1,2})(?P<value>(?:\\.|[^\n\\]){1,400}?)(?P=mark)")
+_BARE = late.compile(r"\\{0,7}[\"'`]{0,2}(?P<value>[^\s\"'`]{1,120})")
+_REST = late.compile(r"[^\s\"'`]*")
 #: What ends a bare value besides white space: the next of a list of settings, a tag, a line break written out.
-_STOP = re.compile(r"[&;,|](?=[\w .-]{1,40}[=:])|</|<[a-z][\w-]{0,40}>|\\+[nrt\"]")
+_STOP = late.compile(r"[&;,|](?=[\w .-]{1,40}[=:])|</|<[a-z][\w-]{0,40}>|\\+[nrt\"]")
 
 #: Where a note begins: a line, a column, a list; a word or three may say what it is for.
-_LABEL = re.compile(r"(?:^|[\n|>({\[\"'`*+,;:/•-]|\\[nrt])[ \t]*(?:[^\W_][\w.'-]{0,20}[ \t]+){0,3}[\"'`*_]{0,3}$")
-_MORE_IS_SAID = re.compile(r"[ \t]+[\w(=<$'\"]|[(\[=_<$](?!/)|[/:-]\w")
+_LABEL = late.compile(r"(?:^|[\n|>({\[\"'`*+,;:/•-]|\\[nrt])[ \t]*(?:[^\W_][\w.'-]{0,20}[ \t]+){0,3}[\"'`*_]{0,3}$")
+_MORE_IS_SAID = late.compile(r"[ \t]+[\w(=<$'\"]|[(\[=_<$](?!/)|[/:-]\w")
 
-_ELEMENT = re.compile(
+_ELEMENT = late.compile(
     r"<(?:\w{1,20}:)?(?:[a-z]{1,20}[_.-]?){0,2}?(?P<name>passw(?:or)?d|passphrase|pwd|secret(?:[_-]?key)?|token|api[_-]?key)"
     r"(?:\s[^<>]{0,200})?>\s{0,20}(?:<!\[CDATA\[)?(?P<value>[^<>\n]{4,200}?)\s{0,20}(?:\]\]>)?</",
     re.IGNORECASE,
 )
-_HEX_SETTING = re.compile(
+_HEX_SETTING = late.compile(
     r"(?P<name>(?:secret|token|key)[\w-]{0,40})\\{0,7}[\"'`\])*]{0,3}[ \t]*(?:=>|:=|[=:](?![=:]))[ \t]*"
     r"\\{0,7}[\"'`]?(?P<value>0x[0-9a-f]{64}|[0-9a-f]{32,512})(?![\w-])"
 )
-_NAME_BEFORE = re.compile(r"[\w-]+$")
-_AS_SECRET = re.compile(
+_NAME_BEFORE = late.compile(r"[\w-]+$")
+_AS_SECRET = late.compile(
     r" as[ \t]+(?:the|our|my|a|an|its|their)[ \t]+(?:[\w-]{1,30}[ \t]+){0,3}?"
     r"(?P<name>password|passphrase|passcode|pwd|pw|secret|token|key)\b"
     r"(?![ \t_-]+(?!(?:for|on|in|of|to|and|when|everywhere|there|with|but|at|by)\b)\w)"  # "as the password hash"
 )
-_LAST_WORD = re.compile(r"(?<![^\s\"'`(])(?P<value>[^\s\"'`(]{6,120})[\"'`]?[ \t]*$")
+_LAST_WORD = late.compile(r"(?<![^\s\"'`(])(?P<value>[^\s\"'`(]{6,120})[\"'`]?[ \t]*$")
 _LOGIN_HINTS = ("cred", "log in", "login", "logged in")
-_LOGIN = re.compile(
+_LOGIN = late.compile(
     r"(?i)\b(?:cred(?:ential)?s[ \t]*(?:\([^()\n]{1,40}\)[ \t]*)?(?:are|is|(?P<noted>[:=]))"
     r"|log(?:ged)?[ -]?in[ \t]+(?:is|with|as|using))[ \t]*[:=]?[ \t]*"
     r"[\"'`]?(?P<user>[\w.@+-]{1,64})[\"'`]?(?:[ \t]+(?:and|with)[ \t]+|[ \t]*[/:,|][ \t]*)"

@@ -6,8 +6,9 @@ an account the length of its country: a timestamp, a barcode or the id of a mess
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+
+from cofio import late
 
 
 def numbers(text: str) -> Iterator[tuple[str, int, int]]:
@@ -50,18 +51,18 @@ def _begin(sign: str) -> str:
 
 
 #: How any of them goes on from four digits or from 123-45-6. Without an "or", it is looked for ten times as fast.
-_HINT = re.compile(r"[0-9]{3}[0-9-][ 0-9-][0-9][0-9-][0-9]{2}[ 0-9-][0-9]")
+_HINT = late.compile(r"[0-9]{3}[0-9-][ 0-9-][0-9][0-9-][0-9]{2}[ 0-9-][0-9]")
 #: In one piece, in fours, or as it is printed on the cards of fifteen and fourteen digits.
-_CARD = re.compile(
+_CARD = late.compile(
     _begin("[0-9]")
     + r"(?:[0-9]{12,18}|[0-9]{3}(?P<by>[ -])[0-9]{4}(?P=by)[0-9]{4}(?P=by)[0-9]{1,4}(?P<more>(?P=by)[0-9]{1,3})?"
     r"|[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5})(?![\w@/]|[-.][0-9])"
 )
-_ISSUED = re.compile(
+_ISSUED = late.compile(
     r"4[0-9]{12}(?:[0-9]{3}){0,2}|(?:5[1-5]|2[2-7])[0-9]{14}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
     r"|(?:6011|64[4-9][0-9]|65[0-9]{2}|62[0-9]{2}|35[2-8][0-9])[0-9]{12,15}|(?:50|5[678]|6[0-9])[0-9]{14}"
 )
-_IBAN = re.compile(_begin("[A-Z]") + r"[A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
+_IBAN = late.compile(_begin("[A-Z]") + r"[A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?")
 _IBAN_LENGTHS = {
     country: length
     for length, countries in {
@@ -72,4 +73,6 @@ _IBAN_LENGTHS = {
     }.items()
     for country in countries.split()
 }  # fmt: skip
-_SSN = re.compile(_begin("[0-8]") + r"[0-9]{2}(?<!000)(?<!666)-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w@]|-[0-9]|\.[0-9])")
+_SSN = late.compile(
+    _begin("[0-8]") + r"[0-9]{2}(?<!000)(?<!666)-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![\w@]|-[0-9]|\.[0-9])"
+)

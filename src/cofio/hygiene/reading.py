@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cofio import late
 from cofio.conversation import Message
 from cofio.errors import InvalidInput
 
@@ -133,7 +134,7 @@ _ROLES = {
     "model": "assistant",
     "assistant": "assistant",
 }
-_MARK = re.compile(
+_MARK = late.compile(
     r"^[ \t]*(?:#{1,4}[ \t]*)?\**(user|human|you|assistant|ai)\**[ \t]*:\**[ \t]*", re.IGNORECASE | re.MULTILINE
 )
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_UNSTORABLE = late.compile("[\x00\ud800-\udfff]")

@@ -14,6 +14,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from cofio import late
 from cofio.hygiene.called import Span, called_secrets, value_at
 from cofio.hygiene.numbers import numbers
 from cofio.hygiene.tokens import tokens
@@ -186,53 +187,53 @@ def _url_passwords(text: str) -> Iterator[Span]:
             yield "url-password", *match.span(2)
 
 
-_PEM_HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_TAIL = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
+_PEM_HEAD = late.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_TAIL = late.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_LINE = late.compile(r"[A-Za-z0-9+/=]{16}")
 #: Lines of base64, as they are or in a diff, a quotation or a string; headers of an encrypted key among them.
-_PEM_BODY = re.compile(
+_PEM_BODY = late.compile(
     r"(?:(?:\\[nr]|[\s>+|\"',\\]){0,40}"
     r"(?:(?:Proc-Type|DEK-Info|Comment|Version): [^\n\\]{0,100}|[A-Za-z0-9+/]{24,}={0,2}|[A-Za-z0-9+/]{1,23}={1,2}))*"
 )
-_AWS_SECRET = re.compile(
+_AWS_SECRET = late.compile(
     r"(?i:aws.{0,30}(?:secret|key)|secret.?access.?key)"
     r"[\"'`\s:=>\w\\]{0,20}?[\"'`\s:=>]([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
 #: The other half stands beside the id of the key, which may have been taken out before.
-_BESIDE_AWS_ID = re.compile(
+_BESIDE_AWS_ID = late.compile(
     r"(?:A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])|\[redacted:aws-access-key\]).{1,60}?"
     r"(?<![A-Za-z0-9/+=])([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
     re.DOTALL,
 )
 _AWS_HINTS = ("aws", "secret", "akia", "asia")
 _HEADER_HINTS = ("basic ", '"auth', "_auth", "bearer", "authorization", "curl")
-_BASIC = re.compile(
+_BASIC = late.compile(
     r"(?i:basic[ \t]+|[\"_]auth\\{0,7}[\"']?[ \t]*[:=][ \t]*\\{0,7}[\"']?)([A-Za-z0-9+/]{8,}={0,2})(?![A-Za-z0-9+/])"
 )
-_BEARER = re.compile(
+_BEARER = late.compile(
     r"(?i)\bbearer[ \t]+([\w.~+/-]{8,}=*)"
     r"|\bauthorization\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?(?:(?:token|api-?key|key)[ \t]+)?([\w.~+/-]{12,}=*)"
 )
-_CURL_USER = re.compile(r"\bcurl\b[^\n]{0,300}?[ \t](?:-u|--user)[ =]?[\"']?([^\s:\"']{1,100}):([^\s\"']{1,200})")
-_SHELL_PASSWORD = re.compile(
+_CURL_USER = late.compile(r"\bcurl\b[^\n]{0,300}?[ \t](?:-u|--user)[ =]?[\"']?([^\s:\"']{1,100}):([^\s\"']{1,200})")
+_SHELL_PASSWORD = late.compile(
     r"\b(?:(?:mysql|mariadb)[a-z-]{0,8}\b[^\n]{0,200}?[ \t]-p(?=[^\s])|sshpass[ \t]+-p[ \t]*"
     r"|(?:docker|podman|nerdctl|helm|oc|az)[ \t][a-z \t]{0,20}login\b[^\n]{0,200}?[ \t]-p[ =]?"
     r"|mongo[a-z]{0,10}\b[^\n]{0,200}?[ \t]-p[ \t]?|redis-cli\b[^\n]{0,200}?[ \t]-a[ \t])"
 )
-_COOKIES = re.compile(r"(?i)\bcookies?\\{0,7}[\"']?[ \t]*[:=][ \t]*\\{0,7}[\"']?(?P<cookies>[^\n]{1,8000})")
-_COOKIE = re.compile(r"(?<![\w.%$-])(?P<name>[\w.%$-]{1,80})=(?P<value>[^\s;,\"'`\\<>|)]{8,4000})")
-_OF_SESSION = re.compile(r"(?i)sess|sid\b|auth|token|jwt|remember|csrf|xsrf|login")
-_SESSION = re.compile(
+_COOKIES = late.compile(r"(?i)\bcookies?\\{0,7}[\"']?[ \t]*[:=][ \t]*\\{0,7}[\"']?(?P<cookies>[^\n]{1,8000})")
+_COOKIE = late.compile(r"(?<![\w.%$-])(?P<name>[\w.%$-]{1,80})=(?P<value>[^\s;,\"'`\\<>|)]{8,4000})")
+_OF_SESSION = late.compile(r"(?i)sess|sid\b|auth|token|jwt|remember|csrf|xsrf|login")
+_SESSION = late.compile(
     r"(?i)(?<![a-z0-9])(?:php|j|asp\.net_)?sess(?:ion)?[_-]?id=(?!(?:[0-9a-f]+-){4})(?P<value>[^\s;,&\"'`\\<>|)]{16,4000})"
 )
 #: The password may hold an @: the last one before the host counts.
-_URL = re.compile(r"://([^\s:/@\"'<>`]{0,100}):([^\s/\"'<>`]{1,200})@([A-Za-z0-9_.\[\]{}$-]{1,253})")
-_URL_FILLER = re.compile(r"(?i)^\$|\$\{|\{\{|^[<{%\[(]|\*{3}|^x{3,}|\.\.\.|…|\[redacted|your[-_]?|^change[-_]?me$")
-_HARMLESS_HOST = re.compile(
+_URL = late.compile(r"://([^\s:/@\"'<>`]{0,100}):([^\s/\"'<>`]{1,200})@([A-Za-z0-9_.\[\]{}$-]{1,253})")
+_URL_FILLER = late.compile(r"(?i)^\$|\$\{|\{\{|^[<{%\[(]|\*{3}|^x{3,}|\.\.\.|…|\[redacted|your[-_]?|^change[-_]?me$")
+_HARMLESS_HOST = late.compile(
     r"(?i)localhost|127\.[\d.]+|0\.0\.0\.0|\[?::1\]?|(?:[\w-]+\.)*example(?:\.(?:com|org|net))?|host\.docker\.internal"
     r"|(?:host|hostname|server|db|database)|.*[{}$].*"
 )
 
-_NO_WIDTH = re.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
-_DISGUISE = re.compile(rf"{_NO_WIDTH.pattern}|[\uff01-\uff5e]|\\{{1,7}}u(?![dD][89a-fA-F])([0-9a-fA-F]{{4}})")
+_NO_WIDTH = late.compile("[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]")
+_DISGUISE = late.compile(rf"{_NO_WIDTH.pattern}|[\uff01-\uff5e]|\\{{1,7}}u(?![dD][89a-fA-F])([0-9a-fA-F]{{4}})")
 _WIDE = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cofio import late
+
 #: Before a token: nothing that could be part of it, or a line break that was written as backslash and letter.
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 _WHOLE = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))"
@@ -25,7 +27,7 @@ class Shape(NamedTuple):
 
 
 def _shape(kind: str, hints: str, pattern: str, *, mixed: bool = False) -> Shape:
-    return Shape(kind, tuple(hints.split()), re.compile(pattern), mixed)
+    return Shape(kind, tuple(hints.split()), late.compile(pattern), mixed)
 
 
 def tokens(text: str) -> Iterator[tuple[str, int, int]]:
@@ -50,7 +52,7 @@ def _is_filler(token: str, mixed: bool) -> bool:
 
 _SHORTEST = 20  # characters of the shortest shape
 
-_FILLER = re.compile(r"(?i)x{6,}|\*{3,}|\.\.\.|…|(.)\1{9,}|your[-_]|[-_]here\b|placeholder|\[redacted")
+_FILLER = late.compile(r"(?i)x{6,}|\*{3,}|\.\.\.|…|(.)\1{9,}|your[-_]|[-_]here\b|placeholder|\[redacted")
 
 _SHAPES = (
     _shape("anthropic-key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{16,}"),

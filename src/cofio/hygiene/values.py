@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from cofio import late
+
 #: "password": "…" | PASSWORD=… | password=… | --password … | password: … | my password is … | is "…" | the password …
 Put = Literal["quoted", "declared", "set", "option", "noted", "told", "told in quotes", "beside"]
 
@@ -141,46 +143,46 @@ def _is_reference(value: str) -> bool:
     return value.replace("_", "").isalpha() and ("_" in value or _KEY_WORD.search(value) is not None)
 
 
-_JOINT = re.compile(r"[-_/.:+|,&=()\[\]]+")
-_WORDY = re.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
+_JOINT = late.compile(r"[-_/.:+|,&=()\[\]]+")
+_WORDY = late.compile(r"[^\W\d_]+\d{0,4}|\d+[^\W\d_]{0,3}|[^\W\d_]{1,3}\d{1,4}[^\W\d_]{1,3}")
 #: A word and a number, or words run together, longer than any that people say.
-_TOLD = re.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
+_TOLD = late.compile(r"(?=.{6})[^\W\d_]{3,}\d{1,6}[!?]*|[a-z]{20,}")
 #: Words with a number behind each.
-_RUN_TOGETHER = re.compile(r"(?:[^\W\d_]{4,12}\d{1,6}){2,4}[!?]*")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_WORD = re.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
-_ROW_WORD = re.compile(r"[a-z]{3,12}")
+_RUN_TOGETHER = late.compile(r"(?:[^\W\d_]{4,12}\d{1,6}){2,4}[!?]*")
+_LETTERS = late.compile(r"[^\W\d_]+")
+_WORD = late.compile(r"[^\W\d_]?[a-zà-öø-ÿ]+")
+_ROW_WORD = late.compile(r"[a-z]{3,12}")
 #: How words end that say how something is, or what is done with it.
-_ABOUT = re.compile(
+_ABOUT = late.compile(
     r"(?:ed|ing|ly|able|ible|tion|sion|ment|ness|less|ent|ant|ary|ory|ive|ous|ful|ity|ance|ence|hash|crypt|ware"
     r"|lich|bar|ung|iert|ig|isch|aire|ado|ada|ido|ida|orio|oria|atif|oire|ional)$"
 )
-_INNER_SIGN = re.compile(r"\w[!@#$%^&*~+=?]+\w")
-_KEY_WORD = re.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|(?<!mon|don|tur|hoc|joc|his)key")
+_INNER_SIGN = late.compile(r"\w[!@#$%^&*~+=?]+\w")
+_KEY_WORD = late.compile(r"(?i)passw|passphrase|pwd|secret|token|credential|(?<!mon|don|tur|hoc|joc|his)key")
 
-_TECHNICAL = re.compile(
+_TECHNICAL = late.compile(
     r"(?i)(?:base|sha|md|utf|aes|rsa|hs|rs|es|ps|ed|ec|p|oauth|http|ipv|iso|pbkdf|argon|x|hmac|tls|ssl|int|uint|float|"
     r"python|node|k|s|ec|web|win|gpt|v|id_ed)-?\d+[a-z-]{0,8}[.,;:!?)]*$|1password|b2c|auth0|c\+\+"
 )
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = late.compile(
     r"(?i)^x{3,}|\*{3}|•{3}|\.\.\.|…|^<|>$|^\$[a-z_{(]|\$\{|\$\(|\{\{|^[{(\[]|^%[a-z_(]|%s|\[redacted|#\{"
     r"|(?:^|[-_ ])(?:your|change[-_]?me|example|placeholder|insert|replace|dummy|fake|sample|redacted|todo)(?:$|[-_ ])"
     r"|^(?:my|the|some|a)[-_](?:[a-z]+[-_])*(?:password|passwd|secret|token|key)$"
 )
-_PATH = re.compile(
+_PATH = late.compile(
     r"(?:~|\.{0,2})/(?:[\w.-]+/|[a-z.-]+$)|[A-Za-z]:[\\/]|[\w.@-]+(?:/[\w.@-]+)*\.[a-z]{2,5}\d?[.,;:)]*$"
 )
-_ADDRESS = re.compile(
+_ADDRESS = late.compile(
     r"(?i)[a-z][a-z0-9+.-]{1,20}://|[\w.+-]+@[\w-]+\.[\w.-]+$|v?\d+(?:\.\d+)+|\d{4}-\d\d-\d\d|\d+:\d+"
     r"|0x[0-9a-f]{40}$"  # of a contract: what is called a token there is public
 )
-_CALL = re.compile(
+_CALL = late.compile(
     r"&?(?:await|new|not|lambda|func)\b|[A-Za-z_$][A-Za-z_.$:>-]*\??[(\[{]"
     r"|[A-Za-z_][\w.]{2,}\((?:$|[)A-Za-z_\"'.*&\[{-])|[-+]|!+[a-z]+[.(]|[a-z]+::"
 )
-_DIGEST = re.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # a colour and a grammar, too
-_DOTTED = re.compile(r"[A-Za-z_$][\w$]{0,30}(?:\??\.[A-Za-z_$][A-Za-z_$]{0,30}\d?)+;?")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:_[a-z]+)+\d?")
+_DIGEST = late.compile(r"(?i)(?:sha|md)\d{1,3}[-:]|#[0-9a-f]{3,8}$|\d+\*")  # a colour and a grammar, too
+_DOTTED = late.compile(r"[A-Za-z_$][\w$]{0,30}(?:\??\.[A-Za-z_$][A-Za-z_$]{0,30}\d?)+;?")
+_VARIABLE = late.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|[a-z]+(?:_[a-z]+)+\d?")
 
 _NO_SECRETS = frozenset(
     """

@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeAlias
 
+from cofio import late
 from cofio.domain import ANY, TABLES, Claim, Correlation, Firing, Threshold, opening
 from cofio.knowledge.lane import firing
 from cofio.model import Viewer
@@ -278,8 +279,8 @@ def _is_capital(word: _Word) -> bool:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_WORD = re.compile(r"[^\W_]+")
-_JOINT = re.compile(r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*")  # between the words of a name: BTC/USD, error_rate, web-1
+_WORD = late.compile(r"[^\W_]+")
+_JOINT = late.compile(r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*")  # between the words of a name: BTC/USD, error_rate, web-1
 #: What is measured of things, rather than a thing.
 _MEASURED = frozenset(
     """
@@ -312,10 +313,10 @@ def _either(words: str) -> str:
 
 _PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_either(_LINKING)})\b|\b(?:{_either(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
 _OTHERS = rf",|\band\b|\b(?:{_either(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
-_LINK = re.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
-_ANYWHERE = re.compile(  # a threshold for every source: "cpu load on db-7 is 93%"
+_LINK = late.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
+_ANYWHERE = late.compile(  # a threshold for every source: "cpu load on db-7 is 93%"
     rf"(?:{_PLAIN}|\b(?:on|of|for|at)\s+(?-i:(?=[\w.@-]*[A-Z\d@_-])[\w.@-]+))*", re.IGNORECASE
 )
-_LIST = re.compile(rf"(?:{_PLAIN}|{_OTHERS})*", re.IGNORECASE)
+_LIST = late.compile(rf"(?:{_PLAIN}|{_OTHERS})*", re.IGNORECASE)
 #: Between a value and what it measures, where it comes first: "6.2M in volume", "6.2M shares of volume".
-_MEASURE = re.compile(r"\s*(?:shares\s+)?(?:(?:in|of)\s+)?(?:the\s+|daily\s+|trading\s+|total\s+)*", re.IGNORECASE)
+_MEASURE = late.compile(r"\s*(?:shares\s+)?(?:(?:in|of)\s+)?(?:the\s+|daily\s+|trading\s+|total\s+)*", re.IGNORECASE)

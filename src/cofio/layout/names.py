@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from cofio import late
 from cofio.wording import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ MEMBERS, SHARE = 2, 0.04
 LOOKED_AT = 24
 
 #: Letters and what holds a compound together: "Next.js", "C#", "pre-commit". No part of a path, an address or a link.
-_WORD = re.compile(r"(?<![\w./@:-])[^\W\d_]\w*(?:[.'’-]\w+)*(?:\+\+|#)?(?![\w/@])")
-_DIGITS = re.compile(r"\d.*\d")  # two and more: a version, a date, a ticket
-_HEXADECIMAL = re.compile(r"[0-9a-f]{7,}", re.IGNORECASE)
+_WORD = late.compile(r"(?<![\w./@:-])[^\W\d_]\w*(?:[.'’-]\w+)*(?:\+\+|#)?(?![\w/@])")
+_DIGITS = late.compile(r"\d.*\d")  # two and more: a version, a date, a ticket
+_HEXADECIMAL = late.compile(r"[0-9a-f]{7,}", re.IGNORECASE)
 _SHORTEST, _LONGEST = 3, 24  # characters, of what a label has room for; but "CI" and "DB" are words
 _ALIKE = 5  # first letters that two words of a name do not share
 #: Words of any text, beside the stop words.

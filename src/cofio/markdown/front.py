@@ -10,23 +10,24 @@ key, a text of several lines after `|` or `>`. Every value is a text or a list o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from cofio import late
 
 FrontMatter: TypeAlias = dict[str, str | list[str]]
 
 _MOST_LINES = 1_000
 _LONGEST_KEY = 100
-_QUOTED_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.){1,100}"|'[^']{1,100}')[ \t]{0,9}(?=:(?:[ \t]|$))""")
-_BLOCK = re.compile(r"[|>][+-]?\d?$")
-_COMMENT = re.compile(r"(?<=\S)[ \t]+#.*$")
+_QUOTED_KEY = late.compile(r"""(?:"(?:[^"\\]|\\.){1,100}"|'[^']{1,100}')[ \t]{0,9}(?=:(?:[ \t]|$))""")
+_BLOCK = late.compile(r"[|>][+-]?\d?$")
+_COMMENT = late.compile(r"(?<=\S)[ \t]+#.*$")
 _NOTHING = ("", "~", "null", "Null", "NULL")
-_PLAIN = re.compile(r"[^\W\d][\w./@+-]*(?: [\w./@+-]+)*")
+_PLAIN = late.compile(r"[^\W\d][\w./@+-]*(?: [\w./@+-]+)*")
 _WORDS_OF_YAML = frozenset("true false null yes no on off y n".split())
-_UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
-_TAGS = re.compile(r"[#\s,]+")
+_UNSEEN = late.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+_TAGS = late.compile(r"[#\s,]+")
 
 
 @dataclass(frozen=True, slots=True)

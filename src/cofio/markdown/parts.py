@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any
 
+from cofio import late
 from cofio.errors import InvalidInput
 from cofio.markdown import front
 from cofio.markdown.front import FrontMatter
@@ -27,25 +28,25 @@ PIECE = 1_500  # characters: about what a small model embeds at once
 _FEW = 5  # words; fewer say too little without their heading
 _ROOM = 16_384  # characters of the fields that are kept as metadata
 _LONGEST = 500  # characters of a heading
-_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
-_CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
-_OPENS = re.compile(r"[ \t]*(?:`{3,}|~{3,}|[-*+>|][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t])")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_MARKED = re.compile(
+_HEADING = late.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_CLOSING = late.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_UNDERLINE = late.compile(r" {0,3}(?:=+|-{2,})[ \t]*$")
+_OPENS = late.compile(r"[ \t]*(?:`{3,}|~{3,}|[-*+>|][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t])")
+_FENCE = late.compile(r"[ \t]*(`{3,}|~{3,})")
+_COMMENT = late.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_MARKED = late.compile(
     r"(?P<code>(?<!`)(?P<ticks>`{1,9})(?!`)[^\n]{0,1000}?(?<!`)(?P=ticks)(?!`))"
     r"|!?\[\[(?P<target>[^\[\]|\n]{1,400})(?:\|(?P<shown>[^\[\]\n]{0,400}))?\]\]"
     r"|(?<!\S)#(?P<tag>[\w/-]{1,200})"
 )
-_ATTACHED = re.compile(
+_ATTACHED = late.compile(
     r"\.(?:png|jpe?g|gif|svg|webp|bmp|avif|pdf|mp[34]|m4a|wav|ogg|webm|mov|canvas|excalidraw)$", re.I
 )
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\s+")
+_SENTENCE = late.compile(r"(?<=[.!?])\s+|\s+")
 _DATES = ("created", "date", "created_at")
 _OURS = ("tags", "tag", "aliases", "alias", "title", "kind", "category")
 _RESERVED = frozenset(Memory.__dataclass_fields__) | {"timestamp", "note"}
-_FLUSHED = re.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\n]*)\n(?:\n|\Z)")
+_FLUSHED = late.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\n]*)\n(?:\n|\Z)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
+from cofio import late
 from cofio.conversation import Settled
 from cofio.model import (
     MAX_LABELS,
@@ -35,25 +36,25 @@ from cofio.wording import telling, words
 
 CANDIDATES = 10  # by vector, and as many by words
 #: Said beside what is known, not in its place.
-_ADDING = re.compile(
+_ADDING = late.compile(
     r"\b(?:also|too(?=\s*(?:[.,;!?]|now\b|$))|as well|additionally|in addition|besides|alongside|on top of)\b",
     re.IGNORECASE,
 )
 #: True for a while, in one place, or not yet: that does away with nothing.
-_LIMITED = re.compile(
+_LIMITED = late.compile(
     r"\b(?:except|unless|temporar(?:y|ily)|while|during|until|for now|for the time being|for a (?:day|week|month|while)"
     r"|next (?:day|week|month|quarter|year|sprint|release)|going to|plan(?:s|ning)? to|will)\b"
     r"|\bbut (?:not|only|never)\b|\bonly (?:for|in|on|when|if)\b",
     re.IGNORECASE,
 )
-_INSTEAD = re.compile(r"\binstead of .{1,80}? (?:for|in|on|when|during) (.+)$", re.IGNORECASE)
-_CONTRAST = re.compile(
+_INSTEAD = late.compile(r"\binstead of .{1,80}? (?:for|in|on|when|during) (.+)$", re.IGNORECASE)
+_CONTRAST = late.compile(
     r"\b(?:no longer|not|never|isn't|aren't|don't)\b.{1,80}?(?:\bbut\b|\binstead\b|, it's\b|, rather\b)"
     r"|\binstead of\b|\bin favou?r of\b|\brather than\b|, not \S|^(?:no,? )?not \S+(?: -|[,:;]) \S",
     re.IGNORECASE,
 )
 #: Several things in one statement.
-_SEVERAL = re.compile(r", | and | or ")
+_SEVERAL = late.compile(r", | and | or ")
 #: Words that end something or bring it back, and say nothing of what.
 _OF_ENDING = frozenset(
     stem(word)
@@ -300,4 +301,4 @@ _GLOBAL = Scope(visibility=("global",))
 #: Who speaks, or is spoken to, is told in other words by the other side.
 _SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
 #: What stands before a recalled line: a bullet, a score or a source in brackets.
-_MARKER = re.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")
+_MARKER = late.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
+from cofio import late
+
 _Instead: TypeAlias = str | Callable[[re.Match[str]], str]
 #: A sign without which there is nothing to do, what is looked for, and what is put instead.
 _Rewrites: TypeAlias = tuple[tuple[str, re.Pattern[str], _Instead], ...]
@@ -29,7 +31,9 @@ def plain(text: str) -> str:
 
 
 def _compiled(*rewrites: tuple[str, str, _Instead]) -> _Rewrites:
-    return tuple((sign, re.compile(pattern, re.IGNORECASE | re.DOTALL), instead) for sign, pattern, instead in rewrites)
+    return tuple(
+        (sign, late.compile(pattern, re.IGNORECASE | re.DOTALL), instead) for sign, pattern, instead in rewrites
+    )
 
 
 def _clock(match: re.Match[str]) -> str:
@@ -38,7 +42,7 @@ def _clock(match: re.Match[str]) -> str:
 
 
 _SIGNS = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": ",", "*": " ", "→": " -> ", "⇒": " -> "})
-_BLANKS = re.compile(r"[^\S\n]{2,}")
+_BLANKS = late.compile(r"[^\S\n]{2,}")
 _UNITS = r"ms|msec|s|sec|secs|min|mins|h|hr|hrs|d|kb|mb|gb|tb|kib|mib|gib|tib|kg|g|lb|lbs|km|m|cm|mm|px|x|k|mbit|gbit"
 _REWRITES = _compiled(
     ("```", r"```.*?(?:```|$)", " "),
@@ -105,7 +109,7 @@ _PHRASES = {
     )
     for said in phrases.split("/")
 }
-_PHRASE = re.compile(
+_PHRASE = late.compile(
     r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(_PHRASES, key=len, reverse=True))) + r")(?!\w)", re.IGNORECASE
 )
 _DONE = r"\b(?:was|were|got|been) (?:turned|switched) "

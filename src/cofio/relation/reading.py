@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
+from cofio import late
 from cofio.relation import tables as t
 from cofio.relation.plain import plain
 from cofio.relation.stems import stem
@@ -124,27 +125,27 @@ def _with_team(tokens: list[Token]) -> list[Token]:
     return tokens
 
 
-_TOKEN = re.compile(
+_TOKEN = late.compile(
     r"\d{4}-\d\d-\d\d|(?<![\w.])[-+]?\d+(?:[.:]\d+)*(?!\w)"  # a date, a number, a time of day
     r"|'s\b|->|[=:,;()$€£]"
     r"|\w+(?:[.'+#/@:-]+\w+)*(?:\+\+|#)?"
     r"|[^\w\s.!?\[\]{}\"'-]"
 )
 _MARKS = frozenset(",;:()=$€£|~")
-_CLOCK = re.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
+_CLOCK = late.compile(r"\d{1,2}:\d\d|\d{4}-\d\d-\d\d")
 #: Where one statement ends and another begins.
-_BREAK = re.compile(
+_BREAK = late.compile(
     r"(?<=[.!?])\s+|;\s+|\n+|,?\s+but\s+|,\s+(?:and|so)\s+(?=(?:i|we|you|he|she|they|it|the|my|our|that)\b)"
     r"|,\s+(?:and\s+|so\s+)?(?=(?:can|could|would|how|what|do|should|maybe|though|however)\b)",
     re.IGNORECASE,
 )
-_SPEAKER = re.compile(
+_SPEAKER = late.compile(
     r",\s+(?=(?:we|i)\b|(?:the|our)\s+(?:[\w-]+\s+){1,3}(?:is|are|was|were|gets|has been)\s)"
     r"|,\s+(?=(?-i:[A-Z])\w+\s+(?:is|owns|leads|took over)\s)",
     re.IGNORECASE,
 )
-_WONDER = re.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
-_LEAD = re.compile(
+_WONDER = late.compile(r"\b(?:wondering|can you|could you|help me|do you think|not sure)\b", re.IGNORECASE)
+_LEAD = late.compile(
     r"""^\W*(?:(?:please\s+)?(?:note|remember|fyi|btw|by\ the\ way|actually|update|correction|reminder|heads[- ]up
     |for\ the\ record|as\ (?:noted|mentioned|a\ reminder|i\ said)|(?:just\ )?to\ (?:confirm|be\ clear|clarify)
     |(?:team\ )?(?:policy|rule|decision|convention)|starting\ (?:now|today)|these\ days|nowadays|currently|right\ now

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from cofio import late
 from cofio.relation.stems import stem
 from cofio.sameness import VALUES, gist, names, negated
 from cofio.wording import STOP_WORDS, words
@@ -221,10 +222,10 @@ def _spoken(plain: str) -> frozenset[str]:
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_SPAN = re.compile(r"`([^`\n]{1,200})`")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_SPAN = late.compile(r"`([^`\n]{1,200})`")
+_SENTENCE = late.compile(r"(?<=[.!?])\s+|\n+")
 #: Where a part of a sentence ends that can be denied, or said, alone.
-_PART = re.compile(
+_PART = late.compile(
     r"[,;:()]+(?:\s|$)|\s[–—-]+\s|\b(?:but|because|whereas|while|although|since)\b"
     r"|(?=\b(?:instead of|rather than|without|except|unless)\b)"
     r"|\band\s+(?=(?:is |are |does |do |must |should |can |may |will )?(?:never|not|no|avoid|only|always)\b)"
@@ -232,8 +233,8 @@ _PART = re.compile(
     re.IGNORECASE,
 )
 #: A capital at the beginning is a name's when somebody or something then does something: "Ann owns billing".
-_SUBJECT = re.compile(r"(?:^|[.!?;:]\s+)([A-Z][a-z]+)(?:'s\b|\s+[a-z]{2,}s\b(?<!ss))")
-_DIGITS = re.compile(r"[-+]?\d[\d.,:]*%?")
+_SUBJECT = late.compile(r"(?:^|[.!?;:]\s+)([A-Z][a-z]+)(?:'s\b|\s+[a-z]{2,}s\b(?<!ss))")
+_DIGITS = late.compile(r"[-+]?\d[\d.,:]*%?")
 _UNITS = {
     form: name
     for name, forms in {
@@ -247,7 +248,7 @@ _UNITS = {
     }.items()
     for form in forms.split()
 }
-_UNIT = re.compile(
+_UNIT = late.compile(
     rf"(?<![\w.])(\d+(?:\.\d+)?)[\s-]?({'|'.join(sorted(_UNITS, key=len, reverse=True))})\b", re.IGNORECASE
 )
 _NUMBERS = {
@@ -276,7 +277,7 @@ _KINDS = tuple(
 )
 #: Each class of small words; one of them stands for another of its class.
 _MARKS = tuple(
-    (name, re.compile(pattern))
+    (name, late.compile(pattern))
     for name, pattern in {
         "at most": r"\b(?:at most|up to|no more than|max|maximum|below|less than|fewer than)\b|\bunder \d"
         r"|(?<![<>=-])<=?(?!\w*>)",
@@ -303,7 +304,7 @@ _MARKS = tuple(
 )
 #: What is ordered or forbidden must be; since then is after it.
 _IMPLIED = tuple(
-    (name, re.compile(pattern))
+    (name, late.compile(pattern))
     for name, pattern in {
         "must": r"\b(?:never|always|do not|don't|cannot|can't|not allowed|only)\b"
         r"|(?:^|[.;:]\s)(?:use|run|keep|avoid|put|write|add|prefer|make|set|check|call|do|follow|commit|push|test|deploy|open|create|start|send)\b",

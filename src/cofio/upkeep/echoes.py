@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from cofio import late
 from cofio.briefing import NOTICE, TAG
 from cofio.model import Memory
 from cofio.sameness import LONG, gist
@@ -19,7 +20,9 @@ from cofio.wording import fingerprint
 
 _FEWEST = 3  # words; "uses Python" is soon said by anybody
 _LEARNED = ("pattern", "llm")
-_ASSISTANT = re.compile(r"(?:assistant|agent|ai|bot|model|claude|codex|cursor|copilot|chatgpt|gemini)\b", re.IGNORECASE)
+_ASSISTANT = late.compile(
+    r"(?:assistant|agent|ai|bot|model|claude|codex|cursor|copilot|chatgpt|gemini)\b", re.IGNORECASE
+)
 
 
 class Heard(NamedTuple):
@@ -96,7 +99,7 @@ BOOT_FILES = (
     *(".cursorrules", ".windsurfrules", ".clinerules", ".github/copilot-instructions.md"),
 )
 _MOST_READ = 262_144  # bytes of a boot file
-_BULLET = re.compile(r"^[ \t]*(?:[#>|]+[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?")
+_BULLET = late.compile(r"^[ \t]*(?:[#>|]+[ \t]*)*(?:(?:[-*•+]|\d{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?")
 _ANYWHERE = "\0"  # no project is called so
 _HEADINGS = r"(?:Relevant|Retrieved) Memories|Relevant (?:Personal|Team) Context|Known Patterns|Active Thresholds"
 _BOOT_FILE = r"(?:CLAUDE(?:\.local)?|AGENTS?|MEMORY|GEMINI|copilot-instructions)\.md|\.(?:cursor|windsurf|cline)rules"
@@ -106,16 +109,22 @@ _WRAPPERS = (
 )
 #: Each at the start of a line: a tag or a file that is named within one is talk about it.
 _MARKS = (
-    ("it holds cofio's own block", re.compile(rf"^[ \t]*</?(?:{TAG}|relevant-context|memory-context)\b", re.MULTILINE)),
-    ("it holds a heading of recalled memories", re.compile(rf"^#{{1,4}}[ \t]+(?:{_HEADINGS}):?[ \t]*$", re.MULTILINE)),
+    (
+        "it holds cofio's own block",
+        late.compile(rf"^[ \t]*</?(?:{TAG}|relevant-context|memory-context)\b", re.MULTILINE),
+    ),
+    (
+        "it holds a heading of recalled memories",
+        late.compile(rf"^#{{1,4}}[ \t]+(?:{_HEADINGS}):?[ \t]*$", re.MULTILINE),
+    ),
     (
         "it begins as a recalled line does",
-        re.compile(r"\A\s*(?:[-*•][ \t]+)?\[(?:[01]\.\d\d|[^\]\n]{1,200}, \d{4}-\d\d-\d\d[^\]\n]{0,80})\][ \t]"),
+        late.compile(r"\A\s*(?:[-*•][ \t]+)?\[(?:[01]\.\d\d|[^\]\n]{1,200}, \d{4}-\d\d-\d\d[^\]\n]{0,80})\][ \t]"),
     ),
-    ("it holds what a client puts before the agent", re.compile(rf"^[ \t]*</?(?:{_WRAPPERS})>", re.MULTILINE)),
+    ("it holds what a client puts before the agent", late.compile(rf"^[ \t]*</?(?:{_WRAPPERS})>", re.MULTILINE)),
     (
         "it is a boot file, or a part of one",
-        re.compile(
+        late.compile(
             rf"^[ \t]*(?:Contents of \S*(?:{_BOOT_FILE})\b|#[ \t]+(?:{_BOOT_FILE})(?:[ \t]+instructions\b.*)?[ \t]*$"
             r"|Codebase and user instructions are shown below)",
             re.MULTILINE,

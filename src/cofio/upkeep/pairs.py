@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, NamedTuple, TypeAlias
 
+from cofio import late
 from cofio.model import Memory, Scope, audience
 from cofio.ports import Store
 from cofio.relation import between
@@ -31,7 +32,7 @@ _AT_ONCE = 500  # pairs
 
 
 #: Beside something else, or for a time only: either says nothing against the other, whichever was said first.
-_LEAVES_ROOM = re.compile(
+_LEAVES_ROOM = late.compile(
     r"\b(?:also|as well|additionally|besides|alongside|too(?=\s*(?:[.,;!?]|for\b|now\b|$))|for now|for the time being"
     r"|temporar(?:y|ily)|until|(?:this|next|last) (?:week|month|quarter|year|sprint))\b",
     re.IGNORECASE | re.MULTILINE,

@@ -13,24 +13,25 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from cofio import late
 from cofio.markdown import front
 from cofio.markdown.front import FrontMatter
 
 _LONGEST_CODE = 2_000  # characters; a longer listing is a file, not a fact
 _LONGEST_JOINED = 8_000  # characters; what has so many gets no more
 _FEW = 5  # words; fewer say too little without their heading
-_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
-_BULLET = re.compile(r"([ \t]*)(?:[-*+])[ \t]+(?=\S)")
-_ROW = re.compile(r"[ \t]*\|")
-_STEP = re.compile(r"([ \t]*)\d{1,9}[.)][ \t]+(?=\S)")
-_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
-_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_NOTHING = re.compile(r"[ \t]*(?:!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:[ \t]*\S+.*)[ \t]*$")
-_REASON = re.compile(r"\**(?:why|how to apply|because|reason|rationale)\b[^\n]{0,20}?[:.]", re.IGNORECASE)
-_BOLD = re.compile(r"(\*\*|__)((?:(?!\1)[^\n]){1,200})\1:?")
-_LINK = re.compile(r"!?\[[^\[\]\n]{0,300}\]\((?![a-z]{2,9}:)[^)\n]{0,300}\)|\[\[[^\[\]\n]{1,300}\]\]")
+_HEADING = late.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
+_FENCE = late.compile(r"[ \t]*(`{3,}|~{3,})")
+_BULLET = late.compile(r"([ \t]*)(?:[-*+])[ \t]+(?=\S)")
+_ROW = late.compile(r"[ \t]*\|")
+_STEP = late.compile(r"([ \t]*)\d{1,9}[.)][ \t]+(?=\S)")
+_RULE = late.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_UNDERLINE = late.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_COMMENT = late.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_NOTHING = late.compile(r"[ \t]*(?:!\[[^\]]*\]\([^)]*\)|\[[^\]]+\]:[ \t]*\S+.*)[ \t]*$")
+_REASON = late.compile(r"\**(?:why|how to apply|because|reason|rationale)\b[^\n]{0,20}?[:.]", re.IGNORECASE)
+_BOLD = late.compile(r"(\*\*|__)((?:(?!\1)[^\n]){1,200})\1:?")
+_LINK = late.compile(r"!?\[[^\[\]\n]{0,300}\]\((?![a-z]{2,9}:)[^)\n]{0,300}\)|\[\[[^\[\]\n]{1,300}\]\]")
 _NEW_LINE = "\n"
 _COLON = (":", ":**", ":*", ":__")
 

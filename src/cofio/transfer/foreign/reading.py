@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from cofio import late
 from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, MAX_LABELS, MAX_METADATA, MAX_TEXT, Fact, Memory, moment
 
@@ -24,9 +24,9 @@ _OURS = frozenset(field.name for field in fields(Memory)) - {"project", "origin"
 _MOST_VALUES = 4_096  # in the metadata of one entry; a list that holds itself many times over has more
 _DEEPEST = 16
 _ROOM = MAX_METADATA // 2  # characters of the metadata
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_EPOCH = re.compile(r"-?\d{9,16}(?:\.\d+)?")
-_WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
+_UNSTORABLE = late.compile("[\x00\ud800-\udfff]")
+_EPOCH = late.compile(r"-?\d{9,16}(?:\.\d+)?")
+_WINDOWS = late.compile(r"[A-Za-z]:[\\/]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,83 @@
+"""Expressions that are compiled late do what compiled ones do, and every one of ours can be compiled."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import cofio
+from cofio import late
+
+WORD = late.compile(r"(?P<word>[a-z]+)", re.IGNORECASE)
+
+
+def test_it_is_used_as_one_that_was_compiled() -> None:
+    found = WORD.search("1 Two")
+    assert found is not None
+    assert found["word"] == "Two"
+    assert WORD.sub("x", "a b") == "x x"
+    assert [each[0] for each in WORD.finditer("a b")] == ["a", "b"]
+    assert (WORD.pattern, WORD.flags, WORD.groups) == (r"(?P<word>[a-z]+)", re.compile("", re.IGNORECASE).flags, 1)
+    assert copy.deepcopy({"word": WORD})["word"].fullmatch("Two")
+
+
+def test_what_was_used_once_is_the_real_method() -> None:
+    once = late.compile("a+")
+    assert "match" not in vars(once)
+    assert once.match("aa")
+    assert vars(once)["match"]("aa")
+
+
+def test_an_error_in_it_is_told_by_the_first_use() -> None:
+    broken = late.compile("(")
+    with pytest.raises(re.error):
+        broken.search("x")
+
+
+def test_what_it_does_not_have_is_an_error() -> None:
+    with pytest.raises(AttributeError):
+        WORD.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_several_may_be_the_first() -> None:
+    shared, found = late.compile("a|b|c"), []
+    threads = [threading.Thread(target=lambda: found.append(bool(shared.fullmatch("b")))) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [True] * 8
+
+
+def test_every_one_of_ours_can_be_compiled() -> None:
+    for module in pkgutil.walk_packages(cofio.__path__, "cofio."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    ours = [each for each in late._waiting if each._given[0] != "("]
+    assert len(ours) > 300
+    for each in ours:
+        assert each.search is not None
+
+
+def test_a_command_that_reads_nothing_compiles_hardly_any() -> None:
+    count, made = counted("len(late._waiting), sum('_made' in vars(each) for each in late._waiting)")
+    assert count > 300
+    assert made < 5
+
+
+def test_all_are_compiled_when_somebody_is_to_wait_for_none() -> None:
+    assert counted("late.compile_all() or len(late._waiting)") == [0]
+
+
+def counted(what: str) -> list[int]:
+    """The numbers that a process of its own tells, which has imported all that a command does."""
+    script = f"from cofio import assemble, late; print({what})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return [int(each) for each in done.stdout.split()]
