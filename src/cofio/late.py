@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-There are hundreds of them, and to compile them all takes a third of the time in which a command starts, which uses few.
+There are hundreds of them, and a command uses few: to compile them all would be a good part of its start.
 """
 
 from __future__ import annotations
