@@ -8,20 +8,20 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-_waiting: list[_Late] = []
+_all: list[_Late] = []
 
 
 def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 - it takes the place of that of `re`
     """What `re.compile` makes of it, made at the first use. An error in it is raised then."""
     late = _Late(pattern, flags)
-    _waiting.append(late)
+    _all.append(late)
     return cast("re.Pattern[str]", late)
 
 
 def compile_all() -> None:
     """Compile what nobody has used yet, so that the first who does waits for nothing."""
-    while _waiting:
-        _waiting.pop().search  # noqa: B018 - to ask for it is enough
+    for late in _all:
+        late.search  # noqa: B018 - to ask for it is enough
 
 
 class _Late:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio.install import jsonc, merge
@@ -40,7 +40,6 @@ def put(text: str) -> str:
     return merge.put_hooks(text, WANTED, (), grouped=True)
 
 
-@settings(deadline=None, max_examples=40)
 @given(SETTINGS)
 def test_ours_are_added_once_and_nothing_else_changes(text: str) -> None:
     before = jsonc.loads(text)
@@ -56,7 +55,6 @@ def test_ours_are_added_once_and_nothing_else_changes(text: str) -> None:
     assert without_ours(jsonc.loads(after)) == without_ours({"hooks": {}, **before})
 
 
-@settings(deadline=None, max_examples=40)
 @given(SETTINGS)
 def test_what_is_taken_out_leaves_what_was_there(text: str) -> None:
     before = jsonc.loads(text)

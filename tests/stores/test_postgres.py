@@ -36,7 +36,7 @@ from tests.stores.contract import StoreContract, add, apply, everything, vector
 from tests.stores.project_contract import ProjectContract
 from tests.stores.upkeep_contract import UpkeepContract
 
-CROWD = 8_000
+CROWD = 20_000
 PLENTY = 1 << 30
 
 
@@ -452,6 +452,14 @@ def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresSto
         assert held or not tokens(word), word
     store.matching([other, *words(other), *other.split()], 5, Scope())
     store.holding([other, *words(other)], [memory.id])
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"), [("We use Next™ here", "next"), ("it is №5", "5"), ("at 0㊊", "0"), ("cafe\u0301s", "cafés")]
+)
+def test_a_sign_that_stands_for_letters_ends_a_word(store: PostgresStore, said: str, asked: str) -> None:
+    memory = add(store, said)
+    assert [each.id for each in store.matching([asked], 5, Scope()).candidates] == [memory.id]
 
 
 def test_a_word_of_several_parts_is_a_phrase(store: PostgresStore) -> None:

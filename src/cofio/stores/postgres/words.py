@@ -26,8 +26,13 @@ _TOKEN = re.compile(r"[^\W_]+")
 
 def tokens(text: str) -> list[str]:
     """The words of a text as they are searched: letters and digits, lower case, without accents."""
-    plain = text if text.isascii() else "".join(each for each in normalize("NFKD", text) if not combining(each))
-    return _TOKEN.findall(plain.lower())
+    return _TOKEN.findall((text if text.isascii() else _plain(text)).lower())
+
+
+def _plain(text: str) -> str:
+    """The text without accents. A sign ends a word, also one that stands for letters: "Next™" is "next"."""
+    spaced = "".join(each if each.isalnum() or combining(each) else " " for each in text)
+    return "".join(each for each in normalize("NFKD", spaced) if not combining(each))
 
 
 def phrase(word: str) -> str:
