@@ -1,0 +1,85 @@
+"""Chooses thresholds on answers for held-out authors and writes model.json: `python -m training.calibrate --help`.
+
+The limits: at most 3 % of user turns without facts keep something and 1 % of assistant turns, 1.35 % of `add` pairs
+count as changed, and 7 % of prompts that need nothing get a memory. Everything else follows from the answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NAME, BASE = "cofio-judge-1", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.03, 0.01, 0.0135, 0.074
+
+
+def main() -> None:
+    """Read the answers, choose, write model.json beside the exported model."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("answers", type=Path, help="held-out-N.json, written by training.train")
+    options.add_argument("model", type=Path, help="folder with model.onnx; model.json is written there")
+    given = options.parse_args()
+    answers = json.loads(given.answers.read_text(encoding="utf-8"))
+    scale, shift, relevant = relevance([each for each in answers if each["task"] == "relevance"])
+    card = {
+        "name": NAME,
+        "base": BASE,
+        "sha256": hashlib.sha256((given.model / "model.onnx").read_bytes()).hexdigest(),
+        "relevance": [round(scale, 3), round(shift, 3)],
+        "thresholds": {
+            "fact": fact([each for each in answers if each["task"] == "words"], "user", NOISE),
+            "assistant fact": fact([each for each in answers if each["task"] == "words"], "assistant", ASSISTANT_NOISE),
+            "worded fact": 0.3,
+            "doubtful fact": 0.2,
+            **changes([each for each in answers if each["task"] == "relation"]),
+            "relevant": round(relevant, 2),
+        },
+    }
+    (given.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(card, indent=1))
+
+
+def fact(turns: Sequence[dict[str, Any]], role: str, noise: float) -> float:
+    """Return the probability from which a span is kept: the least at which so few empty turns keep one."""
+    empty = [each for each in turns if each["row"].get("role", "user") == role and not each["row"]["facts"]]
+    best = [max((span[2] for span in each["spans"]), default=0.0) for each in empty]
+    return round(float(np.quantile(best, 1 - noise)) + 0.005, 2)
+
+
+def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the thresholds of the relation: a change replaces, a doubtful one is listed, a repetition is noted."""
+    logits = np.array([each["logits"] for each in pairs])
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    chances = powers / powers.sum(1, keepdims=True)
+    gold = np.array([int(each["label"]) for each in pairs])
+    hard = np.array(["unrelated" not in each["row"] for each in pairs])
+    change = chances[:, 2] + chances[:, 3]
+    surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
+    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.45}
+
+
+def relevance(rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
+    """Return (scale, shift) of Platt's calibration, and the probability from which a memory is injected."""
+    own = [each for each in rows if not each["row"]["foreign"]]
+    logits, gold = np.array([each["logits"][0] for each in own]), np.array([each["label"] for each in own])
+    scale, shift = 1.0, 0.0
+    for _ in range(4_000):
+        wrong = 1 / (1 + np.exp(-(scale * logits + shift))) - gold
+        scale, shift = scale - 0.05 * float((wrong * logits).mean()), shift - 0.05 * float(wrong.mean())
+    prompts: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for each, logit in zip(own, logits, strict=True):
+        chance = 1 / (1 + np.exp(-(scale * logit + shift)))
+        prompts[f"{each['author']} {each['group']}"].append((each["label"], float(chance)))
+    idle = [max(chance for _, chance in found) for found in prompts.values() if not any(label for label, _ in found)]
+    return scale, shift, float(np.quantile(idle, 1 - IDLE))
+
+
+if __name__ == "__main__":
+    main()
