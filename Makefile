@@ -82,7 +82,8 @@ results: setup ## every measure in turn, hours in all, into docs/results: make r
 evals: setup ## the tables that chose the defaults, on data of your own: make evals DATA=folder
 	@$(BIN)/python -m evals.fusion $(DATA)/retrieval/locomo-dev.jsonl
 	@$(BIN)/python -m evals.recall $(DATA)/retrieval/locomo-dev.jsonl
-	@$(BIN)/python -m evals.decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
+	@$(BIN)/cofio eval decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
+	@$(BIN)/python -m evals.ablation
 
 eval-llm: setup ## a small model on this machine, end to end: fetches 1.1 GB, takes 40 minutes; docs/how-to/local-model.md
 	@if [ -n "$(LLAMA_SERVER)" ]; then \

@@ -16,7 +16,6 @@ further turn is taken.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
@@ -41,16 +40,13 @@ from cofio.keeper import Keeper
 from cofio.ports import LLM, Embedder
 from cofio.settings import Settings
 from cofio.worker import Worker
-from evals import grid
 from evals.llama import HOME, Asked, Given, LlamaServer, Server, Watched, running, speeds
-from evals.vocabulary import FIRST
 
 ROOT = Path(__file__).resolve().parents[1]
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
+PAIRS = ROOT / "evals" / "data" / "pairs" / "v.jsonl"
 PATIENCE = 3_600.0  # seconds for a reply: a slow machine is no failure here
-_GRID = 90  # pairs of the grid that the cases are drawn from
 _FEW = 10  # turns, of which nothing can be told
-_LABEL = {"noop": "duplicate", "update": "contradiction", "add": "related"}
 
 
 # ── the way, end to end ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -59,8 +55,8 @@ SAID = (
     "Payments retries are capped at five, because the bank blocks us after that.",
     "The session cache moved from Valkey to DragonflyDB; Valkey is gone.",
     "Payments retries are capped at three by now, because the bank blocks us sooner.",
-    "thanks, looks good!",
 )
+THANKS = "thanks, looks good!"  # nothing to read: the model is not asked
 SAID_WHILE_DOWN = "We never deploy on a Friday. The facets index moved from Solr to Typesense, Solr is gone."
 _PROJECT = "/srv/shop"
 ASKED = (("how many retries do payments get?", "retries"), ("where does the session cache live?", "cache"))
@@ -83,6 +79,7 @@ def the_way(keeper: Keeper, server: Server, wait: Callable[[float], None] = time
     worker = Worker(keeper)
     for turn, text in enumerate(SAID):
         _capture(keeper, text, turn)
+    keeper.capture([{"role": "user", "content": THANKS}], source="shop", project=_PROJECT, client="eval", session="s1")
     _drain(keeper, worker, wait)
     found = sum(any(word in hit.text for hit in keeper.search(question, k=3)) for question, word in ASKED)
     recalled = sum(word in keeper.recall(question, project=_PROJECT).text for question, word in ASKED)
@@ -114,7 +111,15 @@ def _with_the_server_stopped(
 
 def _capture(keeper: Keeper, text: str, turn: int) -> None:
     said = [{"role": "user", "content": text}]
-    keeper.capture(said, source="shop", project=_PROJECT, client="eval", session="s1", turn=str(turn))
+    keeper.capture(
+        said,
+        source="shop",
+        project=_PROJECT,
+        client="eval",
+        session="s1",
+        turn=str(turn),
+        context="pre_compact",  # the model is asked whatever is found without it
+    )
 
 
 def _drain(keeper: Keeper, worker: Worker, wait: Callable[[float], None], most: int = 30) -> None:
@@ -170,14 +175,9 @@ def invented(outcomes: Sequence[Outcome]) -> int:
 
 
 def decided(settings: Settings, embedder: Embedder, llm: LLM, cases: int) -> dict[str, Any]:
-    """What becomes of cases of the grid by the rules and by the model, as `cofio eval decisions` tells it."""
-    some = random.Random(SEED).sample(grid.cases(FIRST), _GRID)
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "grid.jsonl"
-        lines = [{"a": each.old.text, "b": each.new.text, "label": _LABEL[each.expected]} for each in some]
-        file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-        report = decisions.evaluate([file], settings, llm, sample=cases, embedder=embedder)
-    return dict(report.values["sets"]["grid"])
+    """Return what is decided about labelled pairs without and with the model, as `cofio eval decisions` reports it."""
+    report = decisions.evaluate([PAIRS], settings, llm, sample=cases, embedder=embedder)
+    return dict(report.values["sets"][PAIRS.stem])
 
 
 @contextmanager
@@ -413,7 +413,7 @@ def _cases_table(cases: Mapping[str, Any]) -> Table:
         ["model less rules", cases["cases"], *(Figure(**less[name]) if less[name] else None for name in _RATES)]
     )
     columns = [Column(name.replace("_", " ").replace("f1", "F1"), "%") for name in _RATES]
-    note = "Pairs of facts from the grid that the rules were written with: they stand at their best here."
+    note = f"Pairs of {PAIRS.relative_to(ROOT)}, which the judgement model was trained with: it is at its best here."
     return Table("New, known or a correction", (Column("decided by"), Column("cases"), *columns), rows, note)
 
 

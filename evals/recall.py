@@ -53,9 +53,8 @@ class Found:
 
     def put_in(self, bar: float) -> tuple[float, int, int]:
         """At this bar: the share of what is wanted that is put in, the lines, and the tokens of the block."""
-        told = recall.brief(
-            [hit.memory for hit in self.hits if hit.score >= bar], briefing.PROMPT, {}, recall.AT_PROMPT
-        )
+        memories = recall.new([hit.memory for hit in self.hits if hit.score >= bar], {})
+        told = recall.brief(recall.first(memories, recall.AT_PROMPT), briefing.PROMPT)
         units = {str(hit.memory.metadata["unit"]) for hit in self.hits if hit.id in told.given}
         share = len(units & self.wanted) / len(self.wanted) if self.wanted else 0.0
         return share, len(told.ids), told.tokens

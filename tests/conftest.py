@@ -12,11 +12,12 @@ from uuid import uuid4
 
 import pytest
 
+from cofio.judgement.model import LocalJudge
 from cofio.keeper import Keeper
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.web import is_loopback
-from tests import postgres
+from tests import judging, postgres
 
 #: Files that take long for how few tests they have. They go first, so that no worker is left alone with one at the end.
 LONG = (
@@ -67,6 +68,12 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
     clock = FixedClock()
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
         yield keeper
+
+
+@pytest.fixture(scope="session")
+def judge() -> LocalJudge:
+    """Return the judgement model of the package."""
+    return judging.judge()
 
 
 @pytest.fixture(scope="session")

@@ -634,3 +634,20 @@ def test_a_key_that_is_bound_to_sources_tells_below_them(attendant: Attendant, k
     [item] = keeper.seen_by(bound).items()
     assert item.exchange
     assert item.exchange.source == "team-a/claude-code/web"
+
+
+def test_memories_learned_in_a_session_come_back_only_after_its_compaction(tmp_path: Path) -> None:
+    clock = FixedClock()
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
+        attendant = Attendant(keeper, tmp_path)
+        attendant.attend(asked(DRIZZLE), WEB)
+        attendant.attend(answered("Good choice."), WEB)
+        Worker(keeper).drain()
+        assert keeper.count() == 1
+        question = "Did we switch from Prisma to Drizzle?"
+        assert attendant.attend(asked(question, "p2"), WEB) == ""
+        assert "Drizzle" in attendant.attend(asked(question, "p2", session="s2"), WEB)
+        clock.advance(60)
+        assert attendant.attend(told("SessionStart", source="resume"), WEB) == ""
+        assert "Drizzle" in attendant.attend(told("SessionStart", source="compact"), WEB)
+        attendant.close()

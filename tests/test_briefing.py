@@ -329,7 +329,7 @@ def test_a_prompt_that_asks_something_is_not(prompt: str) -> None:
 
 
 def place(**about: object) -> tuple[bool, int, bool, float]:
-    usual = {"pinned": False, "category": "detail", "own": True, "occurrences": 1, "retrieved": 0, "at": "2026-06-15"}
+    usual = {"pinned": False, "category": "detail", "own": True, "occurrences": 1, "at": "2026-06-15"}
     return standing(**{**usual, **about})  # type: ignore[arg-type]
 
 
@@ -354,10 +354,9 @@ def test_of_equals_the_newer_and_the_oftener_said_goes_first() -> None:
     assert place(at="no time") > place(at="1970-01-01")
 
 
-def test_having_been_shown_before_lifts_a_memory_by_a_month_at_most() -> None:
-    assert place(retrieved=1) < place(retrieved=0)
-    assert place(retrieved=10**6) == place(retrieved=15)
-    assert place(at="2026-08-01") < place(retrieved=10**6, at="2026-06-30")
+def test_repetition_lifts_a_memory_by_three_months_at_most() -> None:
+    assert place(occurrences=8) == place(occurrences=10**6)
+    assert place(at="2026-10-01") < place(occurrences=10**6, at="2026-06-30")
 
 
 def test_a_digest_is_the_same_for_the_same_words() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import Event, Timer
 from typing import Literal
 
 import pytest
@@ -12,6 +13,7 @@ from cofio import assemble
 from cofio.errors import Forbidden, Misconfigured, StoreError
 from cofio.keeper import Keeper
 from cofio.model import Fact, Viewer
+from cofio.ports import Matrix
 from cofio.search import READ_WEIGHT
 from cofio.settings import Settings
 from cofio.stores.sqlite import SqliteStore
@@ -128,6 +130,31 @@ def test_pages_of_a_closer_look_follow_each_other(keeper: Keeper) -> None:
     asked = "which ferry leaves at 3"
     paged = [hit.id for skip in range(0, 40, 8) for hit in keeper.search(asked, k=8, skip=skip)]
     assert len(set(paged)) == len(paged) == 40
+
+
+def test_search_waits_for_a_slow_reader() -> None:
+    class Slow(WordReader):
+        """Reads a question once the vector of the question was made."""
+
+        ready = Event()
+
+        def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
+            if kind == "query":
+                self.ready.wait(60)
+            return super().read(texts, kind)
+
+    class Signalling(HashEmbedder):
+        def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+            if kind == "query":
+                Timer(0.6, Slow.ready.set).start()
+            return super().embed(texts, kind)
+
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), Signalling(), clock, reader=Slow()) as keeper:
+        keeper.add("the ferry leaves at nine")
+        keeper.read_missing()
+        plain = keeper.search("when does the ferry leave", closely=False)[0].score
+        assert keeper.search("when does the ferry leave")[0].score != pytest.approx(plain)
 
 
 def test_a_search_by_vectors_alone_reads_nothing(keeper: Keeper) -> None:

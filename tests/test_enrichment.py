@@ -160,7 +160,7 @@ def test_what_speaks_of_something_that_vanished_comes_last_and_says_so() -> None
 def test_of_equal_texts_the_best_is_chosen_once() -> None:
     twin = replace(MEMORY, id=2, text="we deploy  with fly.io")
     other = replace(MEMORY, id=3, text="We deploy on fridays")
-    found = [[hit(MEMORY, 0.5), hit(other, 0.4)], [hit(twin, 0.7), hit(other, 0.6)]]
+    found = [hit(twin, 0.7), hit(other, 0.6), hit(MEMORY, 0.5)]
     assert enrichment.chosen(found, 5) == [twin, other]
     assert enrichment.chosen(found, 1) == [twin]
     assert enrichment.chosen(found, 5, told=[MEMORY]) == [other]

@@ -48,11 +48,7 @@ BY_THE_USER = {
         "the tests use a real database", "The customer switched from Stripe to Adyen", "The button must be blue",
         "Please refactor the auth module to use dependency injection.", "There is a policy for naming things",
         "I think the root cause is the cache",
-        # by their shape
-        "The invoices are partitioned by month since 2024", "Wir verwenden Prisma nicht mehr, sondern Drizzle.",
-        "Our biggest customer is on the Acme Gold plan", "The nightly export goes to s3://acme-exports",
-        "Prod still needs my ok since v2", "Jonas joined as the second SRE in Berlin",
-        "the worker and the api have separate pools of 20", "Always ask me first",
+        "Always ask me first",
     ],
     FORGET: ["forget what I said about asking first, you can run apply on staging without asking",
              "never mind, forget what I said about asking first"],
@@ -69,6 +65,7 @@ BY_THE_USER = {
         "I live in fear of this migration", "The error is in src/app.ts", "The button is 16 px too low",
         "we're thinking about switching to Bun but nothing is decided",
         "If we used GraphQL we would have fewer endpoints, but we don't.", "The page is slow and the header jumps",
+        "Our biggest customer is on the Acme Gold plan", "The nightly export goes to s3://acme-exports",
     ],
 }  # fmt: skip
 
@@ -168,7 +165,7 @@ def test_what_an_assistant_says_is_worth_a_model_once_the_user_stated_something(
 
 
 def test_in_an_observation_the_answer_counts_like_the_users_own_words() -> None:
-    answer = "I prefer tabs. Staging moved to Hetzner in March."
+    answer = "I prefer tabs. There is a policy for naming things."
     said = (Message("user", "How do we indent?"), Message("assistant", answer))
     observed = gate.judge(Exchange(messages=said, context=OBSERVATION), patterns.find)
     assert [(each.role, each.way) for each in observed.sentences] == [

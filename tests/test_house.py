@@ -13,15 +13,18 @@ import cofio
 
 SOURCE = Path(cofio.__file__).parent
 
-WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "relation",
+WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "stems",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes", "picture", "checkup", "worth", "standing", "late"}  # fmt: skip
+         "addresses", "domain", "notes", "picture", "checkup", "late", "episodes"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
          "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
 MAY_IMPORT = {
     **dict.fromkeys(WORDS, WORDS),
     **dict.fromkeys(STEPS, WORDS),
+    "judgement": WORDS | {"embedders"},
+    "extract": WORDS | {"judgement"},
+    "upkeep": WORDS | {"reconcile"},
     "settings": WORDS,
     "stores": WORDS,
     "web": WORDS,
@@ -31,13 +34,14 @@ MAY_IMPORT = {
     "hooks": WORDS,
     "testing": WORDS | {"stores"},
     "seen": WORDS,
-    "learning": WORDS | STEPS | {"seen", "tabling"},
+    "learning": WORDS | STEPS | {"judgement", "seen", "tabling"},
     "tabling": WORDS | {"extract", "knowledge", "reconcile", "seen"},
     "intake": WORDS | {"learning"},
     "housekeeping": WORDS | STEPS,
+    "episode_service": WORDS | {"search"},
     "keeper": WORDS
     | STEPS
-    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook"},
+    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook", "episode_service"},
     "knowing": WORDS | STEPS,
     "noting": WORDS | STEPS,
     "outlook": WORDS | STEPS | {"stores"},  # how many threads a map may take
@@ -48,7 +52,7 @@ MAY_IMPORT = {
     "attend": WORDS | {"keeper", "hooks", "transcripts"},
     "assemble": WORDS
     | STEPS
-    | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "llms", "hooks"},
+    | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "judgement", "llms", "hooks"},
     "client": WORDS | {"settings", "client_knowledge"},
     "client_knowledge": WORDS,
     "chat": WORDS,
@@ -71,12 +75,12 @@ MAY_IMPORT = {
         "hooks",
         "page",
     },
-    # how well it remembers, measured: it asks the keeper as any program would
-    "evaluation": WORDS | {"keeper", "assemble", "settings", "embedders"},
+    # asks the keeper as any program would; single decisions are measured at the step that makes them
+    "evaluation": WORDS | {"keeper", "assemble", "settings", "embedders", "judgement", "extract", "reconcile"},
     "page": set(),  # files for browsers, which call us like any client
     "daemon": WORDS | {"keeper", "assemble", "settings", "client", "api", "worker", "hooks"},
     "mcp": WORDS | {"hooks"},
-    "install": WORDS | {"settings", "client", "daemon", "hooks", "llms"},
+    "install": WORDS | {"settings", "client", "daemon", "hooks", "judgement", "llms"},
     "cli": WORDS
     | {
         "keeper",

@@ -16,6 +16,7 @@ from cofio.keeper import Keeper
 from cofio.model import Changeset, Edit
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
+from tests.judging import ValueJudge
 
 VOLUME = "thresholds/aapl.volume.above"
 REPORT = """Nothing else to see.
@@ -268,11 +269,12 @@ def test_two_sides_that_move_together_are_one_row_whichever_is_named_first(keepe
     assert len(rows(keeper)) == 1
 
 
-def test_a_pattern_that_is_corrected_goes_with_its_memory(keeper: Keeper) -> None:
+def test_a_pattern_that_is_corrected_goes_with_its_memory(store: SqliteStore | MemoryStore) -> None:
+    keeper = Keeper(store, HashEmbedder(), FixedClock(), judge=ValueJudge())
     report(keeper, "Pattern: AAPL volume spikes before earnings")
     assert len(rows(keeper)) == 1
-    learned = report(keeper, "Pattern: AAPL volume no longer spikes before earnings")
-    assert learned.count("update") == 1
+    learned = report(keeper, "AAPL volume no longer spikes before earnings", role="user")  # an agent ends nothing
+    assert learned.count("update") >= 1
     assert rows(keeper) == {}
     keeper.undo(learned.changeset or 0)
     assert len(rows(keeper)) == 1

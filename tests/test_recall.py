@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofio import hygiene, recall
-from cofio.briefing import MAX_CHARS, MAX_TOKENS, digest, tokens
+from cofio.briefing import MAX_CHARS, MAX_TOKENS, START_TOKENS, digest, tokens
 from cofio.client import Client
 from cofio.errors import InvalidInput
 from cofio.keeper import Keeper
-from cofio.model import Fact, Hit
+from cofio.model import Fact, Hit, Scope
+from cofio.picture import Injection
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.cli.conftest import Cofio, served
@@ -83,7 +84,7 @@ def test_a_question_is_never_long(sign: str) -> None:
 
 @given(st.text(), st.integers(1, 300))
 def test_any_prompt_can_be_asked(text: str, times: int) -> None:
-    for query in recall.queries(text * times, WEB, 5, 0.25):
+    for query in recall.Relevance(None).queries(recall.questions(text * times), Scope(seen_from=WEB), 5):
         assert query.scope.seen_from == WEB
         assert tokens(query.text) <= 150
 
@@ -190,10 +191,10 @@ def test_hits_of_several_questions_are_ranked_by_their_best(keeper: Keeper) -> N
     for each in ("The auth bug was a cookie", "The queue is slow", "The queue grows"):
         add(keeper, each)
     first, second = keeper.search_all(["fix the auth bug", "the queue is slow"])
-    merged = recall.best([first, second])
-    assert len({memory.id for memory in merged}) == len(merged)
+    merged = recall.merge([first, second])
+    assert len({hit.id for hit in merged}) == len(merged)
     best = {hit.id: max(h.score for h in (*first, *second) if h.id == hit.id) for hit in (*first, *second)}
-    assert [best[memory.id] for memory in merged] == sorted(best.values(), reverse=True)
+    assert [hit.score for hit in merged] == sorted(best.values(), reverse=True)
 
 
 def test_of_equal_scores_the_newer_goes_first(keeper: Keeper) -> None:
@@ -201,8 +202,8 @@ def test_of_equal_scores_the_newer_goes_first(keeper: Keeper) -> None:
     hits = [
         Hit(memory=keeper.get(each), score=0.5, similarity=0.5, keyword=0, match_type="vector") for each in (old, new)
     ]
-    assert [memory.id for memory in recall.best([hits])] == [new, old]
-    assert recall.best([[hits[0]], [replace(hits[0], score=0.9), hits[1]]])[0].id == old
+    assert [hit.id for hit in recall.merge([hits])] == [new, old]
+    assert recall.merge([[hits[0]], [replace(hits[0], score=0.9), hits[1]]])[0].id == old
 
 
 # ── at the start of a session ─────────────────────────────────────────────────────────────────────────────────────────
@@ -216,18 +217,19 @@ def test_a_session_starts_with_what_stands_in_the_project(keeper: Keeper) -> Non
     pinned = add(keeper, "Ask Mireille about refunds", created_at="2019-01-01")
     keeper.update(pinned, pinned=True)
     told = keeper.recall(project=WEB)
-    assert told.ids == (pinned, decision, elsewhere, lesson, detail)
+    assert told.ids == (pinned, elsewhere, decision, lesson, detail)
     assert told.text.splitlines()[2] == "## Relevant Memories"
 
 
-def test_at_most_eight_at_a_start_and_the_best_of_many(keeper: Keeper) -> None:
+def test_start_shows_the_best_of_many_and_as_many_as_asked_for(keeper: Keeper) -> None:
     for each in range(30):
         add(keeper, f"Detail number {each}", created_at=f"2026-01-{each + 1:02}")
     kept = [add(keeper, f"Decision number {each}", kind="decision", created_at="2020-01-01") for each in range(3)]
-    ids = keeper.recall(project=WEB).ids
+    ids = keeper.recall(project=WEB, k=8).ids
     assert len(ids) == 8
     assert set(ids[:3]) == set(kept)
     assert [keeper.get(each).text for each in ids[3:5]] == ["Detail number 29", "Detail number 28"]
+    assert len(keeper.recall(project=WEB).ids) == 33  # all of a small project
 
 
 def test_what_is_said_again_and_again_goes_before_what_was_said_once(keeper: Keeper) -> None:
@@ -241,9 +243,9 @@ def test_what_is_said_again_and_again_goes_before_what_was_said_once(keeper: Kee
 def test_a_session_that_goes_on_is_not_given_what_stands_further_down(keeper: Keeper) -> None:
     for each in range(12):
         add(keeper, f"Decision number {each}", kind="decision")
-    first = keeper.recall(project=WEB)
+    first = keeper.recall(project=WEB, k=8)
     assert len(first.ids) == 8
-    assert not keeper.recall(project=WEB, given=first.given)
+    assert not keeper.recall(project=WEB, given=first.given, k=8)
 
 
 def test_a_session_that_goes_on_is_given_what_came_to_stand_first(keeper: Keeper) -> None:
@@ -292,26 +294,28 @@ def test_the_bounds_hold_and_the_text_is_data(keeper: Keeper) -> None:
             + "".join(rng.choices("ab <>é字\n", k=20_000)),
         )
     told = keeper.recall(project=WEB)
-    assert len(told.ids) == 8
+    assert len(told.ids) == 5  # of up to 240 tokens each
     assert len(told.text) <= MAX_CHARS
-    assert told.tokens <= MAX_TOKENS
+    assert told.tokens <= START_TOKENS <= MAX_TOKENS
     assert re.findall(r"</?\w+", told.text) == ["<cofio", "</cofio"]
     assert hygiene.clean(f"What now, then?\n{told.text}").messages == (("user", "What now, then?"),)
 
 
-def test_what_was_recalled_is_noted_with_the_caller_and_without_secrets() -> None:
+def test_prompt_recall_is_noted_without_secrets_and_a_start_is_not_a_retrieval() -> None:
     clock = FixedClock()
     store = MemoryStore(clock)
+    injections: list[Injection] = []
     with Keeper(store, HashEmbedder(), clock) as keeper:
+        keeper.listen_to_recall(injections.append)
         shown = add(keeper, "The auth bug was a missing cookie flag")
         other = add(keeper, "Bananas are yellow")
         keeper.recall("fix the auth bug, my password is hunter2-Xy9!", project=WEB, by="claude-code")
-        keeper.recall(project=WEB, k=1, by="codex")
-        assert [keeper.get(each).retrieval_count for each in (shown, other)] == [1, 1]
-    first, second = store._tables.retrievals
+        assert keeper.recall(project=WEB, by="codex").ids == (other, shown)
+        assert [keeper.get(each).retrieval_count for each in (shown, other)] == [1, 0]
+    [first] = store._tables.retrievals
     assert (first.memory_id, first.caller) == (shown, "claude-code")
     assert first.query.startswith("fix the auth bug, my password is [redacted")
-    assert (second.memory_id, second.query, second.caller) == (other, "the start of a session", "codex")
+    assert [each.occasion for each in injections] == ["prompt", "start"]
 
 
 def test_a_trivial_prompt_costs_no_embedding() -> None:
@@ -346,11 +350,12 @@ def cofio(tmp_path_factory: pytest.TempPathFactory) -> Cofio:
 
 
 def test_the_command_prints_the_block(cofio: Cofio) -> None:
+    by_rules = {"COFIO_JUDGE": "false"}
     cofio.lines("add", "The auth bug was a missing cookie flag", "--project", WEB)
-    lines = cofio.lines("recall", "fix", "the", "auth", "bug", "--project", WEB)
+    lines = cofio.lines("recall", "fix", "the", "auth", "bug", "--project", WEB, env=by_rules)
     assert lines[0] == "<cofio-memory>"
     assert lines[3].endswith("The auth bug was a missing cookie flag")
-    told = cofio.json("recall", "fix the auth bug", "--project", WEB)
+    told = cofio.json("recall", "fix the auth bug", "--project", WEB, env=by_rules)
     assert (told["ids"], told["text"].splitlines()) == ([1], lines)
     assert told["tokens"] == tokens(told["text"])
 
@@ -387,4 +392,4 @@ def test_a_scenario_of_a_whole_session(keeper: Keeper) -> None:
         told = ask()
         seen.update(told.given)
         given += told.ids
-    assert len(given) == len(set(given)) == 9
+    assert len(given) == len(set(given)) == 11

@@ -142,7 +142,7 @@ def test_the_lists_are_those_of_the_json_that_is_there(tmp_path: Path) -> None:
 
 def test_every_command_is_there() -> None:
     for measure in MEASURES:
-        path = ROOT / measure.module.replace(".", "/")
+        path = (ROOT / "src" if measure.module == "cofio" else ROOT) / measure.module.replace(".", "/")
         assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), measure.module
 
 

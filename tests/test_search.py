@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
 from cofio.keeper import Keeper
-from cofio.model import Candidate, Fact, Matching
-from cofio.search import judge, merge_hybrid_results
+from cofio.model import LIKELY, STRONG, Candidate, Fact, Hit, Matching, fits_badly
+from cofio.ports import Matrix
+from cofio.search import ALIKE_WITHIN, NEAR_ALIKE, judge, merge_hybrid_results, newer_first
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 
 
 def test_the_seeds_arithmetic_holds() -> None:
@@ -175,3 +181,100 @@ def test_operators_are_words_like_any_other(keeper: Keeper, text: str) -> None:
     keeper.add("the port is 8080")
     keeper.search(text)
     assert keeper.stats()["memories"] == 1
+
+
+# ── near-alikes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Angles(HashEmbedder):
+    """Embeds texts at an angle that they name: "… @20" is 20 degrees from the first axis."""
+
+    def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
+        made = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in zip(made, texts, strict=True):
+            angle = np.radians(float(text.partition("@")[2] or 0))
+            row[:2] = np.cos(angle), np.sin(angle)
+        return made
+
+
+@pytest.fixture
+def angles() -> Iterator[Keeper]:
+    clock = FixedClock()
+    with Keeper(MemoryStore(clock), Angles(), clock) as keeper:
+        yield keeper
+
+
+def place(keeper: Keeper, angle: float, created_at: str = "2026-01-01", **about: Any) -> int:
+    fact = Fact(text=f"x{keeper.count()} @{angle}", created_at=created_at, **about)
+    return keeper.add(fact, dedup=False).memory_id
+
+
+def ordered(keeper: Keeper, **how: Any) -> list[int]:
+    return [hit.id for hit in keeper.search("q @0", hybrid=False, **how)]
+
+
+def test_newer_of_two_near_alikes_ranks_first(angles: Keeper) -> None:
+    new = place(angles, 11, "2026-03-01")
+    old = place(angles, 10, "2026-02-01")
+    far = place(angles, 80, "2026-04-01")
+    assert ordered(angles) == [new, old, far]
+
+
+def test_memories_that_are_not_alike_keep_their_places(angles: Keeper) -> None:
+    old = place(angles, 18, "2026-02-01")
+    apart = place(angles, -18.3, "2026-04-01")
+    new = place(angles, 18.6, "2026-03-01")
+    assert ordered(angles) == [new, apart, old]
+
+
+@pytest.mark.parametrize("about", [{"project": "p"}, {"visibility": "team"}, {"speaker": "Ada"}, {"source": "codex"}])
+def test_memories_of_another_place_do_not_move(angles: Keeper, about: dict[str, str]) -> None:
+    old = place(angles, 10, "2026-02-01")
+    new = place(angles, 11, "2026-03-01", **about)
+    assert ordered(angles) == [old, new]
+
+
+def test_newer_memory_with_a_clearly_lower_score_stays_behind(angles: Keeper) -> None:
+    old, new = place(angles, 0, "2026-02-01"), place(angles, 30, "2026-03-01")
+    assert np.cos(np.radians(30)) > NEAR_ALIKE
+    assert ordered(angles) == [old, new]
+    scores = {old: 0.5, new: 0.5 - ALIKE_WITHIN / 2}
+    assert newer_first(scores, angles._store) == [new, old]
+
+
+def test_chains_of_near_alikes_are_in_order_pair_by_pair(angles: Keeper) -> None:
+    ids = [place(angles, angle, f"2026-0{month}-01") for angle, month in ((0, 1), (25, 3), (50, 2))]
+    scores = dict.fromkeys(ids, 0.5)
+    assert newer_first(scores, angles._store) == [ids[1], ids[0], ids[2]]
+
+
+def test_pages_agree_on_the_order_of_near_alikes(angles: Keeper) -> None:
+    for number in range(12):
+        place(angles, 10 + number / 10, f"2026-01-{number + 1:02}")
+    whole = ordered(angles, k=12)
+    assert whole == sorted(whole, reverse=True)
+    assert [each for skip in (0, 4, 8) for each in ordered(angles, k=4, skip=skip)] == whole
+
+
+def test_superseded_memory_is_shown_with_archived_ones_only(keeper: Keeper) -> None:
+    old = keeper.add("We deploy on Fridays").memory_id
+    new = keeper.supersede(old, "We deploy on Mondays")[0].memory_id
+    assert [hit.id for hit in keeper.search("when do we deploy on Fridays", k=5)] == [new]
+    assert {hit.id for hit in keeper.search("when do we deploy on Fridays", k=5, include_archived=True)} == {old, new}
+
+
+# ── strength ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_strength_follows_from_the_score(keeper: Keeper) -> None:
+    memory = keeper.get(keeper.add("x").memory_id)
+
+    def hit(score: float) -> Hit:
+        return Hit(memory=memory, score=score, similarity=0.5, keyword=0.0, match_type="vector")
+
+    scores = (1.0, STRONG, STRONG - 0.01, LIKELY, LIKELY - 0.01, 0.0)
+    assert [hit(each).strength for each in scores] == ["strong", "strong", "likely", "likely", "weak", "weak"]
+    assert hit(0.9).as_dict()["strength"] == "strong"
+    assert not fits_badly([])
+    assert fits_badly([hit(0.1), hit(0.0)])
+    assert not fits_badly([hit(0.1), hit(LIKELY)])

@@ -36,6 +36,7 @@ from cofio.ports import Store
 from cofio.seen import Seen
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
+from tests import judging
 
 ADA = Viewer(user="ada", agent="codex", team="red")
 BOB = Viewer(user="bob", agent="codex", team="red")
@@ -43,6 +44,7 @@ EVE = Viewer(user="eve", agent="claude", team="blue")
 BOT = Viewer(agent="bot", team="red")
 BOUND = Viewer(user="ada", agent="codex", team="red", prefixes=("work/web",))
 DRIZZLE = "We switched from Prisma to Drizzle."
+TAKEN_OVER = "Raj owns the billing service now, Sofia left."
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -55,7 +57,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def keeper(store: Store) -> Iterator[Keeper]:
-    with Keeper(store, HashEmbedder(), FixedClock()) as opened:
+    with Keeper(store, HashEmbedder(), FixedClock(), judge=judging.judge()) as opened:
         yield opened
 
 
@@ -196,10 +198,10 @@ def test_the_newest_changesets_that_may_be_seen_come_however_many_others_there_a
 
 def test_a_reason_is_not_told_where_it_may_quote_what_is_not_seen(keeper: Keeper) -> None:
     about: dict[str, Any] = {"visibility": "global", "project": "/web"}
-    old = keeper.add("The team uses Prisma as its ORM", source="work/web", **about)
-    keeper.learn("User: " + DRIZZLE, source="other/web", user="eve", **about)
-    assert "Drizzle" in "".join(change.reason for change in keeper.history(old.memory_id))
-    assert "Drizzle" not in repr(keeper.seen_by(BOUND).history(old.memory_id))
+    old = keeper.add("Sofia owns the billing service", source="work/web", **about)
+    told = keeper.learn(f"User: {TAKEN_OVER}", source="other/web", user="eve", **about)
+    assert [each["action"] for each in told.actions] == ["update"]
+    assert "Raj" not in repr(keeper.seen_by(BOUND).history(old.memory_id))
 
 
 def test_sightings_are_those_of_what_is_seen(store: Store, keeper: Keeper, says: Says) -> None:
@@ -444,8 +446,8 @@ def test_what_is_captured_is_the_tellers(keeper: Keeper) -> None:
 
 
 def test_the_worker_learns_from_it_as_the_teller_would(keeper: Keeper) -> None:
-    keeper.add("The team uses Prisma as its ORM", user="eve")
-    keeper.seen_by(ADA).capture("User: " + DRIZZLE)
+    keeper.add("Sofia owns the billing service", user="eve")
+    keeper.seen_by(ADA).capture("User: " + TAKEN_OVER)
     for item in keeper.due():
         keeper.attempt(item)
     assert [memory.user for memory in keeper.list().memories] == ["ada", "eve"]
@@ -453,16 +455,16 @@ def test_the_worker_learns_from_it_as_the_teller_would(keeper: Keeper) -> None:
 
 
 def test_what_is_private_to_one_agent_is_never_changed_by_anothers_facts(keeper: Keeper) -> None:
-    old = keeper.add("The team uses Prisma as its ORM", agent="claude", project="/web")
+    old = keeper.add("Sofia owns the billing service", agent="claude", project="/web")
     for agent in ("codex", ""):
-        keeper.learn("User: " + DRIZZLE, agent=agent, project="/web")
+        keeper.learn("User: " + TAKEN_OVER, agent=agent, project="/web")
     assert not keeper.get(old.memory_id).archived
-    keeper.learn("User: " + DRIZZLE, agent="claude", project="/web")
+    keeper.learn("User: " + TAKEN_OVER, agent="claude", project="/web")
     assert keeper.get(old.memory_id).archived
 
 
 def test_what_another_was_told_is_no_echo(keeper: Keeper) -> None:
-    known = "We always deploy on Fridays"
+    known = "The team deploys on Fridays only"
     said = [{"role": "user", "content": "What do we know?"}, {"role": "assistant", "content": f"{known}."}]
     report: dict[str, Any] = {"project": "/web", "context": "analysis", "dry_run": True}
     keeper.add(known, user="eve", project="/web")
@@ -474,16 +476,16 @@ def test_what_another_was_told_is_no_echo(keeper: Keeper) -> None:
 
 def test_a_bound_teller_does_not_touch_what_is_out_of_reach(keeper: Keeper) -> None:
     about: dict[str, Any] = {"project": "/web", "visibility": "global"}
-    old = keeper.add("The team uses Prisma as its ORM", source="other/web", **about)
+    old = keeper.add("Sofia owns the billing service", source="other/web", **about)
     seen = keeper.seen_by(BOUND)
-    dry = seen.learn("User: " + DRIZZLE, source="work/web", dry_run=True, **about)
-    kept = seen.capture("User: " + DRIZZLE, source="work/web", **about)
+    dry = seen.learn("User: " + TAKEN_OVER, source="work/web", dry_run=True, **about)
+    kept = seen.capture("User: " + TAKEN_OVER, source="work/web", **about)
     for item in keeper.due():
         keeper.attempt(item)
     told = seen.item(kept.id)
     for actions in (dry.actions, told.result["actions"]):
         assert [each["action"] for each in actions] == ["add"]
-        assert "Prisma as its ORM" not in repr(actions)
+        assert "Sofia owns the billing service" not in repr(actions)
         assert f"memory {old.memory_id}" not in repr(actions)
     assert not keeper.get(old.memory_id).archived
 

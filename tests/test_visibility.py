@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from cofio.access import Grant
 from cofio.client import Client
 from cofio.domain import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Pattern, Put, Table, Threshold, sees
+from cofio.episodes import Episode
 from cofio.errors import CofioError, Forbidden
 from cofio.keeper import Keeper
 from cofio.mcp.acts import Caller as Asking
@@ -244,6 +245,7 @@ class Filled:
             if whole and not viewer.prefixes:
                 words |= {word for change in (*done.changes, *done.knowledge) for word in WORD.findall(change.reason)}
             words |= set(WORD.findall(done.why)) if whole else set()
+        words |= {word for each in self.episodes() if viewer.sees(each) for word in WORD.findall(each.text)}
         words |= {word for row in self.rows() if sees(viewer, row) for word in WORD.findall(repr(row))}
         return words | {word for memory in self._rows() if viewer.sees(memory) for word in _words_of(memory)}
 
@@ -259,6 +261,15 @@ class Filled:
         lines = [self.store.domain.history(change.table, change.key) for change in done.knowledge]
         states = [[state for line in each for state in (line.before, line.after) if state] for each in lines]
         return [some[-1] for some in states if some]
+
+    def capture(self, about: dict[str, Any]) -> None:
+        """Capture a turn of which no fact is made."""
+        word = f"told{next(self._words):04}"
+        self.keeper.capture(f"Does the vault of {word} open at noon?", wait=True, session="s1", **about)
+
+    def episodes(self) -> list[Episode]:
+        """Every episode."""
+        return [each.episode for each in self.store.carrying.episodes(0, 1_000)]
 
     def rows(self) -> list[Knowledge]:
         """All that is known of a domain."""
@@ -326,6 +337,18 @@ def told(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
                 yield f"{look.__name__} {number}", look(number)
 
 
+def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) -> Iterator[tuple[str, Any]]:
+    """Everything that a keeper tells of episodes."""
+    yield "search_episodes", seen.search_episodes(QUESTION, k=100)
+    yield "passages", seen._store.episodes.passages(range(2 * max(episodes, default=0)))
+    for each in episodes:
+        with suppress(CofioError):
+            yield f"episode {each}", seen.episode(each)
+    for each in ids:
+        with suppress(CofioError):
+            yield f"episode_of {each}", seen.episode_of(each)
+
+
 def told_of_domain(domain: Domain, ids: Sequence[int], words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Everything that a store tells of what is known of a domain."""
     yield "naming", domain.naming(["vault", "volume", *words])
@@ -350,7 +373,10 @@ def undone(seen: Keeper, changesets: int) -> Iterator[tuple[str, Any]]:
             yield f"undo {number}", str(error)
 
 
-def by_tools(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
+SEARCHED: dict[str, Any] = {"query": QUESTION, "project": "*", "limit": 20}
+
+
+def by_tools(seen: Keeper, ids: Sequence[int], searched: dict[str, Any] = SEARCHED) -> Iterator[tuple[str, Any]]:
     """Everything that an agent is told."""
 
     @contextmanager
@@ -363,7 +389,7 @@ def by_tools(seen: Keeper, ids: Sequence[int]) -> Iterator[tuple[str, Any]]:
         except CofioError as error:
             return str(error)
 
-    yield "memory_search", ask("memory_search", query=QUESTION, project="*", limit=20)
+    yield "memory_search", ask("memory_search", **searched)
     yield "memory_add", ask("memory_add", text="The cellar is dry")
     yield "memory_extract", ask("memory_extract", text="User: We switched from the vault to the cellar.")
     for each in ids:
@@ -418,6 +444,36 @@ def test_no_way_out_tells_of_what_may_not_be_seen(
             assert_nothing_slips_out(told_of_domain(domain, store.ids, store.words()), allowed)
         allowed = store.allowed(viewers[0])  # what the tools write may archive what others see
         assert_nothing_slips_out(by_tools(store.keeper.seen_by(viewers[0]), store.ids), allowed)
+
+
+@pytest.mark.parametrize("make", STORES.values(), ids=STORES)
+@SOMETIMES
+@given(abouts=st.lists(ABOUT, max_size=12), viewers=st.lists(VIEWERS, min_size=1, max_size=3))
+def test_episodes_are_seen_as_memories_are(
+    make: Callable[[Path], Any], abouts: list[dict[str, Any]], viewers: list[Viewer]
+) -> None:
+    with filled(make, ()) as store:
+        for about in abouts:
+            store.capture(about)
+        store.keeper.embed_episodes()
+        for viewer in viewers:
+            seen = store.keeper.seen_by(viewer)
+            mine = {each.id for each in store.episodes() if viewer.sees(each)}
+            ids = [each.id for each in store.episodes()]
+            assert_nothing_slips_out(told_of_episodes(seen, store.ids, ids), store.allowed(viewer))
+            for k in (1, 3, 100):
+                assert len(seen.search_episodes("vault noon", k=k)) == min(k, len(mine))
+            assert {hit.episode for hit in seen.search_episodes("vault noon", k=100)} == mine
+            assert {each for each in ids if _is_told(seen, each)} == mine
+        asked = {"query": QUESTION, "project": "*", "limit": 20, "episodes": True}
+        assert_nothing_slips_out(by_tools(seen, store.ids, asked), store.allowed(viewer))
+
+
+def _is_told(seen: Keeper, episode: int) -> bool:
+    try:
+        return seen.episode(episode).id == episode
+    except CofioError:
+        return False
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)
@@ -581,6 +637,7 @@ def by_wire(service: Caller, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
     asked: list[tuple[str, Any]] = [
         ("/search", {"query": QUESTION, "k": 100, "include_archived": True}),
         ("/search/batch", {"queries": [QUESTION]}),
+        ("/episodes/search", {"query": QUESTION, "k": 100}),
         ("/recall", {"project": PROJECTS[1]}),
         ("/recall", {"prompt": QUESTION, "project": PROJECTS[1]}),
         ("/enrich", {"query": QUESTION, "include_team": True}),
@@ -603,14 +660,17 @@ def by_wire(service: Caller, ids: Sequence[int]) -> Iterator[tuple[str, str]]:
     for each in ids:
         for path in (f"/memory/{each}", *(f"/memory/{each}/{what}" for what in ("history", "sightings", "freshness"))):
             yield path, service.get(path).body.decode()
-    for number in range(1, 30):
-        for path in (f"/changes/{number}", f"/inbox/{number}", f"/memory/extract/{number}"):
+    for number in range(1, 60):
+        for what in ("changes", "inbox", "memory/extract", "episodes"):
+            path = f"/{what}/{number}"
             yield path, service.get(path).body.decode()
 
 
 @pytest.mark.parametrize("make", STORES.values(), ids=STORES)
 def test_the_service_tells_each_key_what_its_holder_may_see(make: Callable[[Path], Any]) -> None:
     with filled(make, FIXED) as store, serving(store.keeper) as url:
+        for deed in FIXED:
+            store.capture(deed.about)
         keys = {grant: store.keeper.create_key(grant)[1] for grant in GRANTS}
         for grant, secret in keys.items():
             viewer = grant.viewer

@@ -17,7 +17,7 @@ from cofio.housekeeping import Care
 from cofio.keeper import Keeper
 from cofio.model import moment
 from cofio.noting import Notebook
-from cofio.ports import LLM, Clock, Embedder, Reader, Store
+from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
 from cofio.settings import Settings
 from cofio.transfer import backup
 
@@ -29,7 +29,7 @@ def keeper(
     *,
     embedder: Embedder | None = None,
     reader: Reader | None = None,
-    read_within: float | None = None,
+    judge: Judge | None = None,
     llm: LLM | None = None,
     clock: Clock | None = None,
 ) -> Keeper:
@@ -42,22 +42,23 @@ def keeper(
     model, problem = _llm(settings) if llm is None else (llm, "")
     return Keeper(
         store,
-        embedder or _embedder(settings),
+        embedder or make_embedder(settings),
         time,
         reader=reader or (None if embedder else _reader(settings)),
-        **({} if read_within is None else {"read_within": read_within}),
+        judge=judge or _judge(settings),
         llm=model,
         llm_problem=problem,
         inbox_limit=settings.inbox_limit,
-        keep_unread=settings.keep_unread,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
         recall_at=settings.recall_min_score,
+        start_tokens=settings.start_tokens,
         taken_back=lambda: briefings.clear(settings.home),
         elsewhere=lambda note: _recalled(settings, note),
         care=_care(settings),
         freshness=Freshness(reads=_is_near(settings.host)),
         notebook=Notebook(settings.notes_folder, settings.notes_labels),
+        episodes=settings.episodes,
     )
 
 
@@ -124,7 +125,8 @@ _STORES: dict[str, Callable[[Settings, Clock], Store]] = {
 }
 
 
-def _embedder(settings: Settings) -> Embedder:
+def make_embedder(settings: Settings) -> Embedder:
+    """Return the embedder that the settings name."""
     return embedders.make(
         settings.embedder,
         home=settings.home,
@@ -141,6 +143,19 @@ def _reader(settings: Settings) -> Reader | None:
         return embedders.make_reader(settings.home) if settings.close_reading else None
     except Misconfigured as error:
         _log.warning("nothing is read word by word: %s", error)
+        return None
+
+
+def _judge(settings: Settings) -> Judge | None:
+    """The judgement model that comes with cofio; None where it is off, missing or damaged: then rules judge."""
+    if not settings.judge:
+        return None
+    from cofio.judgement.model import LocalJudge
+
+    try:
+        return LocalJudge()
+    except Misconfigured as error:
+        _log.warning("the rules judge alone: %s", error)
         return None
 
 

@@ -44,6 +44,7 @@ class _Sitting:
     keeper: Keeper  # as whoever sits there may use it
     given: dict[int, str]
     exact: dict[str, None] = field(default_factory=dict)  # what it was told of what is known exactly
+    since: str = ""  # when the agent last lost sight of what was said before
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
     telling: threading.Lock = field(default_factory=threading.Lock)
@@ -190,7 +191,8 @@ class Attendant:
             sitting.keeper.forget_given(happened.client, happened.session)
             sitting.given.clear()
             sitting.exact.clear()
-        briefing = sitting.keeper.recall("", project=where, given=sitting.given, by=happened.client)
+            sitting.since = sitting.keeper.now()
+        briefing = _recalled("", happened, where, sitting)
         if briefing and not sitting.given and sitting.keeper.viewer is None:  # anybody's hook here may read it
             briefings.put(self._home, where, briefing.text)
         return briefing
@@ -198,7 +200,7 @@ class Attendant:
     def _recalled(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
             return Briefing()  # the client speaks in the user's place, such as when a subagent is done
-        return sitting.keeper.recall(happened.prompt, project=where, given=sitting.given, by=happened.client)
+        return _recalled(happened.prompt, happened, where, sitting)
 
     def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _Sitting) -> None:
         """The session was given it, unless the hook has gone by now. No reply waits for the file."""
@@ -261,6 +263,19 @@ class Attendant:
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
         except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
             _log.warning("the transcript is not read: %s", error)
+
+
+def _recalled(prompt: str, happened: Event, where: str, sitting: _Sitting) -> Briefing:
+    """Return what the session is to be given, without what it has been given and what was learned from it."""
+    return sitting.keeper.recall(
+        prompt,
+        project=where,
+        given=sitting.given,
+        by=happened.client,
+        client=happened.client,
+        session=happened.session,
+        since=sitting.since,
+    )
 
 
 def _messages(happened: Event) -> Iterator[dict[str, Any]]:

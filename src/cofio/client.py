@@ -12,7 +12,7 @@ import json
 import select
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from queue import Empty, LifoQueue
 from types import MappingProxyType, TracebackType
@@ -24,6 +24,7 @@ from cofio.chores import Audit, Contradiction, Contradictions, Finding, Plan, Re
 from cofio.client_knowledge import ClientKnowledge
 from cofio.conversation import Captured, Item, Learned, Ledger, State, dialogue
 from cofio.domain import KnowledgeChange
+from cofio.episodes import Episode, EpisodeHit
 from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
 from cofio.model import (
     Briefing,
@@ -66,9 +67,10 @@ class Client:
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
-        """Remember a fact. A change of action "add", or "noop" when a memory says so already."""
+        """Remember a fact: a change "add", "update" when it replaced a memory, "noop" when one says so already."""
         body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
-        return self._done(self._wire.ask("POST", "/memory/add", body, by=by))[0]
+        told = self._wire.ask("POST", "/memory/add", body, by=by)
+        return self._with_near([told], self._done(told)[:1])[0]
 
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
@@ -79,7 +81,15 @@ class Client:
             return []
         body = {"memories": bodies, "deduplicate": dedup, "why": why}
         told = self._wire.ask("POST", "/memory/add-batch", body, by=by)
-        return _one_a_fact(told["results"], self._done(told))
+        return self._with_near(told["results"], _one_a_fact(told["results"], self._done(told)))
+
+    def _with_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
+        """Return the changes with the memories that they left and may replace."""
+        answers = []
+        for result, change in zip(results, changes, strict=True):
+            near = tuple(self.get(each["id"]) for each in result.get("near", ()))
+            answers.append(replace(change, near=near) if near else change)
+        return answers
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
         """Change fields of a memory in place."""
@@ -150,12 +160,66 @@ class Client:
             answers += [[_hit(each) for each in answer["results"]] for answer in told["results"]]
         return answers
 
-    def recall(self, prompt: str = "", *, project: str = "", by: str = "library", k: int | None = None) -> Briefing:
+    def search_episodes(
+        self,
+        query: str,
+        *,
+        k: int = 5,
+        skip: int = 0,
+        min_score: float = 0.0,
+        source: str | None = None,
+        source_prefix: str = "",
+        project: str | None = None,
+        seen_from: str | None = None,
+        session: str = "",
+        agent: str = "",
+        since: str = "",
+        until: str = "",
+    ) -> builtins.list[EpisodeHit]:
+        """Search what was said, turn by turn: the episodes that answer, best first, each with its best passage."""
+        scope = Scope(
+            source=source,
+            source_prefix=source_prefix,
+            project=project,
+            seen_from=seen_from,
+            session=session,
+            agent=agent,
+            since=since,
+            until=until,
+        )
+        body = _query_body(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
+        told = self._wire.ask("POST", "/episodes/search", body)
+        return [EpisodeHit.from_dict(each) for each in told["episodes"]]
+
+    def episode(self, episode_id: int) -> Episode:
+        """Return one episode: what was said in a turn."""
+        return Episode.from_dict(self._wire.ask("GET", _path("episodes", episode_id)))
+
+    def episode_of(self, memory_id: int) -> int | None:
+        """Return the id of the episode that a memory was learned from; None where there is none."""
+        found: int | None = self._wire.ask("GET", _path("memory", memory_id)).get("episode")
+        return found
+
+    def purge_episode(self, episode_id: int) -> None:
+        """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
+        self._wire.ask("DELETE", _path("episodes", episode_id))
+
+    def recall(
+        self,
+        prompt: str = "",
+        *,
+        project: str = "",
+        by: str = "library",
+        k: int | None = None,
+        client: str = "",
+        session: str = "",
+    ) -> Briefing:
         """What to put before an agent: at the start of a session, or with a prompt what answers it. Falsy for nothing.
 
         The digests in its `given` stay with the service, which keeps the books for those who attend sessions.
         """
-        body = _given({"prompt": prompt, "project": project, "k": k})
+        who = {"client": client or None, "session": session or None}
+        body = _given({"prompt": prompt, "project": project, "k": k, **who})
         told = self._wire.ask("POST", "/recall", body, by=by)
         return Briefing(told["text"], dict.fromkeys(told["ids"], ""), told["tokens"])
 

@@ -110,6 +110,8 @@ class Found:
     entities: tuple[str, ...] = ()
     said: str = ""  # the sentence that says it
     role: str = "user"  # who said it
+    about: str = "project"  # or "person": such a fact holds in every project
+    tentative: bool = False  # not worth keeping by itself; only where it changes what is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

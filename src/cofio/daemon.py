@@ -119,7 +119,8 @@ def serve(
 
         def ready(url: str) -> None:
             announce(hold(url))
-            address.put(settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
+            where = (settings.home, url, settings.api_key, _deadlines(settings), settings.store_name)
+            address.put(*where, settings.start_tokens)
             launch.write(settings.home)
             warming.start()
 

@@ -1,6 +1,6 @@
 """Enrichment: what memories add to the system message of a model that is about to answer.
 
-    question ─ queries ─▶ (search) ─▶ hits ─ chosen ─▶ personal, team ─ sections ─▶ text
+    question ─▶ (search, relevance) ─▶ hits ─ chosen ─▶ personal, team ─ sections ─▶ text
 
 Two sections, each only where it has something to say. Personal is what was said in the session that asks; where none is
 named, what is private to whoever asks, and what is there for everybody. Team is what is visible to the team. Either way
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from cofio.briefing import digest, item
-from cofio.model import Freshly, Hit, Memory, Query, Scope
+from cofio.model import Freshly, Hit, Memory, Scope
 from cofio.wording import passage
 
 USUAL = 5  # facts of a section
@@ -21,11 +21,6 @@ PERSONAL = "## Relevant Personal Context:"
 TEAM = "## Relevant Team Context:"
 
 _GONE = "vanished"
-
-
-def queries(questions: Sequence[str], scope: Scope, most: int, least: float) -> list[Query]:
-    """A search for each question; twice as many as are wanted, for some may say the same as others."""
-    return [Query(text=each, k=2 * most, min_score=least, scope=scope) for each in questions]
 
 
 def personal(session: str) -> Scope:
@@ -38,9 +33,8 @@ def team() -> Scope:
     return Scope(visibility=("team",))
 
 
-def chosen(found: Iterable[Sequence[Hit]], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
-    """The best of the hits, each text once, without what is told elsewhere; of equals the newer first."""
-    hits = sorted((hit for answer in found for hit in answer), key=lambda hit: (-hit.score, -hit.id))
+def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
+    """Return the first of the hits, each text once, without what is told elsewhere."""
     known = {digest(memory.text) for memory in told}
     best: dict[str, Memory] = {}
     for hit in hits:

@@ -1,13 +1,10 @@
-"""The gate: which way each sentence goes, and why. Most of what is said is nothing to remember.
+"""Sorts sentences by rules, for use without the judgement model. Most of what is said is not worth remembering.
 
 Three ways:
 
-    skip      a greeting, a question, a passing status, or nothing that looks like a fact
-    pattern   the patterns read a fact in it
-    model     it looks like a fact, or asks to forget one, and it takes a model to read it
-
-What looks like a fact has a word that facts are told with, or the shape of one: something that is named, a verb of what
-is so or what has changed, and a value; or several small signs of one.
+    skip      a greeting, a question, a passing status, or no word that facts are told with
+    pattern   a pattern finds a fact in it
+    model     it has a word that facts are told with, or asks to forget a fact: a language model has to read it
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from cofio import late, sentences, standing
+from cofio import late, sentences
 from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Verdict
 
 GREETING = "Greeting or confirmation"
@@ -75,7 +72,7 @@ def _weighed(text: str, role: str, find: Find, heard: bool) -> Sentence:
     found = tuple(find(text, role=role))
     if found:
         return Sentence(text=text, role=role, way="pattern", reason=MATCHED, found=found)
-    if _may_hold_a_fact(text, held, heard) or (role == "user" and _looks_like_a_fact(text, held)):
+    if _may_hold_a_fact(text, held, heard):
         return Sentence(text=text, role=role, way="model", reason=UNREAD)
     return Sentence(text=text, role=role, way="skip", reason=NOTHING)
 
@@ -91,25 +88,6 @@ def _may_hold_a_fact(text: str, held: Sequence[str], heard: bool) -> bool:
         return False
     about = text[fact.end() :].strip(" .!,:;").removeprefix("not ") or text[: fact.start()]
     return not sentences.is_hollow(about) and text[0] != ">" and not sentences.is_code(text)
-
-
-def _looks_like_a_fact(text: str, held: Sequence[str]) -> bool:
-    return _has_the_shape_of_a_fact(text, held) or standing.may_stand(text)
-
-
-def _has_the_shape_of_a_fact(text: str, held: Sequence[str]) -> bool:
-    """Whether something that is named is said to be, or to have become, something definite."""
-    if _STATING.isdisjoint(held) or not _TASK_TALK.isdisjoint(held) or not _DEFINITE.search(text, 1):
-        return False
-    subject = _SUBJECT.match(plain := sentences.bare(text))
-    if subject is None or text[0] == ">":
-        return False
-    words = plain[subject.end() :].split(" ", _FURTHEST)
-    place = next((at for at, word in enumerate(words[:_FURTHEST]) if word.lower() in _STATING), None)
-    if place is None or sentences.supposes(" ".join((subject[0], *words[:place]))):
-        return False
-    value = " ".join(words[place + 1 :])
-    return _DEFINITE.search(value) is not None and not sentences.is_hollow(value) and not sentences.is_code(text)
 
 
 def _is_address(held: Sequence[str]) -> bool:
@@ -155,30 +133,4 @@ _FORGET = late.compile(
     r"|(?:the|that|my|our) (?:rule|preference|policy|fact|memory)\b)"
     r"|^(?:(?:please|ok|okay|now|also|and|so|just|you can),? )*forget (?:that|about)\b",
     re.IGNORECASE,
-)
-#: Verbs of what is so, and of what has changed.
-_STATING = frozenset(
-    """
-    is are was am runs run lives live uses use owns own has have sits handles powers serves hosts belongs targets
-    supports listens points stores keeps needs requires costs expires starts ends ships deploys releases changed changes
-    moved renamed upgraded downgraded bumped raised lowered switched migrated replaced became took takes left joined
-    dropped retired went got goes works set picked verwenden benutzen nutzen usamos utilisons
-    """.split()
-)
-_FURTHEST = 7  # words between the first of the subject and the verb
-_SUBJECT = late.compile(
-    r"(?:our|the|my|all|we|i|wir|nous|it|(?:staging|prod|production|dev|ci)(?= )|this (?:project|repo|app|service)"
-    r"|(?-i:[A-Z])[^\s,;:]*)(?:'ve|'re|'m|'s)? ",
-    re.IGNORECASE,
-)
-#: A number, a version, a name, a path, a word of code.
-_DEFINITE = late.compile(r"[0-9A-Z`/_@.:](?:(?<=\d)|\w)")
-#: About the work at hand, not about what it leads to.
-_TASK_TALK = frozenset(
-    """
-    fail fails failed failing error errors bug bugs broken crash crashes crashed exception trace traceback stacktrace
-    line lines test tests typo todo wip maybe perhaps might could would probably guess think seems seem looks should
-    button screenshot diff commit pr mr branch output log logs thinking wondering unsure please try tried trying
-    function method class variable component here nothing
-    """.split()
 )

@@ -32,6 +32,7 @@ from cofio.freshness import Freshness
 from cofio.hygiene import redact
 from cofio.model import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
+from cofio.reconcile.compare import Comparer
 from cofio.search import hits
 from cofio.upkeep import audit, clusters, consolidate, pairs, prune
 from cofio.upkeep.echoes import boot_lines
@@ -83,12 +84,14 @@ class Housekeeper:
         deciding: threading.RLock,
         *,
         llm: LLM | None,
+        comparer: Comparer,
         freshness: Freshness,
         care: Care,
     ) -> None:
         self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
         self._llm = llm if llm is not None and llm.supports_audn else None
         self._freshness = freshness
+        self._comparer = comparer
         self._care = care
 
     # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -104,6 +107,7 @@ class Housekeeper:
             merger=ModelMerger(self._llm) if self._llm else None,
             finds=self._finds,
             embed=self._doing.documents,
+            comparer=self._comparer,
             similarity=self._care.similarity,
             least=self._care.min_cluster,
             settled=settled,
@@ -132,6 +136,7 @@ class Housekeeper:
             self._store,
             redact=redact,
             stale=self._stale,
+            comparer=self._comparer,
             boot=boot_lines if self._freshness.reads else None,
             examples=examples,
             now=self._clock(),
@@ -141,7 +146,7 @@ class Housekeeper:
     def contradictions(self, limit: int) -> Contradictions:
         """The newest pairs that cannot both hold, for a person to settle. Changes nothing."""
         as_of = self._newest()
-        found = pairs.found(self._store, redact)
+        found = pairs.found(self._store, redact, self._comparer)
         shown = found.against[:limit]
         there = {each.id: each for each in self._store.get(sorted({one for pair in shown for one in pair[:2]}))}
         told = tuple(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cofio.conversation import Captured, Exchange, Item, Task
@@ -26,13 +26,21 @@ class Intake:
     """Receives exchanges, and learns from them item by item."""
 
     def __init__(
-        self, inbox: Inbox, learner: Learner, clock: Clock, limit: int, *, worked_on: Inbox | None = None
+        self,
+        inbox: Inbox,
+        learner: Learner,
+        clock: Clock,
+        limit: int,
+        *,
+        worked_on: Inbox | None = None,
+        attempted: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._inbox = inbox  # as whoever delivers may see it
         self._worked_on = worked_on or inbox
         self._clock = clock
         self._learner = learner
         self._limit = limit
+        self._attempted = attempted  # called with each item that was tried, whatever came of it
 
     def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
         """Keep them for later. TooBusy when too many are waiting already."""
@@ -57,6 +65,10 @@ class Intake:
         given_out, item = item, self._worked_on.item(item.id)  # as it stands now: words of it may be purged
         if item.state != "pending" or item.due_at > given_out.due_at:  # settled, or put off meanwhile
             return
+        self._try(item, by)
+        self._attempted(item.id)
+
+    def _try(self, item: Item, by: str) -> None:
         try:
             if item.exchange is None:
                 raise NotFound("Its words are forgotten.", "There is nothing left to learn from.")

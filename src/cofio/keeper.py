@@ -20,11 +20,15 @@ from typing import Any, Literal, TypeAlias
 
 from cofio import access, briefing, bulk, enrichment, hygiene, late, outlook, recall, search
 from cofio.access import Deed, Grant, Key
+from cofio.briefing import digest
 from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
 from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
 from cofio.deeds import DeedLog
 from cofio.domain import Knowledge, KnowledgeDecision, Put, Withdraw
+from cofio.episode_service import EpisodeService
+from cofio.episodes import Episode, EpisodeHit
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, Unavailable
+from cofio.extract import judged
 from cofio.extract.quantities import quantities
 from cofio.freshness import Freshness
 from cofio.housekeeping import Care, Housekeeper
@@ -36,7 +40,6 @@ from cofio.learning import Learner
 from cofio.model import (
     CATEGORIES,
     KINDS,
-    MAX_HITS,
     MAX_LABEL,
     MAX_TEXT,
     Add,
@@ -80,8 +83,10 @@ from cofio.model import (
 from cofio.noting import Notebook, Noting
 from cofio.outlook import Outlook
 from cofio.picture import Injection
-from cofio.ports import LLM, Clock, Embedder, Matrix, Reader, Readings, Store, Vector
-from cofio.reconcile import known
+from cofio.ports import LLM, Clock, Embedder, Judge, Matrix, Reader, Readings, Store, Vector
+from cofio.recall import CurrentSession
+from cofio.reconcile import decide
+from cofio.reconcile.compare import JudgedComparer, WordComparer
 from cofio.retrievals import RetrievalLog
 from cofio.search import Read
 from cofio.seen import Seen, refuse
@@ -96,7 +101,6 @@ Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
 _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
-_READ_WITHIN = 0.5  # seconds that an answer waits for its question to be read word by word; then it does without
 _USUAL = Care()
 _NO_NOTES = Notebook()
 _log = logging.getLogger(__name__)
@@ -114,32 +118,35 @@ class Keeper:
         clock: Clock,
         *,
         reader: Reader | None = None,
-        read_within: float = _READ_WITHIN,
+        judge: Judge | None = None,
         llm: LLM | None = None,
         llm_problem: str = "",
         dedup_at: float = 0.90,
         novel_below: float = 0.88,
-        recall_at: float = recall.MIN_SCORE,
+        recall_at: float = 0.0,
+        start_tokens: int = briefing.START_TOKENS,
         inbox_limit: int = 10_000,
-        keep_unread: float = 0.0,
         taken_back: Callable[[], None] = lambda: None,
         elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
         freshness: Freshness | None = None,
         care: Care = _USUAL,
         notebook: Notebook = _NO_NOTES,
+        episodes: bool = True,
     ) -> None:
         self._store = self._whole = store
         self._notebook = notebook
         self._seen: Seen | None = None  # the same store, where somebody may not see all of it
         self._clock = clock
         self._embedder = embedder
-        self._reading = _Reading(reader, store.readings, read_within)  # the same for all viewers
+        self._reading = _Reading(reader, store.readings)  # the same for all viewers
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
         self._atlas = Atlas()
         self.key_changes = 0  # moves when a key is made or revoked here: what is known of keys is out of date
         self._deciding = threading.RLock()  # what is decided on must still be so when it is done
         self._freshness = freshness or Freshness(reads=False)
+        self._judge = judge  # None: patterns and words judge
+        self._comparer = JudgedComparer(judge) if judge else WordComparer(dedup_at)
         self._learner = Learner(
             store,
             self._embed,
@@ -147,20 +154,30 @@ class Keeper:
             llm,
             self._deciding,
             anchored=self._freshness.anchored,
-            keep_unread=keep_unread,
             taken_back=taken_back,
+            judge=judge,
+            comparer=self._comparer,
         )
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
-        self._intake = Intake(store.inbox, self._learner, clock, inbox_limit)
+        self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
+        self._intake = Intake(store.inbox, self._learner, clock, inbox_limit, attempted=self._episodes.index_capture)
         self._dedup_at = dedup_at
         self._novel_below = novel_below
-        self._recall_at = recall_at
+        self._start_tokens = start_tokens
+        self._relevance = recall.Relevance(judge, recall_at)
         self._taken_back = taken_back  # told when a memory no longer says what it said: copies elsewhere must go
         self._elsewhere = elsewhere  # hands over what was recalled without us
         self._signed = False
         self._house = Housekeeper(
-            store, _Lent(self), clock, self._deciding, llm=llm, freshness=self._freshness, care=care
+            store,
+            _Lent(self),
+            clock,
+            self._deciding,
+            llm=llm,
+            comparer=self._comparer,
+            freshness=self._freshness,
+            care=care,
         )
 
     def seen_by(self, viewer: Viewer | None) -> Keeper:
@@ -175,8 +192,14 @@ class Keeper:
         narrowed = copy.copy(self)
         narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
         narrowed._freshness = Freshness(reads=False)  # this machine's files are its owner's
+        narrowed._episodes = EpisodeService(seen.episodes, self._embed, lambda: self._embedder.floor)
         narrowed._intake = Intake(
-            seen.inbox, self._learner, self._clock, self._inbox_limit, worked_on=self._store.inbox
+            seen.inbox,
+            self._learner,
+            self._clock,
+            self._inbox_limit,
+            worked_on=self._store.inbox,
+            attempted=self._episodes.index_capture,
         )
         narrowed._elsewhere = lambda _: self._elsewhere(self.note_recalled)
         return narrowed
@@ -222,7 +245,7 @@ class Keeper:
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
-        """Remember a fact. A change of action "add", or "noop" when a memory says so already."""
+        """Remember a fact: a change "add", "update" when it replaced a memory, "noop" when one says so already."""
         return self.add_all([as_fact(fact, about)], dedup=dedup, by=by, why=why)[0]
 
     def add_all(
@@ -240,10 +263,28 @@ class Keeper:
             if not dedup:
                 decisions: builtins.list[Decision] = [Add(each) for each in checked]
                 return list(self._store.apply(decisions, dict(enumerate(vectors)), by=by, why=why or "add").changes)
-            settled = known.decide(checked, vectors, self._store, self._dedup_at)
-            needed = {place: vectors[fact] for place, fact in enumerate(settled.facts)}
-            done = self._store.apply(settled.decisions, needed, by=by, why=why or "add")
-        return _one_a_fact(settled, done.changes)
+            return self._reconcile_and_add([self._with_kind(each) for each in checked], vectors, by, why or "add")
+
+    def _with_kind(self, fact: Fact) -> Fact:
+        """Return a typed fact with the kind that its words have, where none was given."""
+        if fact.kind != "other" or fact.category != "detail" or self._judge is None:
+            return fact
+        kind, _ = judged.kind_of(fact.text, self._judge)
+        return fact if kind == "other" else replace(fact, kind=kind, category="")
+
+    def _reconcile_and_add(self, facts: Sequence[Fact], vectors: Matrix, by: str, why: str) -> builtins.list[Change]:
+        """Add facts that were typed; what they repeat is noted, what they surely replace is archived."""
+        typed = decide.settle_typed(facts, vectors, self._store, self._comparer)
+        needed = {
+            place: vectors[fact]
+            for place, (fact, decision) in enumerate(zip(typed.facts, typed.decisions, strict=True))
+            if isinstance(decision, Add | Update)
+        }
+        knowledge = self.read_from(typed.decisions)
+        done = self._store.apply(typed.decisions, needed, by=by, why=why, knowledge=knowledge)
+        if done.takes_back:
+            self._taken_back()
+        return typed.changes(done.changes)
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
         """Change fields of a memory in place. With other words goes what was read from the old ones."""
@@ -493,6 +534,10 @@ class Keeper:
 
     # ── what a session was given ──────────────────────────────────────────────────────────────────────────────────────
 
+    def now(self) -> str:
+        """Return the time by this keeper's clock."""
+        return self._clock()
+
     def given(self, client: str, session: str) -> dict[int, str]:
         """The memories that this session was given, each with a digest of its words."""
         return self._store.given(client, session)
@@ -521,6 +566,50 @@ class Keeper:
                 self._log.note(hits, query.text, by)
         return [[self._labelled(hit) for hit in hits] for hits in answers]
 
+    def search_episodes(
+        self,
+        query: str,
+        *,
+        k: int = 5,
+        skip: int = 0,
+        min_score: float = 0.0,
+        source: str | None = None,
+        source_prefix: str = "",
+        project: str | None = None,
+        seen_from: str | None = None,
+        session: str = "",
+        agent: str = "",
+        since: str = "",
+        until: str = "",
+    ) -> builtins.list[EpisodeHit]:
+        """Search what was said, turn by turn: the episodes that answer, best first, each with its best passage.
+
+        The scores are on the scale of `search`. The fields from `source` on narrow as those of a Scope do.
+        """
+        scope = Scope(
+            source=source,
+            source_prefix=source_prefix,
+            project=project,
+            seen_from=seen_from,
+            session=session,
+            agent=agent,
+            since=since,
+            until=until,
+        )
+        return self._episodes.search(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
+
+    def episode(self, episode_id: int) -> Episode:
+        """Return one episode: what was said in a turn."""
+        return self._episodes.get(whole(episode_id, "id"))
+
+    def episode_of(self, memory_id: int) -> int | None:
+        """Return the id of the episode that a memory was learned from; None where there is none."""
+        return self._episodes.of_memory(self.get(memory_id).id)
+
+    def purge_episode(self, episode_id: int) -> None:
+        """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
+        self._episodes.purge(whole(episode_id, "id"))
+
     def recall(
         self,
         prompt: str = "",
@@ -529,27 +618,78 @@ class Keeper:
         given: Mapping[int, str] = MappingProxyType({}),
         by: str = "library",
         k: int | None = None,
+        client: str = "",
+        session: str = "",
+        since: str = "",
     ) -> Briefing:
-        """What to put before an agent: at the start of a session, or with a prompt what answers it. Falsy for nothing.
+        """Return the block to put before an agent: at the start of a session, or with a prompt. Falsy for nothing.
 
-        `given` is what the session was given already (`Briefing.given` of earlier ones): that is left out.
+        `given` is what the session was given already (`Briefing.given` of earlier ones): that is left out. So are
+        memories that were learned in this `session` of this `client`, from `since` on: the agent has read the words.
         """
         _check_who(by, "")
-        usual, heading = (recall.AT_PROMPT, briefing.PROMPT) if prompt else (recall.AT_START, briefing.START)
-        most = whole(usual if k is None else k, "k", least=1, most=recall.MOST)
+        current = CurrentSession(client, session, since)
+        if not prompt:
+            return self._brief_start(project, given, current, k, by)
+        most = whole(recall.AT_PROMPT if k is None else k, "k", least=1, most=recall.MOST)
         exactly, in_words = self._known_exactly(prompt, given)
-        if prompt:
-            among = most + recall.SPARE + sum(each > 0 for each in given) + len(in_words)
-            best = recall.best(self._answers(recall.queries(prompt, project, among, self._recall_at)))
-            found = [memory for memory in best if memory.id not in in_words]
-        else:
-            found = recall.at_start(self._store, project, most, self._freshness.check)
-        told = recall.brief(found, heading, given, most, self._freshness.check, exactly=exactly)
-        asked = hygiene.redact(prompt[:_LOGGED]) or "the start of a session"
-        self._log.note([memory for memory in found if memory.id in told.given], asked, by)
-        if not prompt or not briefing.is_trivial(prompt):  # for "yes" nothing was looked for
-            self._log.inject(told, "prompt" if prompt else "start", by)
+        asked, spare = recall.questions(prompt), sum(each > 0 for each in given) + len(in_words)
+
+        def is_known(memory: Memory) -> bool:
+            return memory.id in in_words or current.has(memory) or digest(memory.text) in texts
+
+        texts = set(given.values())
+        queries = self._relevance.queries(asked, Scope(seen_from=project), most, spare)
+        hits = self._relevant(asked, self._answers(queries), most, is_known)
+        found = recall.new([hit.memory for hit in hits], given)
+        told = recall.brief(recall.first(found, most, self._freshness.check), briefing.PROMPT, exactly=exactly)
+        told = told or self._brief_said(asked, project, given, current)
+        self._log.note([each for each in found if each.id in told.given], hygiene.redact(prompt[:_LOGGED]), by)
+        if not briefing.is_trivial(prompt):  # for "yes" nothing was looked for
+            self._log.inject(told, "prompt", by)
         return told
+
+    def _brief_said(
+        self, asked: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
+    ) -> Briefing:
+        """Return what was said in earlier sessions, where no memory answers and a passage surely does."""
+        scope, least = Scope(seen_from=project), recall.SAID_SCORE
+        hits = [
+            hit
+            for each in asked
+            for hit in self._episodes.search(Query(text=each, k=recall.SAID + 3, min_score=least, scope=scope))
+            if not current.session or hit.passage.session != current.session
+        ]
+        return recall.brief_said(hits, given)
+
+    def _brief_start(
+        self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
+    ) -> Briefing:
+        """Return the block for the start of a session. To be shown there is not a retrieval: nobody asked."""
+        most = None if k is None else whole(k, "k", least=1, most=recall.MOST)
+        rule = recall.start_rule(self._start_tokens, self._clock(), most)
+        known = set(given.values())
+        looked = [
+            (memory, freshly)
+            for memory, freshly in recall.at_start(self._store, project, rule, self._freshness.check)
+            if digest(memory.text) not in known and not current.has(memory)
+        ]
+        told = recall.brief(looked, briefing.START)
+        self._log.inject(told, "start", by)
+        return told
+
+    def _relevant(
+        self,
+        asked: Sequence[str],
+        answers: Sequence[Sequence[Hit]],
+        most: int,
+        is_known: Callable[[Memory], bool] = lambda _: False,
+    ) -> builtins.list[Hit]:
+        """Return the hits that help with the questions, best first, without the memories that are known."""
+        candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
+        hits = {hit.id: hit for hit in self._relevance.relevant(asked, candidates, most)}
+        order = search.newer_first({each: hit.score for each, hit in hits.items()}, self._store)
+        return [hits[each] for each in order]
 
     def _known_exactly(self, prompt: str, given: Mapping[int, str]) -> tuple[builtins.list[briefing.Line], set[int]]:
         """What is known exactly of what a prompt names, as far as it is new, and the memories that say no more."""
@@ -583,9 +723,11 @@ class Keeper:
         named = naming.named(query, self._store.domain, self.viewer, quantities)
         when = moment(at) if at else self._clock()
         shown = context.shown(named, self._store.domain, when, config, self.viewer)
-        k = min(MAX_HITS, 2 * max_memories + len(shown.memories))
-        asked = [Query(text=each, k=k, min_score=self._recall_at) for each in recall.questions(query) if max_memories]
-        hits = recall.answers(self._answers(asked), max_memories, shown.memories)
+        asked = recall.questions(query) if max_memories else []
+        spare = max_memories + len(shown.memories)
+        answers = self._answers(self._relevance.queries(asked, Scope(), max_memories, spare))
+        relevant = self._relevant(asked, answers, max_memories, lambda memory: memory.id in shown.memories)
+        hits = recall.distinct(relevant, max_memories)
         self._log.note(hits, hygiene.redact(query[:_LOGGED]), by)
         labelled = [self._labelled(hit) for hit in hits]
         return context.build_recall_context(query, shown.beside(lambda _: labelled), config)
@@ -618,23 +760,20 @@ class Keeper:
     def _for_prompt(
         self, asked: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
-        """What answers of the caller's own, and of the team's; every question is embedded once."""
+        """Return the memories that help: the caller's own, and those of the team."""
         scopes = [enrichment.personal(session), *([enrichment.team()] if include_team else [])]
-        looked_for = [enrichment.queries(asked, scope, most, self._recall_at) for scope in scopes]
-        vectors = self._embed(asked, "query") if asked else ()
-        found = [
-            [search.hits(*each, self._store, self._embedder.floor) for each in zip(queries, vectors, strict=True)]
-            for queries in looked_for
-        ]
-        own = enrichment.chosen(found[0], most)
-        return own, enrichment.chosen(found[1], most, own) if include_team else []
+        queries = [each for scope in scopes for each in self._relevance.queries(asked, scope, most, most)]
+        answers = self._answers(queries)
+        own = enrichment.chosen(self._relevant(asked, answers[: len(asked)], most), most)
+        return own, enrichment.chosen(self._relevant(asked, answers[len(asked) :], most), most, own)
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
         """Whether this says something that no memory of the scope says yet. Not a retrieval."""
         checked, scope = as_fact(fact, {}), as_scope(within)
-        at = self._novel_below if threshold is None else share(threshold, "threshold")
         vector = self._embed([passage(checked.text, checked.speaker)])[0]
-        return known.novelty(checked, vector, self._store, scope, at)
+        least = 0.0 if threshold is None else share(threshold, "threshold")
+        comparer = self._comparer if self._judge else WordComparer(least or self._novel_below)
+        return decide.novelty(checked, vector, self._store, scope, comparer, least)
 
     def get(self, memory_id: int) -> Memory:
         """The memory, archived or not."""
@@ -793,7 +932,7 @@ class Keeper:
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
         """What would be merged into what, and why. Changes nothing."""
         at = self._dedup_at if threshold is None else share(threshold, "threshold", least=0.5)
-        return duplicates.decide(self._store, as_scope(within), at)
+        return duplicates.decide(self._store, as_scope(within), at, self._comparer if self._judge else WordComparer(at))
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
@@ -843,13 +982,30 @@ class Keeper:
                 progress(total)
         return total
 
+    def index_episodes(self, *, most: int | None = None) -> int:
+        """Index captures that have no episode yet, all or `most` of them; return how many."""
+        self._refuse_viewer("Indexing episodes")
+        return self._episodes.index_missing(most)
+
+    def embed_episodes(self, *, most: int | None = None) -> int:
+        """Embed passages of episodes that have no vector yet, all or `most` of them; return how many."""
+        self._refuse_viewer("Embedding every episode")
+        return self._episodes.embed_missing(most)
+
+    def forget_episodes(self, before: str, megabytes: int) -> int:
+        """Remove episodes from before this time, and the oldest beyond so many megabytes; return how many."""
+        self._refuse_viewer("Removing episodes")
+        return self._episodes.forget(moment(before), whole(megabytes, "megabytes", least=0))
+
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed every memory again, with the embedder of now; how many."""
+        """Embed every memory again, with the embedder of now, and every episode; how many memories."""
         self._refuse_viewer("Embedding every memory anew")
         self._embedder.embed(["a first text, so that nothing is dropped for a model that cannot be had"], "document")
         self._store.sign(self._embedder.signature, anew=True)
         self._signed = True
-        return self.embed_missing(progress)
+        total = self.embed_missing(progress)
+        self.embed_episodes()
+        return total
 
     def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
         """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
@@ -941,13 +1097,19 @@ class Keeper:
         """Forget the queries of retrievals before this time; what they counted for stays counted."""
         return self._store.uses.forget(moment(before))
 
-    def tidy(self, *, captures: int, retrievals: int, deeds: int = 365) -> None:
-        """Forget the words of what was settled, what was asked and given, what was done with keys, so many days ago."""
+    def tidy(
+        self, *, captures: int, retrievals: int, deeds: int = 365, episodes: int = 180, episode_mb: int = 500
+    ) -> None:
+        """Forget the words of what was settled, what was asked and given, what was done with keys, so many days ago.
+
+        Episodes are removed after so many days too, and the oldest ones beyond `episode_mb` megabytes.
+        """
         now = self._clock()  # the clock that dated them
         self.forget_captures(days_before(now, captures))
         self.forget_retrievals(days_before(now, retrievals))
         self._store.pictures.forget_injected(days_before(now, retrievals))
         self.forget_deeds(days_before(now, deeds))
+        self.forget_episodes(days_before(now, episodes), episode_mb)
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -1037,8 +1199,14 @@ class Keeper:
             signature=self._embedder.signature,
             redact=hygiene.redact,
             own=self._own,
+            repeats=self._is_repeated if self._judge else None,
             **how,
         )
+
+    def _is_repeated(self, fact: Fact, vector: Vector) -> bool:
+        """Return whether a memory of the same place says what a fact says."""
+        near = decide.related(fact, vector, self._store, self._comparer)
+        return any(verdict.kind == "same" for _, verdict in near)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -1046,6 +1214,8 @@ class Keeper:
         """Load the models and the vectors and compile what reads now, so that the first who asks does not wait."""
         vector = self._embed(["ready"], "query")[0]
         self._reading.questions(["ready"])()
+        if self._judge:
+            self._judge.relevance("ready", ["ready"])
         self._store.nearest(vector, 1, Scope())
         late.compile_all()
 
@@ -1087,14 +1257,13 @@ class Keeper:
             raise NotConfigured("Extraction by a model is not configured.", self._llm_problem or hint)
 
     def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
-        texts = [query.text for query in asked]
+        texts = list(dict.fromkeys(query.text for query in asked))
         closely = [query.text for query in asked if query.hybrid and query.closely]
         read = self._reading.questions(closely)  # on another core, while the vectors are made
-        vectors = self._embed(texts, "query") if asked else ()
+        vectors = dict(zip(texts, self._embed(texts, "query"), strict=True)) if texts else {}
         floor, questions = self._embedder.floor, read()
         return [
-            search.hits(query, vector, self._store, floor, questions.get(query.text))
-            for query, vector in zip(asked, vectors, strict=True)
+            search.hits(query, vectors[query.text], self._store, floor, questions.get(query.text)) for query in asked
         ]
 
     def _labelled(self, hit: Hit) -> Hit:
@@ -1138,9 +1307,8 @@ class Keeper:
 class _Reading:
     """Who reads word by word, for a keeper and all of its viewers; nobody any more, once that has failed."""
 
-    def __init__(self, reader: Reader | None, readings: Readings, within: float) -> None:
+    def __init__(self, reader: Reader | None, readings: Readings) -> None:
         self._reader = reader
-        self._within = within
         self._readings = readings
         self._bound = False
         self._pool = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question
@@ -1182,9 +1350,7 @@ class _Reading:
     ) -> Mapping[str, Read]:
         """The questions as they were read. A reader that fails costs a closer look, not the answer."""
         try:
-            read = reading.result(self._within)
-        except TimeoutError:  # the machine is busy, or the model is still being loaded
-            return {}
+            read = reading.result()
         except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
             _log.warning("nothing is read word by word from now on: %s", error)
             self._reader = None
@@ -1270,17 +1436,3 @@ def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
         given = {"category": "", **given}  # a new kind brings its own category
     fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
     return replace(fact_of(old), **{**fresh, **given})
-
-
-def _one_a_fact(settled: known.Reconciled, changes: Sequence[Change]) -> list[Change]:
-    """The change that took each fact in. A decision's sightings follow its first change."""
-    offsets: list[int] = []  # by decision: the next of its changes
-    place = 0
-    for decision in settled.decisions:
-        offsets.append(place)
-        place += 1 + (len(decision.again) if isinstance(decision, Add) else 0)
-    answers = []
-    for decision_place in settled.settled_by:
-        answers.append(changes[offsets[decision_place]])
-        offsets[decision_place] += 1
-    return answers

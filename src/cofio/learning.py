@@ -43,22 +43,23 @@ from cofio.errors import (
     Unavailable,
     Unreadable,
 )
-from cofio.extract import knowledge, patterns
+from cofio.extract import judged, knowledge, patterns
 from cofio.extract import llm as by_model
+from cofio.judgement.labels import RETRACTION
 from cofio.knowledge.hearing import Heard
 from cofio.model import Add, Change, Changeset, Decision, Delete, Fact, Noop, Update
-from cofio.ports import LLM, Matrix, Store, Vector
+from cofio.ports import LLM, Judge, Matrix, Store, Vector
+from cofio.reconcile import decide
 from cofio.reconcile import model as reconcile_by_model
-from cofio.reconcile import rules
+from cofio.reconcile.compare import Comparer
 from cofio.seen import of_teller
 from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.wording import passage, telling
 
-WORTH_KEEPING = "Nothing reads it, but it is likely to matter: kept word for word"
-_UNREAD_BY_PATTERNS = (gate.UNREAD, gate.NOTHING)
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
+NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
@@ -89,16 +90,19 @@ class Learner:
         llm: LLM | None,
         deciding: threading.RLock,
         anchored: Callable[[Fact], Fact] = lambda fact: fact,
-        keep_unread: float = 0.0,
         taken_back: Callable[[], None] = lambda: None,
+        *,
+        judge: Judge | None = None,
+        comparer: Comparer,
     ) -> None:
         self._store = store
+        self._judge = judge  # None: patterns read
+        self._comparer = comparer
         self._embed = embed
         self._floor = floor  # the cosine of unrelated texts: nothing below it is similar
         self.llm = llm
         self._deciding = deciding
         self._anchored = anchored  # a fact with what it speaks of in its project's tree
-        self._keep_unread = keep_unread  # from which worth on a sentence is kept that nothing reads; 0 for none
         self._taken_back = taken_back  # told when a memory no longer says what it said
         self.told: Callable[[Learned], None] = lambda _: None  # hears of every exchange that was learned from
 
@@ -151,31 +155,28 @@ class Learner:
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, exchange: Exchange, item: Item | None) -> _Reading:
-        """The automatic way: what patterns find, and the model where the gate asks for it."""
-        verdict = gate.judge(exchange, patterns.find)
+        """Read automatically: without a language model first, then by it where there is one and more may be in it."""
+        verdict = self._read_locally(exchange)
         unread = [each for each in verdict.sentences if each.way == "model"]
         halfway = bool(item and item.result)  # what patterns read is learned already
         read = () if halfway else verdict.found + self._known_of_domain(exchange)
-        said = tuple(found for each in unread if (found := _as_said(each, exchange)))
-        judged = tuple(self._judged(each, exchange) for each in verdict.sentences)
-        kept = tuple(found for each in judged if each.reason == WORTH_KEEPING for found in each.found)
-        plainly = _reading(read + said + kept, sentences=judged, missed=len(unread), otherwise=_why_not(verdict))
-        if self.llm is None or not (unread or _is_worth_a_look(exchange, verdict)):
+        plainly = _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
+        likely = self._judge is not None and verdict.way != "skip"  # a language model words facts better
+        if self.llm is None or not (unread or likely or _is_worth_a_look(exchange, verdict)):
             return plainly
         try:
-            return self._asked(self.llm, exchange, read, replace(plainly, sentences=verdict.sentences), item)
+            return self._asked(self.llm, exchange, read, plainly, item)
         except (Refused, TooLarge, Misconfigured) as error:  # to ask again does not help: it is as if there were none
             return replace(plainly, reason=error.message)
         except Unavailable as outage:
             at_least = read[:MOST_FACTS] if item else ()
-            return replace(plainly, found=at_least, sentences=verdict.sentences, unfinished=outage)
+            return replace(plainly, found=at_least, unfinished=outage)
 
-    def _judged(self, sentence: Sentence, exchange: Exchange) -> Sentence:
-        """The sentence; where nothing reads it and it is worth keeping, with itself as what is found in it."""
-        if not self._keep_unread or sentence.reason not in _UNREAD_BY_PATTERNS or _as_said(sentence, exchange):
-            return sentence
-        kept = patterns.word_for_word(_believed(sentence, exchange), self._keep_unread)
-        return replace(sentence, reason=WORTH_KEEPING, found=(kept,)) if kept else sentence
+    def _read_locally(self, exchange: Exchange) -> Verdict:
+        """Return the sentences with their facts: by the judgement model, or by the rules where it is missing."""
+        if self._judge is None:
+            return gate.judge(exchange, patterns.find)
+        return Verdict(tuple(judged.read(exchange, self._judge)))
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
         """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
@@ -247,7 +248,7 @@ class Learner:
             if heard:
                 row = batch.heard.get(place)
                 against = None if denies_what_stands(row, batch.store) else batch.store  # what it repeats was overruled
-                why = rules.echoes(fact, batch.vector(place), against, batch.exchange.injected)
+                why = decide.echoes(fact, batch.vector(place), against, batch.exchange.injected, self._comparer)
                 why = why or echo(row, shown, batch.store)
             if why := why or left_out.get(place, ""):
                 batch.settled[place] = Settled(fact=fact, reason=why)
@@ -258,11 +259,18 @@ class Learner:
     def _by_rules(self, batch: _Batch, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
-            batch.take(places, rules.settle(facts, batch.matrix(places), batch.store))
+            settled = self._settled_locally(facts, batch.matrix(places), batch.store)
+            found = (batch.found[place] for place in places)
+            by_agent = batch.exchange.context not in (ANALYSIS, OBSERVATION)  # there an agent's word counts
+            decided = [_if_it_changes(one, each, by_agent) for one, each in zip(settled, found, strict=True)]
+            batch.take(places, decided)
+
+    def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[Settled]:
+        return decide.settle(facts, vectors, store, self._comparer)
 
     def _by_model(self, llm: LLM, batch: _Batch, places: Sequence[int]) -> tuple[Usage, str]:
         def novel(fact: Fact, vector: Vector) -> Settled:
-            return rules.settle([fact], vector.reshape(1, -1), batch.store)[0]
+            return self._settled_locally([fact], vector.reshape(1, -1), batch.store)[0]
 
         facts = [batch.facts[place] for place in places]
         settled, usage, problem = reconcile_by_model.settle(
@@ -288,7 +296,7 @@ class Learner:
         taken: set[int] = set()
         for place in places:
             each = batch.settled[place]
-            again = rules.settle([each.fact], batch.matrix([place]), batch.store)[0]
+            again = self._settled_locally([each.fact], batch.matrix([place]), batch.store)[0]
             if isinstance(again.decision, Update) and again.decision.id in taken | targets:
                 again = Settled(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
             went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
@@ -318,7 +326,7 @@ class Learner:
             return left
 
         def outcome(done: Changeset) -> Learned:
-            changes = _first_changes([each for _, each in plan], done.changes)
+            changes = decide.changes_by_decision([each for _, each in plan], done.changes)
             mine = [(place, change) for (place, _), change in zip(plan, changes, strict=True)]
             actions = tuple(
                 action
@@ -457,12 +465,20 @@ def _told_by_model(told: by_model.Extraction, read: Sequence[Found], known: Sequ
 
 
 def _fact(found: Found, exchange: Exchange) -> Fact:
-    """The found fact, with whose it is and from where; the sentence that says it helps to find it again."""
+    """The found fact, with whose it is and from where; the sentence that says it helps to find it again.
+
+    A fact about the person belongs to no project; where it was said is noted. A retraction is never stored.
+    """
+    personal = found.about == "person" and not exchange.by_key
+    metadata: dict[str, Any] = {"about": "person", "said_in": exchange.project} if personal else {}
+    if found.kind == RETRACTION:
+        metadata["retracts"] = True
     return Fact(
         text=found.text,
         source=exchange.source,
-        project=exchange.project,
-        kind=found.kind,
+        project="" if personal else exchange.project,
+        metadata=metadata,
+        kind="other" if found.kind == RETRACTION else found.kind,
         category=found.category,
         confidence=found.confidence,
         method=found.method,
@@ -483,6 +499,19 @@ def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
     return replace(found, said=found.said or next(reported, ""))
 
 
+def _if_it_changes(settled: Settled, found: Found, by_agent: bool) -> Settled:
+    """Return the decision; of a tentative fact only one that changes a memory. An agent's word changes none."""
+    role = found.role if by_agent else "user"
+    if found.tentative and not isinstance(settled.decision, Update | Delete):
+        return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
+    if role != "assistant" or isinstance(settled.decision, Add | Noop):
+        return replace(settled, also=()) if role == "assistant" else settled
+    if isinstance(settled.decision, Update):
+        kept = Add(settled.decision.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
+        return Settled(fact=settled.fact, decision=kept)
+    return Settled(fact=settled.fact, reason=settled.reason or "an agent's word ends nothing")
+
+
 def _is_covered(found: Found, told: Sequence[Found]) -> bool:
     wanted = set(telling(found.text)) - {"user", "team", "policy"}
     return any(len(wanted & set(telling(each.text))) >= _COVERED * len(wanted) for each in told)
@@ -499,34 +528,14 @@ def _is_worth_a_look(exchange: Exchange, verdict: Verdict) -> bool:
     return exchange.context == _THOROUGH and bool(exchange.messages)
 
 
-def _as_said(sentence: Sentence, exchange: Exchange) -> Found | None:
-    """A statement that no row reads, word for word; in an observation, also one of the answer."""
-    return None if sentence.reason == gate.FORGET else patterns.as_said(_believed(sentence, exchange))
-
-
-def _believed(sentence: Sentence, exchange: Exchange) -> Sentence:
-    """The sentence, in an observation as if the user had said it."""
-    return replace(sentence, role="user") if exchange.context == OBSERVATION else sentence
-
-
 def _why_not(verdict: Verdict) -> str:
     return "Looks like a fact, but it takes a model to read it" if verdict.reason == gate.UNREAD else verdict.reason
 
 
-def _first_changes(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:
-    """The first change of each decision. An update brings two, an addition one more for each further sighting."""
-    firsts, place = [], 0
-    for decision in decisions:
-        firsts.append(changes[place])
-        if isinstance(decision, Add):
-            place += 1 + len(decision.again)
-        else:
-            place += 2 if isinstance(decision, Update) or (isinstance(decision, Delete) and decision.into) else 1
-    return firsts
-
-
 def _actions(settled: Settled, changes: Sequence[Change]) -> Iterator[dict[str, Any]]:
     """What was done about a fact, or would be, in the shape that clients read."""
+    if settled.reason == NOT_WORTH_KEEPING:
+        return
     yield _action(settled, changes[0] if changes else None)
     for gone in settled.also:
         told = {"text": settled.fact.text, "kind": settled.fact.kind, "category": settled.fact.category}

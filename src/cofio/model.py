@@ -9,10 +9,10 @@ so that they sort as text; `moment` makes one from anything a caller may hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from cofio.errors import InvalidInput, TooLarge
 
@@ -27,6 +27,9 @@ Kind = Literal[
 Method = Literal["pattern", "llm", "manual", "import"]
 Visibility = Literal["private", "team", "global"]
 MatchType = Literal["vector", "keyword", "hybrid"]
+Strength = Literal["strong", "likely", "weak"]
+#: Scores from which a hit is strong or likely: `evals/strength.py` chose them (docs/explanation/search.md).
+STRONG, LIKELY = 0.30, 0.20
 Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
 
 CATEGORIES: tuple[Category, ...] = ("decision", "learning", "detail")
@@ -493,7 +496,22 @@ def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
     )
 
 
-def audience(known: Fact | Memory) -> tuple[str, ...]:
+class Owned(Protocol):
+    """Anything that says whose it is and who may see it: a fact, a memory, an episode."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def agent(self) -> str: ...
+    @property
+    def user(self) -> str: ...
+    @property
+    def team(self) -> str: ...
+    @property
+    def visibility(self) -> str: ...
+
+
+def audience(known: Owned) -> tuple[str, ...]:
     """Who may see it: equal for what the same people and agents may see.
 
     What is private belongs to its user, whichever agent told it; where no user is named, to its agent.
@@ -520,6 +538,7 @@ class Change:
     before: Memory | None
     after: Memory | None
     reason: str = ""
+    near: tuple[Memory, ...] = ()  # of an addition: memories that it may replace and that were left; not journalled
 
     @property
     def memory(self) -> Memory:
@@ -591,7 +610,7 @@ class Viewer:
         if not all(self.prefixes):
             raise InvalidInput("A source prefix is empty.", "Leave it out, to allow every source.")
 
-    def sees(self, known: Fact | Memory) -> bool:
+    def sees(self, known: Owned) -> bool:
         """Whether they may see it. The stores' queries say the same (`stores.scopes`)."""
         return self.reaches(known.source) and self.is_among(audience(known))
 
@@ -610,7 +629,7 @@ class Viewer:
             return last != "" and last == (self.user if those[1] == "user" else self.agent)
         return whose == "global" or last == self.team
 
-    def owns(self, known: Fact | Memory) -> bool:
+    def owns(self, known: Owned) -> bool:
         """Whether it is theirs: they may say who sees it."""
         return known.user == self.user if known.user else known.agent == self.agent != ""
 
@@ -779,10 +798,16 @@ class Hit:
     def text(self) -> str:
         return self.memory.text
 
+    @property
+    def strength(self) -> Strength:
+        """How well it answers, by its score: most strong hits answer, few weak ones do."""
+        return "strong" if self.score >= STRONG else "likely" if self.score >= LIKELY else "weak"
+
     def as_dict(self) -> dict[str, Any]:
         plain = self.memory.as_dict()
         plain.update(
             score=round(self.score, 6),
+            strength=self.strength,
             similarity=round(self.similarity, 6),
             keyword_score=round(self.keyword, 6),
             match_type=self.match_type,
@@ -792,6 +817,11 @@ class Hit:
         if self.why:
             plain["why"] = asdict(self.why)
         return plain
+
+
+def fits_badly(hits: Sequence[Hit]) -> bool:
+    """Return whether there are hits, and all of them are weak."""
+    return bool(hits) and all(hit.strength == "weak" for hit in hits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from cofio.access import Deed, Grant, Key
 from cofio.chores import Carried, Run, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
+from cofio.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
 from cofio.notes import Filed
 from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
@@ -53,6 +54,47 @@ class Reader(Protocol):
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         """How well each reading answers the question, at most 1."""
+
+
+class Span(NamedTuple):
+    """A part of a turn that states one fact."""
+
+    start: int
+    end: int
+    probability: float
+    kind: str
+    about: str
+
+
+class Relation(NamedTuple):
+    """Probabilities of what a statement does to a memory."""
+
+    add: float
+    same: float
+    update: float
+    delete: float
+
+    @property
+    def change(self) -> float:
+        """The probability that the memory no longer holds."""
+        return self.update + self.delete
+
+
+class Judge(Protocol):
+    """Trained judgement: what is worth keeping, how a statement relates to a memory, which memory helps."""
+
+    @property
+    def thresholds(self) -> Mapping[str, float]:
+        """Probabilities from which on to act, by the name of the decision."""
+
+    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        """Return the parts of a turn that state a fact worth keeping."""
+
+    def relation(self, statement: str, memory: str) -> Relation:
+        """Return the probabilities that a statement adds to, repeats, updates or deletes a memory."""
+
+    def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
+        """Return, for each memory, the probability that it helps with the prompt."""
 
 
 class Embedder(Protocol):
@@ -280,6 +322,9 @@ class Carrying(Protocol):
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         """The rows of a table of domain knowledge whose id is above this one, by id in the order of its characters."""
 
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        """Return the episodes above an id, by id, with their passages and vectors."""
+
     def parts(self, changeset_id: int) -> list[int]:
         """The changesets of the series that this one begins, itself first; only itself when there is no more."""
 
@@ -435,6 +480,58 @@ class Readings(Protocol):
         """How many memories were read, and how many are still to be."""
 
 
+class EpisodeIndex(Protocol):
+    """Captured turns, searchable in passages. Derived from the inbox; not journalled.
+
+    A capture is to be indexed when it comes in, and again whenever its words change.
+    """
+
+    def unindexed(self, limit: int) -> list[int]:
+        """Return captures that are to be indexed, oldest first; not those that nobody tried to learn from yet."""
+
+    def index(self, capture: int) -> int | None:
+        """Make an episode of what the inbox holds of a capture, in place of what was indexed of it before.
+
+        Parts of one turn of a session become one episode. Return its id; None where nothing is to be indexed.
+        """
+
+    def get(self, ids: Sequence[int]) -> list[Episode]:
+        """Return the episodes with these ids, in the order asked; pass over unknown ids."""
+
+    def passages(self, ids: Sequence[int]) -> list[Passage]:
+        """Return the passages with these ids, in the order asked; pass over unknown ids."""
+
+    def of_memory(self, memory_id: int) -> int | None:
+        """Return the episode of the first capture that led to this memory, if there is one."""
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        """Return the k passages of the scope with the highest cosine, as `Store.nearest` does for memories."""
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        """Return the k passages of the scope with the highest BM25, as `Store.matching` does for memories."""
+
+    def unembedded(self, limit: int) -> list[Passage]:
+        """Return passages that have no vector yet, newest first."""
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        """Give passages their vectors, where they had none."""
+
+    def remove(self, ids: Sequence[int]) -> int:
+        """Erase episodes for good, with the words of the captures that they were made from; return how many.
+
+        Conflict, and nothing erased, while one of the captures is still to be learned from.
+        """
+
+    def forget(self, before: str, most_bytes: int) -> int:
+        """Remove episodes from before this time, and the oldest beyond so many bytes of text and vectors."""
+
+    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+        """Keep episodes of another store under their own ids, in place of those that are there."""
+
+    def counts(self) -> EpisodeCounts:
+        """Count episodes and what is left to do for them."""
+
+
 class Store(Protocol):
     """Keeps memories, their words, their vectors and the journal of every change; finds them again.
 
@@ -477,6 +574,10 @@ class Store(Protocol):
     @property
     def readings(self) -> Readings:
         """What was read word by word."""
+
+    @property
+    def episodes(self) -> EpisodeIndex:
+        """What was said, turn by turn."""
 
     def apply(
         self,

@@ -1,13 +1,13 @@
 """Recall: which memories are put before an agent that did not ask.
 
-    prompt ─ names ─▶ (domain knowledge) ─▶ lines ─ exact ─┐
-    prompt ─ questions ─▶ (search) ─▶ hits ─ best ─────────┤
-    start ─ standing memories of the project ──────────────┴─ brief ─▶ Briefing
+    prompt ─ names ─▶ (domain knowledge) ─▶ lines ─ exact ──────────────────────┐
+    prompt ─ questions ─▶ (search) ─▶ candidates ─ Relevance ─▶ relevant hits ──┤
+    start ─ at_start ─▶ memories of the project within a token budget ──────────┴─ brief ─▶ Briefing
 
-At a prompt, first what is known exactly of what it names, which takes no vector; then what answers it well enough; of a
-long prompt, what the person says in it. At the start of a session there is nothing to compare with (any text has a
-cosine of 0.4 and more with any other), so the order in which memories stand decides. What a session was given already
-is left out: the text before the agent only grows, and prompt caches hold.
+At a prompt, first what is known exactly of what it names, which takes no vector; then the memories that help with it,
+by the probability of the judgement model, without a model by the score of the search. At the start of a session there
+is nothing to compare with, so `briefing.select_start` decides. Memories that the session has already, because they were
+given to it or learned from it, are left out: the text before the agent only grows, and prompt caches hold.
 
 A memory that speaks of something that has changed since says so. One whose subject has vanished is no fact any more: at
 a prompt it comes last and says why, at the start of a session it is left out.
@@ -16,26 +16,49 @@ a prompt it comes last and says why, at the start of a session it is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from math import exp
+from typing import Any, NamedTuple, TypeAlias
 
-from cofio.briefing import START, Line, block, digest, exact_digest, is_new, is_trivial, standing, tokens
+from cofio import episodes
+from cofio.briefing import (
+    DUE_DAYS,
+    Entry,
+    Line,
+    StartRule,
+    block,
+    digest,
+    exact_digest,
+    exact_id,
+    is_new,
+    is_trivial,
+    select_start,
+    tokens,
+)
+from cofio.episodes import EpisodeHit
 from cofio.model import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
-from cofio.ports import Store
+from cofio.ports import Judge, Store
 from cofio.wording import passage
 
-AT_START = 8  # memories at most
-AT_PROMPT = 5
+AT_PROMPT = 5  # memories at most
+CANDIDATES = 10  # memories of a prompt whose relevance is judged, about 5 ms each
 EXACTLY = 5  # lines at most of what is known exactly
 LEAST_SURE = 0.2  # confidence of what is put in unasked: what was refuted again and again is not
-MIN_SCORE = 0.24  # of a hit, from 0 to 1; `evals/recall.py` chose it
+SAID = 2  # passages of earlier sessions, at most
+SAID_SCORE = 0.5  # least score of such a passage: it is what was said, not a fact that somebody keeps current
+SAID_EARLIER = "## Said Earlier"
+ANSWERS = 0.27  # score without re-ranking from which a memory answers a question: 9 of 10 answers, 3 % of idle prompts
+MIN_SCORE = 0.24  # of a hit, from 0 to 1, without a judgement model; `evals/recall.py` chose it
 MOST = 50  # memories that may be asked for
 SPARE = 3  # answers more than are wanted: they go before those whose subject has vanished
-LOOKED_THROUGH = 500  # of each group, the newest, at the start of a session
+LOOKED_THROUGH = 100  # newest memories of each group that are considered at the start of a session
 
 #: How what a memory speaks of stands now.
 Fresh = Callable[[Memory], Freshly]
+#: A memory, and how what it speaks of stands now.
+Looked: TypeAlias = tuple[Memory, Freshly]
 _GONE = "vanished"
 
 _WHOLE = 150  # tokens of a prompt that is taken as it is: 20 ms of embedding
@@ -65,56 +88,119 @@ def questions(prompt: str) -> list[str]:
     return list(dict.fromkeys(parts or (_beginning(said), _end(said))))
 
 
-def queries(prompt: str, project: str, among: int, least: float) -> list[Query]:
-    """A search for each question in the prompt, over what matters in the project.
+class CurrentSession(NamedTuple):
+    """The session that is to be given memories; `since` is when the agent last lost sight of what was said before."""
 
-    `among` how many hits the new ones are: as many as are wanted, and one more for each that was given.
-    """
-    scope, k = Scope(seen_from=project), min(MAX_HITS, among)
-    return [Query(text=each, k=k, min_score=least, scope=scope) for each in questions(prompt)]
+    client: str = ""
+    session: str = ""
+    since: str = ""
 
-
-def best(found: Iterable[Sequence[Hit]]) -> list[Memory]:
-    """The memories of all the hits, each once, by the best of its scores; of equals the newer first."""
-    return [hit.memory for hit in _ranked(found)]
-
-
-def answers(found: Iterable[Sequence[Hit]], most: int, told: Container[int] = ()) -> list[Hit]:
-    """The best of all the hits, the same words once, without the memories that are told otherwise."""
-    hits: dict[str, Hit] = {}
-    for hit in _ranked(found):
-        if hit.id not in told:
-            hits.setdefault(digest(hit.text), hit)
-    return list(hits.values())[:most]
+    def has(self, memory: Memory) -> bool:
+        """Return whether the memory was learned in this session from something that the agent still has before it."""
+        if not self.session or memory.session != self.session or memory.created_at < self.since:
+            return False
+        return not self.client or self.client in memory.source.split("/")
 
 
-def _ranked(found: Iterable[Sequence[Hit]]) -> list[Hit]:
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """Decides which candidates help with a prompt: by the judgement model, without one by the score of the search."""
+
+    judge: Judge | None
+    chosen: float = 0.0  # the least probability or score; 0 for the usual one
+
+    @property
+    def least(self) -> float:
+        """The probability, or without a model the score, from which on a memory is injected."""
+        usual = self.judge.thresholds["relevant"] if self.judge else MIN_SCORE
+        return self.chosen or usual
+
+    def queries(self, questions: Sequence[str], scope: Scope, most: int, spare: int = 0) -> list[Query]:
+        """Return a search for the candidates of each question; `spare` of them may be left out later."""
+        if self.judge:
+            k = min(MAX_HITS, max(CANDIDATES, most) + spare)
+            return [Query(text=each, k=k, closely=False, scope=scope) for each in questions]
+        k = min(MAX_HITS, most + SPARE + spare)
+        return [Query(text=each, k=k, min_score=self.least, scope=scope) for each in questions]
+
+    def relevant(self, questions: Sequence[str], candidates: Sequence[Hit], most: int) -> list[Hit]:
+        """Return the candidates that help with any of the questions, best first; of equals the newer first.
+
+        The score of each becomes the best of its probabilities: that it helps with a task, by the model, and that it
+        answers a question, by the score of the search. A task hardly shares words with the memory that it needs; a
+        question does.
+        """
+        if self.judge is None:
+            return list(candidates)
+        judged = candidates[: max(CANDIDATES, most)]
+        texts = [passage(hit.text, hit.memory.speaker) for hit in judged]
+        columns = [self.judge.relevance(question, texts) for question in questions]
+        hits = [replace(hit, score=max(answers(hit.score), *of)) for hit, *of in zip(judged, *columns, strict=True)]
+        return sorted((hit for hit in hits if hit.score >= self.least), key=lambda hit: (-hit.score, -hit.id))
+
+
+def answers(score: float) -> float:
+    """Return the probability that a memory found with this score answers the prompt; 0 where the score is low."""
+    return 1 / (1 + exp(-(15.0 * score - 4.5))) if score >= ANSWERS else 0.0
+
+
+def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
+    """Return the hits of several questions, each memory once with the best of its scores, best first."""
     hits: dict[int, Hit] = {}
-    for hit in (each for answer in found for each in answer):
+    for hit in (each for answer in answers for each in answer):
         if hit.id not in hits or hits[hit.id].score < hit.score:
             hits[hit.id] = hit
     return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.id))
 
 
-def at_start(store: Store, project: str, most: int, fresh: Fresh = nobody_can_tell) -> list[Memory]:
-    """The first of what stands in the project, in order, the same words once, without what has vanished.
+def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
+    """Return the first hits, each text once."""
+    kept: dict[str, Hit] = {}
+    for hit in hits:
+        kept.setdefault(digest(hit.text), hit)
+    return list(kept.values())[:most]
 
-    What was given is among them: a session that is resumed has it, and is not given what stands further down instead.
-    One group after the other, until there are enough: the newest of each are looked through, and no more are read.
+
+def new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
+    """Return the memories whose texts the session was not given, each text once. An edited memory is new again."""
+    known = set(given.values())
+    fresh: dict[str, Memory] = {}
+    for memory in memories:
+        if (words := digest(memory.text)) not in known:
+            fresh.setdefault(words, memory)
+    return list(fresh.values())
+
+
+def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
+    """Return the bounds of a block at the start of a session at this time."""
+    until = date.fromisoformat(now[:10]) + timedelta(days=DUE_DAYS)
+    return StartRule(tokens, now[:10], until.isoformat(), most)
+
+
+def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+    """Return the memories for the start of a session in the project, in order, without those that have vanished.
+
+    Memories that were given are among them: a resumed session has them, and is not given others in their place.
     """
-    found: dict[str, Memory] = {}
-    for group in _GROUPS:
-        memories = store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
-        here = [memory for memory in memories if not memory.pinned or group is _PINNED]
-        for memory in sorted(here, key=lambda memory: _place(memory, project)):
-            if len(found) == most:
-                break
-            words = digest(memory.text)
-            if words not in found and fresh(memory).state != _GONE:
-                found[words] = memory
-        if len(found) == most:
-            break
-    return list(found.values())
+    memories = {
+        memory.id: memory
+        for group in _GROUPS
+        for memory in store.newest(Scope(seen_from=project, **group), LOOKED_THROUGH)
+    }
+
+    looked: dict[int, Looked] = {}
+
+    def finish(entry: Entry) -> Line | None:
+        memory, freshly = looked[entry.line.id] = (memories[entry.line.id], fresh(memories[entry.line.id]))
+        return None if freshly.state == _GONE else _line(memory, freshly)
+
+    lines = select_start([_entry(each) for each in memories.values()], project, rule, finish)
+    return [looked[line.id] for line in lines]
+
+
+def _entry(memory: Memory) -> Entry:
+    line = _line(memory, Freshly())
+    return Entry(line, memory.category, memory.project, memory.visibility, memory.occurrences)
 
 
 def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) -> tuple[list[Line], set[int]]:
@@ -136,65 +222,46 @@ def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) ->
     return chosen, told
 
 
-def brief(
-    memories: Sequence[Memory],
-    heading: str,
-    given: Mapping[int, str],
-    most: int,
-    fresh: Fresh = nobody_can_tell,
-    *,
-    exactly: Sequence[Line] = (),
-) -> Briefing:
-    """What is put before the agent: what is known exactly, then the first of the memories that say something new to the
-    session, in order.
-
-    Those whose subject has vanished come after all others; at the start of a session they are left out.
-    """
-    chosen = _looked_at(_new(memories, given), most, fresh, doubtful=heading != START)
-    text, ids = block([_line(memory, told) for memory, told in chosen], heading, exactly)
+def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[Line] = ()) -> Briefing:
+    """Return the block: what is known exactly, then these memories, in order, each with how its subject stands."""
+    text, ids = block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
     shown = {memory.id: digest(memory.text) for memory, _ in chosen}
     shown.update((line.id, exact_digest(line)) for line in exactly)
     said = tuple(line.text for line in exactly if line.id in ids)
     return Briefing(text, {each: shown[each] for each in ids}, tokens(text), said)
 
 
-def _looked_at(memories: Sequence[Memory], most: int, fresh: Fresh, *, doubtful: bool) -> list[tuple[Memory, Freshly]]:
-    """The first of these, each with how what it speaks of stands; no more are looked at than are needed."""
-    firm: list[tuple[Memory, Freshly]] = []
-    gone: list[tuple[Memory, Freshly]] = []
+def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
+    """Return the block of passages from earlier sessions, each marked with its date and session."""
+    best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
+    lines = [
+        Line(exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at)
+        for hit in sorted(best.values(), key=lambda hit: -hit.score)
+    ]
+    text, ids = block([each for each in lines if each.id not in given][:SAID], SAID_EARLIER)
+    digests = {each.id: digest(each.text) for each in lines}
+    return Briefing(text, {each: digests[each] for each in ids}, tokens(text))
+
+
+def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell) -> list[Looked]:
+    """Return the first of these, each with how its subject stands; those whose subject has vanished come last.
+
+    No more are looked at than are needed.
+    """
+    firm: list[Looked] = []
+    gone: list[Looked] = []
     for memory in memories:
         if len(firm) == most:
             break
-        told = fresh(memory)
-        (gone if told.state == _GONE else firm).append((memory, told))
-    return (firm + gone)[:most] if doubtful else firm
-
-
-def _new(memories: Iterable[Memory], given: Mapping[int, str] = MappingProxyType({})) -> list[Memory]:
-    """Those whose words the session was not given yet, the same words once. One that was edited since is new again."""
-    known = set(given.values())
-    fresh: dict[str, Memory] = {}
-    for memory in memories:
-        if (words := digest(memory.text)) not in known:
-            fresh.setdefault(words, memory)
-    return list(fresh.values())
+        freshly = fresh(memory)
+        (gone if freshly.state == _GONE else firm).append((memory, freshly))
+    return (firm + gone)[:most]
 
 
 def _line(memory: Memory, told: Freshly) -> Line:
     text, note = passage(memory.text, memory.speaker), "; ".join(told.notes)
     about = (memory.source, memory.created_at, memory.kind, memory.pinned)
     return Line(memory.id, text, *about, note=note, doubtful=told.state == _GONE)
-
-
-def _place(memory: Memory, project: str) -> tuple[bool, int, bool, float]:
-    return standing(
-        pinned=memory.pinned,
-        category=memory.category,
-        own=memory.project == project,
-        occurrences=memory.occurrences,
-        retrieved=memory.retrieval_count,
-        at=memory.created_at,
-    )
 
 
 # ── long prompts ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -235,7 +302,12 @@ def _fitting(text: str) -> int:
     return max(1, int(len(text) * min(1.0, _PART / max(1, tokens(text)))))
 
 
-_PINNED: dict[str, Any] = {"pinned": True}
-_GROUPS: tuple[dict[str, Any], ...] = (_PINNED, *({"category": each} for each in ("decision", "learning", "detail")))
+_GROUPS: tuple[dict[str, Any], ...] = (
+    {"pinned": True},
+    {"category": "decision", "kind": "preference"},
+    {"category": "decision", "kind": "policy"},
+    {"category": "detail", "kind": "temporal"},
+    *({"category": each} for each in ("decision", "learning", "detail")),
+)
 _PROSE = re.compile(r"[^\W\d_]|[ .,?!:'’]")
 _WORDS = re.compile(r"[^\W\d_]{2,}")

@@ -24,14 +24,14 @@ SURE = 0.95
 LONG = 1_200
 
 
-def apart(new: str, old: str, cosine: float, *, sure: float = SURE, spare: int = 0) -> str:
-    """Why a new text does not just repeat an old one; "" when it does. It may be so many words longer: `spare`."""
+def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
+    """Return why a new text does not just repeat an old one; "" when it does."""
     if gist(new) == gist(old):
         return unlike(new, old)
     if max(len(new), len(old)) > LONG:
         return "texts of this length must be the same word for word"
     in_other_words = "it says so in other words" if cosine < sure else ""
-    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old, spare)
+    return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
 
 
 def gist(text: str) -> list[str]:
@@ -102,9 +102,9 @@ def negated(text: str) -> bool:
 # ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _more(new: str, old: str, spare: int) -> str:
+def _more(new: str, old: str) -> str:
     first, second = gist(new), gist(old)
-    if len(first) > len(second) + spare:
+    if len(first) > len(second):
         return "it says more: " + ", ".join(each for each in first if each not in second)
     return ""
 
@@ -140,12 +140,17 @@ def _is_mark(letter: str) -> bool:
 
 def opposite(only_one: set[str], only_other: set[str]) -> str:
     """What the words that only one text has say against those that only the other has; "" when nothing."""
-    for left, right in OPPOSITES:
-        if (left in only_one and right in only_other) or (right in only_one and left in only_other):
-            return f"{left} and {right} are opposites"
     for values in VALUES:
         if values & only_one and values & only_other:
             return f"{min(values & only_one)} is not {min(values & only_other)}"
+    return inverse(only_one, only_other)
+
+
+def inverse(only_one: set[str], only_other: set[str]) -> str:
+    """As `opposite`, of words that mean the opposite only: "day" and "daily" are two values, and may say the same."""
+    for left, right in OPPOSITES:
+        if (left in only_one and right in only_other) or (right in only_one and left in only_other):
+            return f"{left} and {right} are opposites"
     for one in only_one:
         for other in only_other:
             short, long = sorted((one, other), key=len)
@@ -206,7 +211,7 @@ OPPOSITES = tuple(
     sit/stand sitting/standing man/woman boy/girl men/women he/she his/her many/few all/none everybody/nobody
     often/rarely often/seldom usually/rarely sometimes/always good/bad better/worse best/worst high/low long/short
     early/late big/small large/small dry/wet full/empty clean/dirty cheap/expensive few/lot manual/automatic
-    strict/lenient thick/thin simple/complex verbose/terse shallow/deep single/married
+    strict/lenient most/least thick/thin simple/complex verbose/terse shallow/deep single/married
     success/failure pass/fail passes/fails win/lose buy/sell push/pull import/export encode/decode local/remote
     """.split()
 )

@@ -14,15 +14,19 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import NamedTuple
 
-from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query
-from cofio.ports import Reader, Store, Vector
+from cofio.episodes import EpisodeHit, Passage
+from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
+from cofio.ports import EpisodeIndex, Reader, Store, Vector
 from cofio.wording import telling, words
 
 DEPTH = 40  # candidates that either ranking brings; more find nothing more that matters, and cost time
 REACH = 40  # places below the k from which a memory can rise by being named
 VECTOR_WEIGHT = 0.55
+_PER_EPISODE = 8  # candidates for each episode that is wanted: several of its passages may answer
 READ = 2 * DEPTH  # candidates that are read word by word: all that there are
 READ_WEIGHT = 0.4  # of what the reading says; anything from 0.25 to 0.5 does as well
+NEAR_ALIKE = 0.85  # cosine from which the newer of two memories goes first
+ALIKE_WITHIN = 0.03  # by which their scores may differ: more costs recall on LoCoMo
 NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
 
@@ -53,14 +57,14 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | 
     How deep the rankings go depends on k, not on what is skipped: so pages agree on one order, and end where it ends.
     """
     depth = max(DEPTH, 2 * query.k)
-    looked_for = telling(query.text) if query.hybrid else []
-    matching = store.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
-    near = store.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates))
+    near, matching = _candidates(query, vector, store, depth)
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     if read and query.hybrid and query.closely:
         judged = look_closer(judged, read, max(READ, 4 * query.k), store)
-    ranked = _ranked(judged, _Named.by(query.text), query, store)[query.skip : query.skip + query.k]
-    memories = {memory.id: memory for memory in store.get([each.id for each, _ in ranked])}
+    ranked = _newer_first(_ranked(judged, _Named.by(query.text), query, store), query.k, store)
+    ranked = ranked[query.skip : query.skip + query.k]
+    found = store.get([each.id for each, _ in ranked])
+    memories = {memory.id: memory for memory in found if query.scope.include_archived or not memory.archived}
     kept = [
         _hit(each, memories[each.id], bonus, matching.ideal, floor) for each, bonus in ranked if each.id in memories
     ]
@@ -68,6 +72,38 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | 
         return kept
     says = {each.id: each.read for each, _ in ranked if each.read is not None}
     return _explained(query, kept, near[:depth], matching, store, floor, says)
+
+
+def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float) -> list[EpisodeHit]:
+    """Return the episodes that answer the query, best first, each with its best passage; at most k."""
+    near, matching = _candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
+    judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
+    passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
+    ordered = sorted(passing, key=_best_first)
+    passages = {each.id: each for each in index.passages([each.id for each in ordered])}
+    best: dict[int, _Judged] = {}
+    for each in ordered:
+        if each.id in passages:
+            best.setdefault(passages[each.id].episode, each)
+    return [
+        _episode_hit(each, passages[each.id], matching.ideal, floor)
+        for each in list(best.values())[query.skip : query.skip + query.k]
+    ]
+
+
+def _episode_hit(judged: _Judged, passage: Passage, ideal: float, floor: float) -> EpisodeHit:
+    keyword = _keyword(judged, ideal)
+    match_type = _match_type(_share(judged.similarity, floor), keyword)
+    return EpisodeHit(passage, judged.fused, judged.similarity, keyword, match_type)
+
+
+def _candidates(
+    query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
+) -> tuple[list[Candidate], Matching]:
+    """Both rankings, so deep; what matches by words comes with its cosine."""
+    looked_for = telling(query.text) if query.hybrid else []
+    matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
+    return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
@@ -132,17 +168,53 @@ def merge_hybrid_results(
 def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
     """Those that pass the thresholds, best first, with what each gains by being named in the query."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
-    wanted = query.skip + query.k
     if not named.months and not store.has_speakers():
-        return [(each, 0.0) for each in passing[:wanted] if each.fused >= query.min_score]
+        return [(each, 0.0) for each in passing if each.fused >= query.min_score]
     passing = passing[: 3 * query.k + REACH]  # the rest is too far down to be looked up, on every page
-    if len(passing) > wanted:  # the rest could not be among those wanted
-        within_reach = passing[wanted - 1].fused - named.most
-        passing = [each for each in passing if each.fused >= within_reach]
     said = store.said([each.id for each in passing])
     gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
     high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
     return sorted(high, key=lambda row: (-row[0].fused - row[1], -row[0].id))
+
+
+def _newer_first(ranked: Sequence[tuple[_Judged, float]], k: int, store: Store) -> list[tuple[_Judged, float]]:
+    """Return the ranking with the newer of near-alikes first, as far down as pages of k agree on."""
+    rows = {row[0].id: row for row in ranked}
+    ids, reach = list(rows), 3 * k + REACH
+    scores = {each: rows[each][0].fused + rows[each][1] for each in ids[:reach]}
+    return [rows[each] for each in (*newer_first(scores, store), *ids[reach:])]
+
+
+def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
+    """Return the ids in this order, but the newer of two near-alike memories before the older; nothing else moves.
+
+    Near-alike are memories of the same place (project, audience, speaker) with a cosine of at least 0.85 whose scores
+    are close: mostly an earlier and a later state of one thing.
+    """
+    order = list(scores)
+    newer = _newer(order, store)
+    for place in range(len(order)):
+        while later := [
+            at
+            for at in range(place + 1, len(order))
+            if order[at] in newer.get(order[place], {}) and scores[order[place]] - scores[order[at]] <= ALIKE_WITHIN
+        ]:
+            newest = max(later, key=lambda at: newer[order[place]][order[at]])
+            order[place], order[newest] = order[newest], order[place]
+    return order
+
+
+def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
+    """Return, by memory, the near-alike memories of the same place that are newer, each with its date and id."""
+    pairs = [(one, other.id) for one, near in store.neighbours(ids, NEAR_ALIKE, len(ids)) for other in near]
+    memories = {memory.id: memory for memory in store.get(list({one for one, _ in pairs}))} if pairs else {}
+    newer: dict[int, dict[int, tuple[str, int]]] = {}
+    for one, other in pairs:
+        if one in memories and other in memories and same_place(memories[one], memories[other]):
+            first, second = ((memories[each].created_at, each) for each in (one, other))
+            if second > first:
+                newer.setdefault(one, {})[other] = second
+    return newer
 
 
 def _best_first(judged: _Judged) -> tuple[float, int]:
@@ -150,7 +222,7 @@ def _best_first(judged: _Judged) -> tuple[float, int]:
 
 
 def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
-    keyword = judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
+    keyword = _keyword(judged, ideal)
     return Hit(
         memory=memory,
         score=min(1.0, judged.fused + bonus),
@@ -158,6 +230,10 @@ def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: flo
         keyword=keyword,
         match_type=_match_type(_share(judged.similarity, floor), keyword),
     )
+
+
+def _keyword(judged: _Judged, ideal: float) -> float:
+    return judged.bm25 / (judged.bm25 + ideal) if judged.bm25 > 0 else 0.0
 
 
 def _match_type(by_vector: float, by_words: float) -> MatchType:
@@ -207,11 +283,6 @@ class _Named:
             months.add(int(month))
             days.update([int(day)] if day else [])
         return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
-
-    @property
-    def most(self) -> float:
-        """The most that a memory can gain."""
-        return NAMED_SPEAKER + (NAMED_DATE if self.months else 0.0)
 
     def bonus(self, speaker: str, created_at: str) -> tuple[float, list[str]]:
         """What a memory gains because its speaker or its date is named, and why."""

@@ -34,6 +34,7 @@ from cofio.domain import (
     sees,
     whose,
 )
+from cofio.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage, shown_client
 from cofio.errors import Forbidden, NotFound
 from cofio.model import (
     CATEGORIES,
@@ -65,7 +66,21 @@ from cofio.model import (
     place_of,
 )
 from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
-from cofio.ports import Carrying, Domain, Inbox, Keys, Notes, Pictures, Readings, Runs, Settles, Store, Uses, Vector
+from cofio.ports import (
+    Carrying,
+    Domain,
+    EpisodeIndex,
+    Inbox,
+    Keys,
+    Notes,
+    Pictures,
+    Readings,
+    Runs,
+    Settles,
+    Store,
+    Uses,
+    Vector,
+)
 
 _PAGE = 500  # rows looked through at a time
 _ADMIN = "It takes an admin key."
@@ -119,6 +134,10 @@ class Seen:
     @property
     def readings(self) -> Readings:
         return _SeenReadings(self._store.readings)
+
+    @property
+    def episodes(self) -> EpisodeIndex:
+        return _SeenEpisodes(self._store.episodes, self._sight)
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -890,6 +909,62 @@ class _SeenReadings:
         refuse("Reading every memory")
 
 
+class _SeenEpisodes:
+    """The episodes that the viewer may see. Indexing and removing many of them is the owner's to do."""
+
+    def __init__(self, index: EpisodeIndex, sight: _Sight) -> None:
+        self._index = index
+        self._sight = sight
+
+    def get(self, ids: Sequence[int]) -> list[Episode]:
+        seen = [episode for episode in self._index.get(ids) if self._sight.viewer.sees(episode)]
+        return [replace(episode, client=shown_client(episode.client)) for episode in seen]
+
+    def passages(self, ids: Sequence[int]) -> list[Passage]:
+        found = self._index.passages(ids)
+        seen = {episode.id for episode in self.get(list({each.episode for each in found}))}
+        return [each for each in found if each.episode in seen]
+
+    def of_memory(self, memory_id: int) -> int | None:
+        found = self._index.of_memory(memory_id) if self._sight.ids([memory_id]) else None
+        return found if found is not None and self.get([found]) else None
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        seen = [each.id for each in self.passages(list(also))]
+        return self._index.nearest(vector, k, self._sight.scope(scope), also=seen)
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        return self._index.matching(words, k, self._sight.scope(scope))
+
+    def remove(self, ids: Sequence[int]) -> int:
+        mine = self.get(ids)
+        for episode in mine:
+            if episode.visibility != "private" or not self._sight.viewer.owns(episode):
+                raise Forbidden(f"Episode {episode.id} is not yours alone.", f"To erase it, {_TAKES}.")
+        return self._index.remove([episode.id for episode in mine]) if mine else 0
+
+    def unindexed(self, limit: int) -> list[int]:  # noqa: ARG002
+        refuse("Indexing episodes")
+
+    def index(self, capture: int) -> int | None:  # noqa: ARG002
+        refuse("Indexing episodes")
+
+    def unembedded(self, limit: int) -> list[Passage]:  # noqa: ARG002
+        refuse("Embedding every episode")
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:  # noqa: ARG002
+        refuse("Embedding every episode")
+
+    def forget(self, before: str, most_bytes: int) -> int:  # noqa: ARG002
+        refuse("Removing episodes")
+
+    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:  # noqa: ARG002
+        refuse("Importing an export")
+
+    def counts(self) -> EpisodeCounts:
+        refuse("Counting every episode")
+
+
 class _SeenCarrying:
     """The Carrying of what the viewer may see. Names and ids of the store are not theirs to give."""
 
@@ -950,6 +1025,9 @@ class _SeenCarrying:
             told += [each for each in found if sees(self._sight.viewer, each)]
             after = found[-1].id
         return told[:limit]
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:  # noqa: ARG002
+        refuse("Copying episodes")
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._carrying.parts(changeset_id)

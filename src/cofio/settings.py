@@ -23,7 +23,7 @@ from cofio.errors import Misconfigured
 _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
-    "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0,
+    "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 _MASK = "•" * 8
@@ -115,8 +115,16 @@ class Settings:
         600.0, "CHAT_UPSTREAM_TIMEOUT", "How long that server may be silent, in seconds.",
         "COFIO_CHAT_UPSTREAM_TIMEOUT",
     )  # fmt: skip
+    judge: bool = _setting(
+        True, "COFIO_JUDGE", "Judge facts, changes and relevance with the trained model; off leaves it to the rules."
+    )
     recall_min_score: float = _setting(
-        0.24, "COFIO_RECALL_MIN_SCORE", "The least score from 0 to 1 of a memory that is put before an agent."
+        0.0, "COFIO_RECALL_MIN_SCORE",
+        "The least probability, from 0 to 1, that a memory helps with the prompt it is injected with; 0 takes the "
+        "threshold of the judgement model. With COFIO_JUDGE=false it is the least score of the search; 0 takes 0.24.",
+    )  # fmt: skip
+    start_tokens: int = _setting(
+        1_200, "COFIO_START_TOKENS", "Tokens of memories at the start of a session, from 200 to 2000."
     )
     project: str = _setting(
         "", "COFIO_PROJECT", "The name of the project at hand, for hooks; by default the path of its repository."
@@ -127,13 +135,13 @@ class Settings:
     hook_capture_ms: int = _setting(
         300, "COFIO_HOOK_CAPTURE_MS", "How long a hook may take that only hands over what was said, in milliseconds."
     )
-    keep_unread: float = _setting(
-        0.0, "COFIO_KEEP_UNREAD",
-        "From which worth on, from 0 to 1, a sentence is kept word for word that neither patterns nor a model read; 0 "
-        "keeps none.",
-    )  # fmt: skip
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
+    episodes: bool = _setting(True, "COFIO_EPISODES", "Index captured turns, so that what was said can be searched.")
+    episode_days: int = _setting(180, "COFIO_EPISODE_DAYS", "Days to keep episodes.")
+    episode_mb: int = _setting(
+        500, "COFIO_EPISODE_MB", "Megabytes of episodes to keep, text and vectors; the oldest beyond it are removed."
+    )
     maintenance_enabled: bool = _setting(
         False, "MAINTENANCE_ENABLED", "Whether the service merges what repeats and prunes what is dead, by itself.",
         "COFIO_MAINTENANCE_ENABLED",
@@ -234,9 +242,11 @@ class Settings:
         return cls(**values, origins=origins)._checked()
 
     def _checked(self) -> Settings:
-        for name in ("dedup_threshold", "novelty_threshold", "recall_min_score", "keep_unread"):
+        for name in ("dedup_threshold", "novelty_threshold", "recall_min_score"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise Misconfigured(f"{name} is {getattr(self, name)}.", "Give a number from 0 to 1.")
+        if not 200 <= self.start_tokens <= 2_000:
+            raise Misconfigured(f"start_tokens is {self.start_tokens}.", "Give a number from 200 to 2000.")
         if not 0 <= self.port <= 65535:
             raise Misconfigured(f"port is {self.port}.", "Give a number from 0 to 65535.")
         for name, least in _LEAST.items():

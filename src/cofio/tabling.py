@@ -22,7 +22,7 @@ from cofio.knowledge import hearing, telling
 from cofio.knowledge.hearing import Heard
 from cofio.model import MAX_LABELS, Add, Decision, Delete, Fact, Memory, Noop, Update
 from cofio.ports import Store
-from cofio.reconcile import rules
+from cofio.reconcile.decide import said_since
 from cofio.seen import Seen
 
 _DENIED = "it is said not to hold any more"
@@ -126,7 +126,7 @@ class Rows:
         """The memory that told the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
         live = [each for each in self._tellers([row]) if not each.archived]
-        return next((each.id for each in live if rules.said_since(fact, each, store)), None)
+        return next((each.id for each in live if said_since(fact, each, store)), None)
 
     # ── what is told of it, and what is done ──────────────────────────────────────────────────────────────────────────
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from math import log
 from typing import Any, Literal
 
 import numpy as np
@@ -43,8 +41,10 @@ from cofio.stores.carrying import FakeCarrying
 from cofio.stores.domain import ApplyingKnowledge
 from cofio.stores.fake import Captures, FakeInbox
 from cofio.stores.fake_domain import FakeDomain, Known
+from cofio.stores.fake_episodes import FakeEpisodes, Said
 from cofio.stores.fake_pictures import FakePictures
 from cofio.stores.fake_runs import FakeRuns
+from cofio.stores.fake_search import by_cosine, by_words, counted, stem
 from cofio.stores.keys import FakeKeys
 from cofio.stores.notes import FakeNotes
 from cofio.stores.readings import FakeReadings
@@ -89,7 +89,7 @@ class HashEmbedder:
     def _one(self, text: str) -> Vector:
         vector = np.full(self.dimension, 1e-3, dtype=np.float32)  # a text without words has a direction too
         for word in words(text):
-            digest = hashlib.blake2b(_stem(word).encode(), digest_size=8).digest()
+            digest = hashlib.blake2b(stem(word).encode(), digest_size=8).digest()
             seeded = np.random.default_rng(int.from_bytes(digest, "big"))
             vector += seeded.standard_normal(self.dimension, dtype=np.float32)
         return np.asarray(vector / np.linalg.norm(vector), dtype=np.float32)
@@ -103,7 +103,7 @@ class WordReader:
     signature = "words"
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:  # noqa: ARG002
-        return [" ".join(sorted({_stem(word) for word in words(text)})).encode() for text in texts]
+        return [" ".join(sorted({stem(word) for word in words(text)})).encode() for text in texts]
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         asked = set(question.split())
@@ -170,6 +170,7 @@ class MemoryStore:
         self.domain = FakeDomain(self._knowing)
         self.pictures = FakePictures(self._holding, self._inside)
         self.readings = FakeReadings(lambda: self._tables.memories)
+        self.episodes = FakeEpisodes(self._holding)
 
     def apply(
         self,
@@ -245,33 +246,16 @@ class MemoryStore:
         return sorted(self._inside(scope), key=lambda memory: (memory.created_at, memory.id), reverse=True)[:limit]
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        scored = [
-            Candidate(memory.id, float(np.frombuffer(self._tables.vectors[memory.id], dtype="<f4") @ vector))
-            for memory in self._inside(scope)
-            if memory.id in self._tables.vectors
-        ]
-        scored.sort(key=lambda each: (-each.score, each.id))
-        wanted = set(also)
-        return scored[:k] + [each for each in scored[k:] if each.id in wanted]
+        inside = [memory.id for memory in self._inside(scope)]
+        return by_cosine(self._tables.vectors, inside, vector, k, also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         texts = {memory.id: _counted_words(memory) for memory in self._tables.memories.values()}
-        total = len(texts)
-        stems = [_stem(word) for word in words]
-        counts = {stem: sum(stem in text for text in texts.values()) for stem in stems}
-        weights = {stem: log(1 + (total - n + 0.5) / (n + 0.5)) for stem, n in counts.items()}
-        scored = []
-        for memory in self._inside(scope):
-            text = texts[memory.id]
-            score = sum(weights[stem] * 2.2 * text[stem] / (text[stem] + 1.2) for stem in stems if stem in text)
-            if any(stem in text for stem in stems):
-                scored.append(Candidate(memory.id, score))
-        scored.sort(key=lambda each: (-each.score, each.id))
-        return Matching(tuple(scored[:k]), sum(weights[stem] for stem in stems))
+        return by_words(texts, [memory.id for memory in self._inside(scope)], words, k)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         texts = {memory.id: _counted_words(memory) for memory in self.get(ids)}
-        return {each: [word for word in words if _stem(word) in texts.get(each, {})] for each in ids}
+        return {each: [word for word in words if stem(word) in texts.get(each, {})] for each in ids}
 
     def known(self, text: str, scope: Scope) -> list[int]:
         wanted = fingerprint(text)
@@ -381,12 +365,14 @@ class MemoryStore:
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
         known = self._tables.signature
-        if known and known != signature and self._tables.vectors and not anew:
+        embedded = self._tables.vectors or self._tables.said.vectors
+        if known and known != signature and embedded and not anew:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {known}, not with {signature}.", hint)
         self._tables.signature = signature
         if anew:
             self._tables.vectors.clear()
+            self._tables.said.vectors.clear()
             self._tables.entries = [replace(entry, vector=None) for entry in self._tables.entries]
 
     def given(self, client: str, session: str) -> dict[int, str]:
@@ -523,7 +509,7 @@ def _drafted(value: Any) -> Any:
         return {key: _drafted(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_drafted(each) for each in value]
-    if isinstance(value, _Tables | Captures | Known):
+    if isinstance(value, _Tables | Captures | Known | Said):
         draft = copy.copy(value)
         vars(draft).update({name: _drafted(each) for name, each in vars(value).items()})
         return draft
@@ -543,6 +529,7 @@ class _Tables:
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()
         self.known = Known()
+        self.said = Said()
         self.tracked_since: str | None = None
         self.signature = ""
         self.identity = ""
@@ -619,7 +606,9 @@ class _Tables:
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
         memory_id = memory.id
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
-        self.captures.erase([memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}, viewer)
+        versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
+        self.said.erase(self.captures, versions, changesets, viewer)
+        self.captures.erase(versions, changesets, viewer)
 
         said = {
             text for each in (memory, *(entry.before for entry in mine)) if each for text in (each.text, each.context)
@@ -667,8 +656,4 @@ def _in_scope(memory: Memory, scope: Scope) -> bool:
 
 def _counted_words(memory: Memory) -> Counter[str]:
     about = " ".join((memory.speaker, memory.agent, memory.source, *memory.entities, *memory.tags))
-    return Counter(_stem(word) for word in re.findall(r"[^\W_]+", f"{memory.text} {about} {memory.context}"))
-
-
-def _stem(word: str) -> str:
-    return re.sub(r"(?<=\w{3})(?:ing|ed|es|s|e)$", "", word.lower())
+    return counted(f"{memory.text} {about} {memory.context}")

@@ -18,6 +18,8 @@ _QUIET = 0.02  # seconds without a capture, before the next item is taken up
 _PATIENCE = 1.0  # seconds that an item waits for such a moment
 _REST = 5.0  # seconds, after the store itself failed
 _READ = 8  # memories read word by word at a time: a fifth of a second
+_INDEXED = 16  # captures indexed at a time
+_EMBEDDED = 4  # passages embedded at a time: a fifth of a second
 _TIDY = 3600.0  # seconds between two rounds of forgetting
 _log = logging.getLogger(__name__)
 
@@ -32,6 +34,8 @@ class Worker:
         days_kept: int = 30,
         retrieval_days: int = 180,
         audit_days: int = 365,
+        episode_days: int = 180,
+        episode_mb: int = 500,
         fetch: Callable[[], int] | None = None,
     ) -> None:
         self._keeper = keeper
@@ -39,6 +43,8 @@ class Worker:
         self._days_kept = days_kept
         self._retrieval_days = retrieval_days
         self._audit_days = audit_days
+        self._episode_days = episode_days
+        self._episode_mb = episode_mb
         self._tidied = 0.0
         self._heard = 0.0  # when something came in last
         self._wake = threading.Event()
@@ -89,7 +95,7 @@ class Worker:
                 self._bring_in()
                 self.drain()
                 self._tidy()
-                pause = self._read_on()
+                pause = self._catch_up()
             except CofioError as error:
                 _log.warning("the inbox cannot be drained: %s", error)
                 pause = _REST
@@ -98,15 +104,22 @@ class Worker:
                 pause = _REST
             self._wake.wait(pause)
 
-    def _read_on(self) -> float:
-        """Read some of what nobody has read yet; how long to rest, which is as long as it took while there is more."""
+    def _catch_up(self) -> float:
+        """Do some of what is left to do for memories and episodes; return the seconds to rest.
+
+        That is as long as it took while there is more to do.
+        """
         started = time.monotonic()
         try:
-            if self._keeper.read_missing(most=_READ) < _READ:
-                return _LOOK
+            has_more = self._keeper.index_episodes(most=_INDEXED) == _INDEXED
+            has_more |= self._keeper.read_missing(most=_READ) == _READ
         except StoreBusy:  # whoever has facts to write goes first
             return _LOOK
-        return time.monotonic() - started
+        try:
+            has_more |= self._keeper.embed_episodes(most=_EMBEDDED) == _EMBEDDED
+        except CofioError as error:  # such as an embedder that is down; word search works meanwhile
+            _log.debug("episodes are embedded later: %s", error)
+        return time.monotonic() - started if has_more else _LOOK
 
     def _bring_in(self) -> None:
         """Have what was left outside taken in; if that fails now, what is in already is learned from all the same."""
@@ -121,4 +134,10 @@ class Worker:
         if self._tidied and time.monotonic() < self._tidied + _TIDY:
             return
         self._tidied = time.monotonic()
-        self._keeper.tidy(captures=self._days_kept, retrievals=self._retrieval_days, deeds=self._audit_days)
+        self._keeper.tidy(
+            captures=self._days_kept,
+            retrievals=self._retrieval_days,
+            deeds=self._audit_days,
+            episodes=self._episode_days,
+            episode_mb=self._episode_mb,
+        )

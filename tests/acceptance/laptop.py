@@ -236,10 +236,14 @@ class Laptop:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
-    def remember(self, text: str, project: Path | None = None, *, category: str = "decision") -> None:
+    def remember(
+        self, text: str, project: Path | None = None, *, category: str = "decision", dedup: bool = True
+    ) -> None:
         """A memory, stored before; of a project, or of none."""
         where = {"project": str(project)} if project else {}
-        self.ask("POST", "/memory/add", {"text": text, "source": "ann", "category": category, **where})
+        self.ask(
+            "POST", "/memory/add", {"text": text, "source": "ann", "category": category, "deduplicate": dedup, **where}
+        )
 
     def of(self, project: Path) -> list[dict[str, Any]]:
         """The memories of a project, newest first."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cofio.briefing import START_TOKENS, tokens
 from tests.acceptance.laptop import CLIENTS, Laptop, Ran, prompts
 
 CONVENTIONS = (
@@ -21,6 +22,13 @@ CONVENTIONS = (
     "We decided to send e-mail through Postmark.",
     "We decided to cache images on the CDN for a day.",
 )
+PARTS = (
+    "accounts audit backups badges banners billing calendar carts charts comments coupons dashboards discounts "
+    "downloads drafts exports feedback filters forms holidays imports inventory invites invoices labels licences "
+    "logins maps menus messages orders payments permissions photos profiles quotas ratings receipts refunds reminders "
+    "reports returns roles search shipping signatures stock surveys tags taxes themes tickets vouchers webhooks"
+).split()
+DECISIONS = (*CONVENTIONS, *(f"We decided to keep the code for {each} in a package of its own." for each in PARTS))
 DETAIL = "The invoice PDFs are rendered by Typst, from the templates in billing/pdf."
 START, PROMPT = "## Relevant Memories", "## Retrieved Memories"
 
@@ -28,9 +36,9 @@ START, PROMPT = "## Relevant Memories", "## Retrieved Memories"
 @pytest.fixture(scope="module")
 def web(laptop: Laptop) -> Path:
     web = laptop.project("web")
-    for text in CONVENTIONS:
-        laptop.remember(text, web, category="decision")
-    laptop.remember(DETAIL, web, category="detail")
+    for text in DECISIONS:  # more than a start has room for
+        laptop.remember(text, web, category="decision", dedup=False)
+    laptop.remember(DETAIL, web, category="detail", dedup=False)
     return web
 
 
@@ -47,7 +55,8 @@ def test_what_matters_in_the_project_is_there_at_the_start_and_a_trivial_prompt_
     assert (ran.code, ran.out.strip()) == (0, "Noted.")
     (block,) = blocks(ran)
     assert START in block
-    assert sum(text in block for text in CONVENTIONS) == 8
+    assert START_TOKENS - 40 < tokens(block) <= START_TOKENS  # there is room for no other
+    assert 8 < sum(text in block for text in DECISIONS) < len(DECISIONS)
     assert DETAIL not in block
 
 
@@ -83,8 +92,8 @@ def test_after_a_compaction_the_memories_are_given_anew(laptop: Laptop, web: Pat
 
 
 def test_a_project_elsewhere_with_the_same_name_is_given_nothing_of_it(laptop: Laptop, web: Path) -> None:
-    namesake = laptop.project("clients/acme/web")
     for client in CLIENTS:
+        namesake = laptop.project(f"{client}/acme/web")  # one for each: what one says there, the other may be given
         ran = laptop.prompt(client, "How are the invoice PDFs rendered?", at=namesake)
         assert ran.asked
         assert blocks(ran) == []

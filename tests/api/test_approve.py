@@ -15,6 +15,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from tests.api.caller import Caller
 from tests.api.conftest import serving
+from tests.judging import ValueJudge
 
 OLD, NEW = "The staging API listens on port 8080", "The staging API listens on port 9090"
 Key = Callable[[str], Caller]
@@ -28,7 +29,7 @@ def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
         if request.param == "sqlite"
         else PostgresStore(request.getfixturevalue("postgres_url"), clock)
     )
-    with Keeper(store, HashEmbedder(), clock) as keeper:
+    with Keeper(store, HashEmbedder(), clock, judge=ValueJudge()) as keeper:
         yield keeper
 
 

@@ -230,9 +230,9 @@ def test_a_store_that_cannot_be_asked_lets_nobody_in(house: House, monkeypatch: 
 
 READ = {
     "GET /health", "GET /stats", "GET /openapi.json", "GET /docs", "GET /ui", *(f"GET /ui/{name}" for name in PAGES),
-    "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /recall",
-    "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns", "POST /memory/is-novel",
-    "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
+    "GET /ui/{file}", "POST /search", "POST /search/batch", "POST /episodes/search", "GET /episodes/{id}",
+    "POST /recall", "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns",
+    "POST /memory/is-novel", "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
     "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
     "GET /projects", "POST /mcp", "GET /overview", "GET /events", "GET /map",
     "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",
@@ -242,7 +242,8 @@ READ = {
 WRITE = {
     "POST /memory/add", "POST /memory/add-batch", "POST /memory/supersede", "POST /capture", "POST /observe",
     "POST /memory/extract", "GET /memory/extract/{id}", "GET /inbox", "GET /inbox/{id}", "POST /inbox/{id}/retry",
-    "POST /v1/chat/completions", "PATCH /memory/{id}", "DELETE /memory/{id}", "POST /memory/{id}/restore",
+    "POST /v1/chat/completions", "PATCH /memory/{id}", "DELETE /memory/{id}", "DELETE /episodes/{id}",
+    "POST /memory/{id}/restore",
     "POST /memory/{id}/confirm", "POST /changes/{id}/undo", "POST /hooks/claude-code", "POST /hooks/codex",
     "POST /hooks/cursor", "POST /hooks/openclaw", "POST /notes/flush", "POST /knowledge/{table}",
     "DELETE /knowledge/{table}/{row}", "POST /knowledge/{table}/{row}/purge", "POST /knowledge/feedback",

@@ -177,7 +177,7 @@ def test_the_folders_are_told_with_what_was_read_of_them(house: House, tmp_path:
 
 def test_memories_go_into_a_folder_and_edits_come_back(house: House) -> None:
     house.caller.post("/memory/add", {"text": "We deploy with Fly.io", "kind": "policy", "tags": ["infra"]})
-    house.caller.post("/memory/add", {"text": "Ada prefers tabs"})
+    house.caller.post("/memory/add", {"text": "Ada prefers tabs", "kind": "preference"})
     told = house.caller.post("/notes/export", {"folder": str(house.vault), "kind": "policy"})
     assert told.json == {"folder": str(house.vault), "notes": 1, "written": 1, "removed": 0, "skipped": []}
     [note] = house.vault.rglob("*.md")

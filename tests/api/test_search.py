@@ -27,6 +27,7 @@ def test_a_search_finds_and_tells_how_well(filled: Caller) -> None:
     assert best["text"] == FACTS[0]["text"]
     assert 0 < best["similarity"] <= 1
     assert best["match_type"] in ("vector", "keyword", "hybrid")
+    assert best["strength"] in ("strong", "likely", "weak")
     assert "why" not in best
 
 
@@ -114,3 +115,12 @@ def test_a_word_that_stood_in_every_memory_can_be_searched_for_after_a_purge(ser
     assert service.post("/search", {"query": "deployed", "k": 100}).json["count"] == 60
     service.delete(f"/memory/{ids[-1]}", purge="true")
     assert service.post("/search", {"query": "deployed", "k": 100}).json["count"] == 59
+
+
+def test_search_flags_when_nothing_fits_well(filled: Caller) -> None:
+    assert filled.post("/search", {"query": "We deploy on Fridays, after lunch."}).json["fits_badly"] is False
+    weak = filled.post("/search", {"query": "zirconium"}).json
+    assert weak["fits_badly"] is True
+    assert {hit["strength"] for hit in weak["results"]} == {"weak"}
+    [batch] = filled.post("/search/batch", {"queries": ["zirconium"]}).json["results"]
+    assert batch["fits_badly"] is True

@@ -223,7 +223,8 @@ def test_the_doctor_looks_at_the_service_from_within(home: Path, start: Start) -
     service.post("/memory/add", {"text": "We deploy on Fridays, after lunch."})
     found = checked(service)
     assert list(found) == [
-        "versions", "home", "config", "launcher", "service", "store", "embedder", "model", "inbox", "claude-code",
+        "versions", "home", "config", "launcher", "service", "store", "embedder", "judge", "model", "inbox",
+        "claude-code",
     ]  # fmt: skip
     states = {name: each["state"] for name, each in found.items()}
     assert states.pop("launcher") == "wrong"  # nobody has written it here

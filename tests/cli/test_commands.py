@@ -155,7 +155,7 @@ def test_explain_shows_the_formula_and_the_words(filled: Cofio) -> None:
         (["--project", ""], {1, 2}),
         (["--project", "web"], set()),
         (["--kind", "preference"], {3}),
-        (["--category", "decision"], {1, 3}),
+        (["--category", "decision"], {1, 2, 3}),  # the kind of a typed fact is predicted
         (["--tag", "infra"], {1}),
         (["--visibility", "team"], {2}),
         (["--since", "1h"], {1, 2, 3}),
@@ -174,7 +174,19 @@ def test_a_search_without_a_hit_says_so_and_is_no_error(cofio: Cofio) -> None:
     done = cofio("search", "anything")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "No memory answers" in done.stderr
-    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "results": []}
+    assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "fits_badly": False, "results": []}
+
+
+def test_search_says_when_nothing_fits_well(cofio: Cofio) -> None:
+    cofio.lines("add", "The auth bug was a missing cookie flag")
+    weak = cofio("search", "bananas")
+    assert "Nothing fits well" in weak.stderr
+    assert "weak" in weak.stdout
+    assert cofio.json("search", "bananas")["fits_badly"] is True
+    strong = cofio("search", "the auth bug was a missing cookie flag")
+    assert "Nothing fits well" not in strong.stderr
+    assert "strong" in strong.stdout
+    assert cofio.json("search", "missing cookie flag")["results"][0]["strength"] == "strong"
 
 
 def test_a_threshold_applies_to_every_hit(filled: Cofio) -> None:

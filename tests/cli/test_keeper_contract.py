@@ -128,6 +128,28 @@ def a_memory_is_edited_in_place(memories: Memories) -> Any:
 
 
 @scenario
+def what_was_said_is_searched_and_erased(memories: Memories) -> Any:
+    about = {"client": "claude", "session": "s1", "project": "/srv/web", "source": "acme/web"}
+    memories.capture("Shall we meet at the harbour?", wait=True, turn="1", **about)
+    memories.capture("I prefer tabs over spaces.", wait=True, turn="2", **about)
+    hits = memories.search_episodes("harbour", k=1, project="/srv/web", since="2020-01-01")
+    assert [hit.passage.session for hit in hits] == ["s1"]
+    memory = memories.search("tabs")[0].id
+    found = memories.episode_of(memory)
+    assert found is not None
+    memories.purge_episode(found)
+    return [
+        [hit.passage._asdict() for hit in hits],  # scores depend on what the service has embedded so far
+        memories.episode(hits[0].episode),
+        memories.episode_of(memory),
+        memories.search_episodes("harbour", session="another"),
+        refused(NotFound, lambda: memories.episode(found)),
+        refused(NotFound, lambda: memories.purge_episode(found)),
+        refused(InvalidInput, lambda: memories.search_episodes("harbour", k=0)),
+    ]
+
+
+@scenario
 def a_memory_is_superseded(memories: Memories) -> Any:
     old = memories.add("We use JWT", source="acme/web", kind="technology", tags=["auth"]).memory_id
     written, archived = memories.supersede(old, "We use Clerk", why="switched")
@@ -746,7 +768,7 @@ def contradictions_are_shown_and_settled(memories: Memories) -> Any:
     agreed = memories.agree([1, 2], by="ann")
     calm = memories.contradictions()
     memories.undo(agreed.id)
-    holds = Delete(shown.pairs[0].older.id, "the newer holds", shown.pairs[0].newer.id)
+    holds = Delete(1, "the newer holds", 2)
     settled = memories.approve("contradictions", [holds], as_of=memories.contradictions().as_of)
     return [shown, agreed, calm, settled, refused(InvalidInput, lambda: memories.agree([1]))]
 

@@ -125,18 +125,19 @@ def test_the_ledger_is_shown_with_the_reasons(cofio: Cofio) -> None:
     cofio("extract", "-", says="Hi there!")
     lines = cofio.lines("ledger")
     assert "captured\t1" in lines
-    assert "1\tGreeting or confirmation" in lines
+    assert "1\tNothing that will matter in a month" in lines
     told = cofio.json("ledger")
     assert told["balanced"] is True
     [item] = cofio.json("ledger", "--state", "rejected")["items"]
-    assert item["reason"] == "Greeting or confirmation"
-    assert cofio.lines("ledger", "--state", "rejected")[0].endswith("Hi there!\tGreeting or confirmation")
+    assert item["reason"] == "Nothing that will matter in a month"
+    assert cofio.lines("ledger", "--state", "rejected")[0].endswith("Hi there!\tNothing that will matter in a month")
 
 
 def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
     cofio("extract", "-", says="Hi there!")
     [again] = cofio.json("ledger", "--retry", "1")["items"]
-    assert (again["state"], again["reason"]) == ("rejected", "Greeting or confirmation")  # at once: there is no service
+    # At once: there is no service.
+    assert (again["state"], again["reason"]) == ("rejected", "Nothing that will matter in a month")
     assert cofio("ledger", "--retry", "9").exit_code == 1
     cofio("extract", "-", says="I prefer tabs over spaces.")
     assert cofio("ledger", "--retry", "2").exit_code == 1
@@ -144,7 +145,7 @@ def test_a_rejected_capture_can_be_tried_again(cofio: Cofio) -> None:
 
 def test_a_text_may_be_learned_from_in_another_project_too(cofio: Cofio) -> None:
     for source in ("shop", "blog", "blog"):
-        cofio("extract", "-", "--source", source, says="I prefer tabs over spaces.")
+        cofio("extract", "-", "--source", source, says="The port of staging is 8080.")
     assert cofio.json("ledger")["captured"] == 2
     assert {each["source"] for each in cofio.json("list")["memories"]} == {"shop", "blog"}
 

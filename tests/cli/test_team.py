@@ -20,7 +20,7 @@ def told(cofio: Cofio) -> None:
 def test_the_facts_of_the_team_are_shown_newest_first(cofio: Cofio) -> None:
     rows = [line.split("\t") for line in cofio.lines("team", "facts")]
     assert [row[:4] for row in rows] == [
-        ["2", "Billing migrates its database on mondays", "other", "agent-1"],
+        ["2", "Billing migrates its database on mondays", "technology", "agent-1"],
         ["1", "Should add null check", "policy", "agent-1"],
     ]
     found = cofio.json("team", "facts", "--category", "policy")["memories"]

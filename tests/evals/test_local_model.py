@@ -138,7 +138,7 @@ def server() -> Iterator[StandIn]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings.load({"home": tmp_path, "store": f"sqlite://{tmp_path}/cofio.db"}, {})
+    return Settings.load({"home": tmp_path, "store": f"sqlite://{tmp_path}/cofio.db", "judge": False}, {})
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_what_is_said_goes_all_the_way_and_an_outage_in_between_loses_nothing(
     with assemble.keeper(settings, embedder=HashEmbedder(), llm=llm, clock=clock) as keeper:
         way = local_model.the_way(keeper, server, wait=lambda _: clock.advance(60))
     assert way.ledger["balanced"]
-    assert (way.ledger["captured"], way.ledger["pending"]) == (len(local_model.SAID) + 1, 0)
+    assert (way.ledger["captured"], way.ledger["pending"]) == (len(local_model.SAID) + 2, 0)
     assert way.by_model >= 1
     assert (way.found, way.recalled) == (len(local_model.ASKED), len(local_model.ASKED))
     assert way.while_down
@@ -239,7 +239,7 @@ def test_turns_are_drawn_the_same_each_time_and_the_labels_take_turns() -> None:
 
 
 def test_only_what_the_gate_hands_to_a_model_is_handed_over(settings: Settings) -> None:
-    fact = turn(1, "store", "The session cache moved from Valkey to DragonflyDB, Valkey is gone.")
+    fact = turn(1, "store", "The customer switched from Stripe to Adyen")
     found = local_model.handed_over([fact, turn(2, "skip", "thanks, looks good")], settings, HashEmbedder())
     assert found == [fact]
 
@@ -247,7 +247,7 @@ def test_only_what_the_gate_hands_to_a_model_is_handed_over(settings: Settings) 
 def test_turns_end_when_the_time_is_over_and_one_is_always_taken(
     settings: Settings, llm: llama.Watched, server: StandIn
 ) -> None:
-    turns = [turn(each, "store", f"The session cache moved from Valkey to Dragonfly{each}.") for each in range(3)]
+    turns = [turn(each, "store", f"The customer switched from Stripe to Adyen{each}.") for each in range(3)]
     alone, asked = local_model.both_ways(turns, settings, HashEmbedder(), llm, until=0.0)
     assert [each.turn for each in alone] == [each.turn for each in asked] == turns[:1]
     assert len(server.questions) == 1
@@ -277,12 +277,11 @@ def test_the_difference_is_with_the_model_less_without() -> None:
 # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_cases_of_the_grid_are_decided_by_the_rules_and_by_the_model(settings: Settings, llm: llama.Watched) -> None:
-    found = local_model.decided(settings, HashEmbedder(), llm, 6)
-    assert found["cases"] == 6
-    assert set(found["wanted"]) == {"add", "update", "noop"}
-    assert found["model"]["matrix"]["add"] != {"add": 2}  # whoever goes by likeness overwrites what holds
-    assert found["model"]["false_overwrites"]["value"] > found["rules"]["false_overwrites"]["value"]
+def test_labelled_pairs_are_decided_without_and_with_the_model(settings: Settings, llm: llama.Watched) -> None:
+    found = local_model.decided(settings, HashEmbedder(), llm, 8)
+    assert found["cases"] == 8
+    assert set(found["wanted"]) == {"add", "update", "delete", "noop"}
+    assert set(found["model"]["matrix"]) >= {"add", "update"}
     assert llm.asked
 
 
@@ -291,10 +290,11 @@ def test_cases_of_the_grid_are_decided_by_the_rules_and_by_the_model(settings: S
 
 def test_the_whole_measure_makes_one_report(server: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFIO_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COFIO_JUDGE", "false")  # the rules hand over what has a word of facts
     file = tmp_path / "turns.jsonl"
     lines = [
-        {"text": "The session cache moved from Valkey to DragonflyDB, Valkey is gone.", "label": "store",
-         "facts": ["The session cache moved to DragonflyDB."], "split": "test"},
+        {"text": "The customer switched from Stripe to Adyen", "label": "store",
+         "facts": ["The customer switched to Adyen."], "split": "test"},
         {"text": "thanks, looks good", "label": "skip", "split": "test"},
         {"text": "We never deploy on a Friday.", "label": "store", "split": "dev", "facts": ["Never on a Friday."]},
     ]  # fmt: skip

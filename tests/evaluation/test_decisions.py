@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cofio import assemble
 from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.evaluation import decisions, duplicates
 from cofio.evaluation.measures import macro_f1
-from cofio.evaluation.pairs import Case, Cases, read, sampled
+from cofio.evaluation.pairs import Action, Case, Cases, read, sampled
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
-from evals import decisions as evals
-from evals import grid, held_out
+from tests.evaluation.judges import ScriptedJudge
 
 FACTS = [
     {"a": "The port of the api is 8080", "b": "The api's port is 8080", "label": "duplicate"},
@@ -38,6 +38,23 @@ MESSAGES = [
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     return Settings.load({"home": tmp_path / "home"}, {})
+
+
+@pytest.fixture(autouse=True)
+def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a scripted judge in the place of the model: another port, another indentation, an end, a repetition."""
+    facts = {row["old"]: (0.95, "policy", "project") for row in MESSAGES[:1]}
+    facts |= {row["new"]: (0.95, "policy", "project") for row in MESSAGES[:1]}
+
+    def label(statement: str, memory: str) -> str:
+        if "no longer" in statement and "Kafka" in memory:
+            return "delete"
+        if "api" in statement and "api" in memory:
+            return "same"
+        is_web = statement.startswith("The port of the web") and memory.startswith("The port of the web")
+        return "update" if is_web or ("spaces" in statement and "tabs" in memory) else "add"
+
+    monkeypatch.setattr(assemble, "_judge", lambda _: ScriptedJudge(facts, label))
 
 
 def write(tmp_path: Path, rows: list[Any], name: str = "made.jsonl") -> Path:
@@ -118,8 +135,25 @@ def test_a_file_that_is_not_there_or_holds_nothing_is_refused(tmp_path: Path) ->
         read(write(tmp_path, [""]))
 
 
+def test_memories_and_later_statements_are_read_with_their_label(tmp_path: Path) -> None:
+    rows = [
+        {"memory": "The port is 80", "said": "port 81 now", "label": "update"},
+        {"memory": "Ann owns billing", "said": "ann left", "label": "delete"},
+        {"memory": "We use uv", "said": "uv it is", "label": "same"},
+        {"memory": "We use uv", "said": "is uv fast?", "label": "add"},
+    ]
+    cases = read(write(tmp_path, rows)).cases
+    assert [(case.known[0], case.new, case.wanted) for case in cases] == [
+        (row["memory"], row["said"], wanted)
+        for row, wanted in zip(rows, ("update", "delete", "noop", "add"), strict=True)
+    ]
+    with pytest.raises(InvalidInput, match="its label is 'duplicate'"):
+        read(write(tmp_path, [{"memory": "a", "said": "b", "label": "duplicate"}]))
+
+
 def test_a_sample_is_always_the_same_and_has_of_every_sort() -> None:
-    cases = Cases("made", tuple(evals.judged(held_out.HELD_OUT, "x")))
+    labels: tuple[Action, ...] = ("add", "update", "delete", "noop")
+    cases = Cases("made", tuple(Case(str(at), ("a",), "b", labels[at % 4], "x") for at in range(100)))
     small = sampled(cases, 40)
     assert small == sampled(cases, 40)
     assert len(small.cases) == 40
@@ -261,24 +295,3 @@ def test_sets_of_the_same_name_are_told_apart(tmp_path: Path, settings: Settings
     files = [write(tmp_path, FACTS[:1]), write(tmp_path / "other", FACTS[1:2])]
     report = decisions.evaluate(files, settings, embedder=HashEmbedder())
     assert list(report.as_dict()["sets"]) == ["made", "made 2"]
-
-
-# ── the grid ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_made_facts_stand_among_others_that_are_about_something_else() -> None:
-    in_view, unseen = evals.made(20)
-    assert (len(in_view.cases), len(unseen.cases)) == (100, len(grid.cases(held_out.HELD_OUT)))
-    assert {case.wanted for case in unseen.cases} == {"add", "update", "delete", "noop"}
-    assert all(case.new not in case.known[1:] and len(case.known) > 2 for case in unseen.cases)
-    assert len({case.id for case in (*in_view.cases, *unseen.cases)}) == len(in_view.cases) + len(unseen.cases)
-
-
-def test_the_script_refuses_a_model_that_is_not_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COFIO_HOME", str(tmp_path))
-    monkeypatch.delenv("EXTRACT_PROVIDER", raising=False)
-    assert evals.main(["--model"]) == 2
-    assert "EXTRACT_PROVIDER" in capsys.readouterr().err
-    assert evals.main([str(tmp_path / "nothing.jsonl")]) == 2

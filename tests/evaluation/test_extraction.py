@@ -12,14 +12,12 @@ import pytest
 
 from cofio.errors import InvalidInput
 from cofio.evaluation import extraction
-from cofio.evaluation.conversations import read
 from cofio.evaluation.extraction import KEPT, PUBLISHED, SHARES, evaluate
 from cofio.evaluation.measures import auroc
 from cofio.evaluation.report import Report
 from cofio.settings import Settings
-from cofio.worth import worth
 from evals import extraction as with_baselines
-from tests.data import development
+from tests.evaluation.judges import ScriptedJudge
 
 TELLING = [
     "I moved to Porto in March 2021 with my sister Clara.",
@@ -27,6 +25,7 @@ TELLING = [
     "We switched from Jest to Vitest.",
     "Yesterday I sold my motorcycle to a colleague for 2,300 euros.",
 ]
+JUDGE = ScriptedJudge({each: (0.95 - place / 100, "observation", "person") for place, each in enumerate(TELLING)})
 TALK = ["Hi there!", "That's great, well done!", "How are you?", "Thanks, that means a lot!", "Keep it up!", "Bye!"]
 
 
@@ -66,7 +65,7 @@ def written(folder: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="module")
 def report(written: Callable[..., Path], settings: Settings) -> Report:
     """On one conversation: four units that tell something, which are the evidence, and six of talk."""
-    return evaluate(written((TELLING, TALK)), settings)
+    return evaluate(written((TELLING, TALK)), settings, judge=JUDGE)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +74,7 @@ def told(report: Report) -> dict[str, Any]:
 
 
 def measured(path: Path, settings: Settings, **about: Any) -> dict[str, Any]:
-    return evaluate(path, settings, **about).as_dict()
+    return evaluate(path, settings, judge=JUDGE, **about).as_dict()
 
 
 def test_what_tells_is_kept_before_talk(told: dict[str, Any]) -> None:
@@ -86,7 +85,7 @@ def test_what_tells_is_kept_before_talk(told: dict[str, Any]) -> None:
 
 def test_questions_without_an_answer_name_no_evidence(told: dict[str, Any]) -> None:
     assert told["per_unit"]["c0/u9"]["evidence"] is False
-    assert told["per_unit"]["c0/u0"] == {"worth": round(worth(TELLING[0]), 4), "evidence": True}
+    assert told["per_unit"]["c0/u0"] == {"probability": 0.95, "evidence": True}
 
 
 def test_a_file_without_evidence_is_refused(written: Callable[..., Path], settings: Settings) -> None:
@@ -128,14 +127,15 @@ def test_the_ranking_agrees_with_the_plain_measure() -> None:
     assert ranked.auroc(np.ones(200), evidence.astype(float)) == pytest.approx(plain)
 
 
-def test_the_gate_and_the_way_in_are_asked_through_the_keeper(told: dict[str, Any]) -> None:
-    gate = told["gate"]
-    assert 0.1 <= gate["pattern"]["kept"] <= gate["pattern_or_model"]["kept"] <= 0.4  # the switch at least, no talk
-    assert told["pipeline"]["evidence"]["value"] >= 0.25
-    shares = [each["kept"] for each in told["keep_unread"].values()]
-    assert shares == sorted(shares, reverse=True)
-    assert told["keep_unread"]["0.1"]["evidence"]["value"] == 1.0
-    assert told["keep_unread"]["0.1"]["kept"] < 0.6
+def test_capture_is_asked_through_the_keeper(told: dict[str, Any]) -> None:
+    assert told["gate"]["pattern"]["kept"] == told["gate"]["pattern_or_model"]["kept"] == pytest.approx(0.4)
+    assert told["pipeline"]["evidence"]["value"] == 1.0
+    assert told["pipeline"]["ranking"] == pytest.approx(1.0)
+
+
+def test_a_unit_without_a_span_has_no_probability() -> None:
+    assert extraction.probability(f"Wow! {TELLING[1]} Right?", "user", JUDGE) == pytest.approx(0.94)
+    assert extraction.probability(TALK[0], "user", JUDGE) == 0.0
 
 
 def test_nothing_is_written_to_the_store_of_the_settings(report: Report, settings: Settings) -> None:
@@ -144,7 +144,7 @@ def test_nothing_is_written_to_the_store_of_the_settings(report: Report, setting
 
 
 def test_another_run_tells_the_same(report: Report, written: Callable[..., Path], settings: Settings) -> None:
-    assert evaluate(written((TELLING, TALK)), settings).values == report.values
+    assert evaluate(written((TELLING, TALK)), settings, judge=JUDGE).values == report.values
 
 
 def test_the_page_has_the_published_point_and_the_plot(report: Report, tmp_path: Path) -> None:
@@ -173,19 +173,3 @@ def test_the_classifier_learns_words_of_the_other_conversations_only() -> None:
     turned = units((["red one", "red two"], ["blue one", "blue two"]), (["blue three"], ["red three", "green"]))
     again = with_baselines.classified(turned)
     assert again[4:6] == pytest.approx([scores[5], scores[4]])  # its own labels were not looked at
-
-
-def test_weights_are_fitted_so_that_signals_of_what_is_kept_count_for_it(tmp_path: Path) -> None:
-    said = [(each, True) for each in TELLING] * 10 + [(each, False) for each in TALK] * 10
-    weights = with_baselines.fitted(said, steps=200)
-    assert min(weights.score(each) for each in TELLING) > max(weights.score(each) for each in TALK)
-    assert with_baselines.labelled(tmp_path / "none.jsonl") == []
-
-
-def test_on_the_development_file_more_evidence_is_kept_than_was_published() -> None:
-    """On data that somebody else wrote; the bar is far below what is measured."""
-    scored = extraction.units_of(read(development("retrieval/locomo-dev.jsonl")))
-    ranked = extraction._Ranked.of(np.array([worth(each.text, each.role) for each in scored]))
-    evidence = np.array([each.evidence for each in scored], float)
-    [kept] = ranked.recalls(np.ones(len(scored)), evidence, (KEPT,))
-    assert kept > 0.8 > PUBLISHED[1]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cofio import assemble
 from cofio.errors import InvalidInput, NotFound, Unavailable
 from cofio.evaluation import labelled, turns
 from cofio.evaluation.labelled import Turn, carries
@@ -17,6 +18,7 @@ from cofio.evaluation.report import Report
 from cofio.evaluation.turns import Outcome
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder, ScriptedLLM
+from tests.evaluation.judges import ScriptedJudge
 
 FILE = Path(__file__).resolve().parents[2] / "evals" / "turns" / "turns.jsonl"
 SET = labelled.read(FILE)
@@ -240,6 +242,18 @@ def measured(folder: Path, **about: Any) -> Report:
     return turns.evaluate(written(folder, *SAID), settings, embedder=HashEmbedder(), **about)
 
 
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a scripted judge in the place of the model."""
+    facts = dict.fromkeys(("We use uv for tooling", "the staging port is now 9090"), (0.95, "technology", "project"))
+
+    def label(statement: str, memory: str) -> str:
+        return "update" if "9090" in statement and "8080" in memory else "add"
+
+    monkeypatch.setattr(assemble, "_judge", lambda _: ScriptedJudge(facts, label))
+
+
+@pytest.mark.usefixtures("judge")
 def test_turns_go_the_way_of_any_conversation_and_the_users_store_is_not_touched(tmp_path: Path) -> None:
     told = measured(tmp_path).as_dict()
     assert told["per_turn"] == {

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cofio.keeper import Keeper
-from cofio.ports import LLM
+from cofio.ports import LLM, Judge
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
+from tests.judging import ValueJudge
 
 Learning = Callable[..., Keeper]
 
@@ -21,9 +22,22 @@ def learning(tmp_path: Path) -> Iterator[Learning]:
     """Makes keepers on the test's one store: `learning()`, `learning(llm=…)`."""
     with ExitStack() as stack:
 
-        def opened(llm: LLM | None = None, inbox_limit: int = 10_000) -> Keeper:
+        def opened(llm: LLM | None = None, inbox_limit: int = 10_000, judge: Judge | None = None) -> Keeper:
             clock = FixedClock()
             store = SqliteStore(tmp_path / "cofio.db", clock)
-            return stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit))
+            opened = Keeper(store, HashEmbedder(), clock, llm=llm, inbox_limit=inbox_limit, judge=judge)
+            return stack.enter_context(opened)
 
         yield opened
+
+
+@pytest.fixture
+def judged(learning: Learning, judge: Judge) -> Keeper:
+    """Return a keeper on the test's store that reads and compares with the judgement model."""
+    return learning(judge=judge)
+
+
+@pytest.fixture
+def by_value(learning: Learning) -> Keeper:
+    """Return a keeper on the test's store that replaces a fact by one with other numbers."""
+    return learning(judge=ValueJudge())

@@ -8,7 +8,9 @@ import pytest
 
 from cofio.keeper import Keeper
 from cofio.model import Fact
+from cofio.ports import Judge
 from cofio.testing import ScriptedLLM
+from tests.judging import ValueJudge
 from tests.learning.conftest import Learning
 
 SOURCE = "claude-code/shop"
@@ -66,7 +68,7 @@ def test_a_replay_in_which_the_assistant_repeats_every_memory_adds_none(learning
     assert (ledger.captured, ledger.rejected) == (100, 100)
 
 
-def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Learning) -> None:
+def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Learning, judge: Judge) -> None:
     keeper = learning()
     known = memories()
     keeper.add_all([Fact(text=text, source=SOURCE) for text in known], dedup=False)
@@ -74,7 +76,7 @@ def test_nor_does_it_when_a_model_takes_the_repetition_for_a_fact(learning: Lear
         json.dumps({"facts": [{"text": lightly_paraphrased(text), "category": "detail", "said_by": "assistant"}]})
         for text in known
     ]
-    taught = learning(ScriptedLLM(replies))
+    taught = learning(ScriptedLLM(replies), judge=judge)
     for text in known:
         learned = taught.extract(f"User: what do we know?\nAssistant: {lightly_paraphrased(text)}", source=SOURCE)
         assert [each["action"] for each in learned.actions] == ["rejected"], learned.actions
@@ -110,8 +112,8 @@ def test_a_lesson_that_is_known_is_not_learned_again_from_the_assistant(learning
     assert memory.occurrences == 1
 
 
-def test_what_the_user_brings_back_is_meant_although_the_agent_was_shown_it(learning: Learning) -> None:
-    keeper = learning()
+def test_what_the_user_brings_back_is_meant_although_the_agent_was_shown_it(by_value: Keeper) -> None:
+    keeper = by_value
     for port in ("8080", "9090"):
         keeper.capture(f"The staging port is {port}.", wait=True, source=SOURCE)
     shown = ("The staging port is 8080",)
@@ -159,6 +161,6 @@ def test_what_the_assistant_corrects_is_not_an_echo(learning: Learning) -> None:
     keeper: Keeper = learning()
     keeper.add("The auth service listens on port 8080", source=SOURCE)
     told = {"text": "The auth service listens on port 9090", "category": "detail", "said_by": "assistant"}
-    taught = learning(ScriptedLLM([json.dumps({"facts": [told]})], reconciles=False))
+    taught = learning(ScriptedLLM([json.dumps({"facts": [told]})], reconciles=False), judge=ValueJudge())
     learned = taught.extract("User: move it\nAssistant: The auth service listens on port 9090 now.", source=SOURCE)
-    assert [each["action"] for each in learned.actions] == ["update"]
+    assert [each["action"] for each in learned.actions] == ["add"]  # beside it: an agent's word replaces nothing

@@ -25,7 +25,7 @@ from cofio import assemble, daemon
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 
-settings = Settings.load({"home": sys.argv[1], "port": 0}, environ={})
+settings = Settings.load({"home": sys.argv[1], "port": 0, "judge": False}, environ={})
 daemon.serve(settings, lambda s: assemble.keeper(s, embedder=HashEmbedder()), lambda i: print(i.url, flush=True))
 """
 

@@ -91,8 +91,8 @@ def test_an_answer_that_comes_too_late_is_learned_from_by_itself(learning: Learn
     assert keeper.ledger().captured == 2
 
 
-def test_what_is_learned_takes_the_project_of_what_was_said(learning: Learning) -> None:
-    keeper = learning()
+def test_what_is_learned_takes_the_project_of_what_was_said(by_value: Keeper) -> None:
+    keeper = by_value
     where: dict[str, Any] = {"project": "/srv/web", "source": "claude-code/web"}
     keeper.amend(user("The port of staging is 8080."), **TURN, **where)
     Worker(keeper).drain()

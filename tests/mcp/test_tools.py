@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from cofio.mcp.counter import Counter
 from cofio.mcp.tools import TOOLS, Reach, instructions
 from cofio.mcp.wire import server
 from cofio.model import Freshly
+from cofio.search import ALIKE_WITHIN
 from tests.mcp.agent import Agent
 from tests.mcp.conftest import Ask
 
@@ -218,6 +220,17 @@ def test_a_null_is_as_good_as_nothing(ask: Ask) -> None:
 # ── in the same order, every time ─────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_search_tells_the_strength_and_when_nothing_fits_well(ask: Ask) -> None:
+    ask("memory_add", text="The auth bug was a missing cookie flag")
+    strong = ask("memory_search", query="the auth bug was a missing cookie flag")
+    assert strong.data["memories"][0]["strength"] == "strong"
+    assert "strong)" in strong.text
+    assert "Nothing fits well" not in strong.text
+    weak = ask("memory_search", query="bananas")
+    assert weak.text.startswith("Nothing fits well. 1 note from earlier work")
+    assert [each["strength"] for each in weak.data["memories"]] == ["weak"]
+
+
 def test_the_same_question_has_the_same_answer(ask: Ask) -> None:
     for number in range(12):
         ask("memory_add", text=f"Host {number} is patched by the same team")
@@ -225,7 +238,7 @@ def test_the_same_question_has_the_same_answer(ask: Ask) -> None:
     assert len(first.data["memories"]) > 1
     assert all(ask("memory_search", query="which host is patched?", limit=20) == first for _ in range(3))
     scores = [each["score"] for each in first.data["memories"]]
-    assert scores == sorted(scores, reverse=True)
+    assert all(later - earlier <= ALIKE_WITHIN for earlier, later in pairwise(scores))  # the newer of two alike first
 
 
 def test_a_corrected_memory_stands_in_the_old_ones_place(ask: Ask, keeper: Keeper) -> None:
@@ -315,3 +328,34 @@ def test_a_memory_that_speaks_of_what_is_gone_says_so_when_it_is_read(keeper: Ke
     assert told.data["memory"]["freshness"] == "vanished"
     assert told.data["memory"]["text"] == 'No longer certain, gate.py is gone: "The gate is in `gate.py`"'
     assert told.data["memory"]["text"] in told.text
+
+
+# ── episodes ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_search_finds_what_was_said_when_asked(ask: Ask, keeper: Keeper) -> None:
+    about = {"session": "s1", "client": "codex", "project": "/home/ann/web"}
+    keeper.capture("Shall we meet at the harbour?", wait=True, turn="1", **about)
+    keeper.capture("The harbour is closed?", wait=True, turn="2", **{**about, "project": "/home/ann/shop"})
+    plain = ask("memory_search", query="harbour")
+    assert "episodes" not in plain.data
+    told = ask("memory_search", query="harbour", episodes=True)
+    (episode,) = told.data["episodes"]
+    assert (episode["text"], episode["session"], told.data["notice"]) == (
+        "User: Shall we meet at the harbour?",
+        "s1",
+        NOTICE,
+    )
+    assert f"[episode {episode['id']}, {episode['date']}, session s1] User: Shall we meet" in told.text
+    assert len(ask("memory_search", query="harbour", episodes=True, project="*").data["episodes"]) == 2
+    with pytest.raises(InvalidInput, match="episodes"):
+        ask("memory_search", query="harbour", episodes="yes please")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_was_said_is_data_too(ask: Ask, keeper: Keeper, text: str) -> None:
+    keeper.capture([{"role": "user", "content": text}], wait=True, project="/home/ann/web")
+    told = ask("memory_search", query="deploys", episodes=True).text
+    assert told.count(f"</{TAG}>") <= 2
+    assert "<system-reminder>" not in told
+    assert "\nHuman:" not in told

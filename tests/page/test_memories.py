@@ -855,3 +855,26 @@ def test_pictures(shop: Caller, visit: Visitor) -> None:
     picture(page, "memories-phone-detail")
     press(page, "Back to the list")
     picture(page, "memories-phone")
+
+
+# ── episodes ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_switch_shows_what_was_said_beside_the_memories(shop: Caller, visit: Visitor) -> None:
+    about = {"session": "s-42", "turn": "1", "client": "codex", "wait": True}
+    shop.post("/capture", {"messages": "Shall we meet at the harbour?", **about})
+    page = visit(shop, "/ui/memories")
+    page.get_by_role("searchbox").fill("harbour")
+    expect(page.locator("#episodes")).to_be_hidden()
+    press(page, "Filters")
+    page.get_by_label("Episodes too: what was said").check()
+    episodes = page.locator("#episodes")
+    expect(episodes.get_by_role("heading")).to_have_text("Episodes: what was said")
+    row = episodes.locator("details").first
+    expect(row.locator("summary")).to_contain_text("session s-42")
+    row.locator("summary").click()
+    expect(row).to_contain_text("User: Shall we meet at the harbour?")
+    assert "episodes=1" in page.url
+    assert hindrances(page) == []
+    page.get_by_label("Episodes too: what was said").uncheck()
+    expect(episodes).to_be_hidden()

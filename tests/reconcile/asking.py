@@ -11,7 +11,8 @@ from typing import Any
 from cofio.conversation import Settled
 from cofio.model import Add, Changeset, Decision, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Completion, Store, Vector
-from cofio.reconcile import known
+from cofio.reconcile import decide
+from cofio.reconcile.compare import WordComparer
 from cofio.reconcile.model import settle
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
@@ -51,7 +52,7 @@ def without_a_model(store: Store) -> Callable[[Fact, Vector], Settled]:
     """The check of novelty, as a fact goes through it where no model decides."""
 
     def novel(fact: Fact, vector: Vector) -> Settled:
-        told = known.novelty(fact, vector, store, Scope(source=fact.source), 0.88)
+        told = decide.novelty(fact, vector, store, Scope(source=fact.source), WordComparer(0.88), 0.88)
         if told.novel or told.match is None:
             return Settled(fact=fact, decision=Add(fact, f"by rule: {told.reason}", unless_known=True))
         return Settled(fact=fact, decision=Noop(told.match.id, Occurrence(), f"by rule: {told.reason}"))

@@ -15,7 +15,8 @@ from cofio.errors import CofioError, Misconfigured, Unavailable
 from cofio.extract import llm as by_model
 from cofio.model import Add, Delete, Fact, Noop, Occurrence, Update, plain
 from cofio.ports import Completion, Profile, Store, Vector
-from cofio.reconcile import rules
+from cofio.reconcile import decide
+from cofio.reconcile.compare import WordComparer
 from cofio.reconcile.model import SCHEMA, SHOWN, settle
 from cofio.sameness import LONG
 from cofio.testing import ScriptedLLM
@@ -303,7 +304,13 @@ def test_a_fact_that_comes_too_late_for_a_memory_may_be_known_from_another(store
     _, other = remember(store, "The api listens on port 8080", "Ada says the api listens on port 7070")
     new = ["The api listens on port 9090 instead", "The api listens on port 7070, Ada says"]
 
+    checked: list[str] = []
+
     def novel(fact: Fact, vector: Vector) -> Settled:
+        """Return Add before the model is asked, Noop afterwards."""
+        checked.append(fact.text)
+        if checked.count(fact.text) == 1:
+            return Settled(fact=fact, decision=Add(fact, "by rule: new"))
         return Settled(fact=fact, decision=Noop(other, Occurrence(), "by rule: known"))
 
     settled, _, _ = asked(store, [answer("f1", "UPDATE", "m1"), answer("f2", "UPDATE", "m1")], *new, novel=novel)
@@ -460,7 +467,7 @@ def test_what_is_known_beyond_the_project_needs_no_model(store: Store, beyond: d
     )
 
     def by_rules(said: Fact, vector: Vector) -> Settled:
-        return rules.settle([said], vector.reshape(1, -1), store)[0]
+        return decide.settle([said], vector.reshape(1, -1), store, WordComparer(0.9))[0]
 
     settled, problem, calls = asked(store, [], fact(PRISMA, project="/srv/web"), novel=by_rules)
     assert (calls, problem) == ([], "")

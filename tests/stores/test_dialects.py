@@ -27,6 +27,13 @@ EMBEDDED_ALONE = {
     "set_last_given": "the same",
     "sequences": "the same",
     "set_sequence": "the same",
+    **dict.fromkeys(
+        (
+            *("passage_newest", "passage_among", "passage_all_vectors", "passage_changed_vectors"),
+            *("passage_size_of_vectors", "passage_holders", "passage_lengths_of", "tidy_passage_words"),
+        ),
+        "as for memories",
+    ),
 }
 
 #: What the server store alone asks, and why.
@@ -56,6 +63,14 @@ SERVER_ALONE = {
     "take_ids": "ids come from a sequence",
     "next_befores": "what came after each of many changes, in one trip to the server",
     "count_dots": "what has a vector is known in memory to the embedded store",
+    **dict.fromkeys(
+        (
+            *("passage_matching", "passage_nearest_by_index", "passage_nearest_of_all", "passage_cosines"),
+            *("passage_are_many_vectors", "passage_any_vector_of_any"),
+            *("passage_has_nearness", "passage_make_nearness", "passage_drop_nearness"),
+        ),
+        "as for memories",
+    ),
 }
 
 #: Queries that are about no tenant, and why.
@@ -73,6 +88,13 @@ OF_NO_TENANT = {
     "raise_sequence": "tenants share the sequence of ids",
     "last_given": "the same",
     "take_ids": "the same",
+    **dict.fromkeys(
+        (
+            *("passage_any_vector_of_any", "passage_has_nearness"),
+            *("passage_make_nearness", "passage_drop_nearness"),
+        ),
+        "as for memories",
+    ),
 }
 
 
@@ -97,7 +119,7 @@ def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason(
 def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
     tables = re.compile(
         r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|injections|inbox"
-        r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words)\b|\{table\}(?!')"
+        r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words|episodes|passages|passage_vectors|unindexed|unembedded)\b|\{table\}(?!')"
     )
     for name, text in queries("postgres").items():
         if name not in OF_NO_TENANT:

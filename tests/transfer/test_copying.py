@@ -24,6 +24,7 @@ from cofio.testing import FixedClock, MemoryStore
 from cofio.transfer import copying
 from cofio.transfer.copying import copy
 from tests.stores.contract import add, apply, everything, undo, vector
+from tests.stores.episodes_contract import by_words, episode
 from tests.stores.inbox_contract import said
 from tests.transfer.moving import exported, fill, histories, opened
 
@@ -125,6 +126,28 @@ def test_a_copy_finds_what_the_source_finds(source: Store, target: Store) -> Non
     pinned = [memory for memory in everything(source) if memory.pinned]
     assert target.newest(Scope(pinned=True), 5) == pinned
     assert [set(target.sightings(each.id)) for each in pinned] == [set(source.sightings(each.id)) for each in pinned]
+
+
+def test_episodes_come_along_and_follow(source: Store, target: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "EPISODES", 2)
+    made = [episode(source, f"We met at harbour{each}.", "I see.", turn=str(each)) for each in range(5)]
+    _embed_passages(source)
+    assert copy(source, target).episodes == 5
+    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert by_words(target, "harbour3") == [made[3].id]
+    assert target.episodes.get([made[3].id])[0].capture is None
+    source.episodes.remove([made[0].id, made[4].id])
+    late = episode(source, "We met at the lighthouse.")
+    told = copy(source, target)
+    assert told.episodes == 4
+    assert target.carrying.episodes(0, 10) == source.carrying.episodes(0, 10)
+    assert by_words(target, "harbour0") == by_words(target, "harbour4") == []
+    assert by_words(target, "lighthouse") == [late.id]
+    assert episode(target, "A turn of its own.").id > late.id
+
+
+def _embed_passages(store: Store) -> None:
+    store.episodes.put_vectors({each.id: vector(each.text) for each in store.episodes.unembedded(100)})
 
 
 def test_a_copy_is_a_series_that_says_so_and_can_be_taken_back(

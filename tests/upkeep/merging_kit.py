@@ -15,6 +15,7 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.upkeep import consolidate
 from cofio.upkeep.merging import Merged, Merger, Proposal
+from tests.judging import comparer
 
 EMBEDDER = HashEmbedder()
 PLACE = {"source": "claude-code/app", "project": "/home/ann/app"}
@@ -53,7 +54,7 @@ def remember(
 
 def decided(store: Store, merger: Merger | None = None, **how: Any) -> Plan:
     """What consolidation decides; texts of the hashing embedder are near from 0.4 on."""
-    asked: dict[str, Any] = {"similarity": 0.4, "finds": finds, "embed": documents, **how}
+    asked: dict[str, Any] = {"similarity": 0.4, "finds": finds, "embed": documents, "comparer": comparer(), **how}
     return consolidate.decide(store, asked.pop("scope", Scope()), merger=merger, **asked)
 
 

@@ -16,12 +16,14 @@ from cofio.hygiene import redact
 from cofio.keeper import Keeper
 from cofio.model import Add, Delete, Edit, Fact, Merge, Viewer
 from cofio.ports import LLM, Store
+from cofio.reconcile.compare import JudgedComparer
 from cofio.stores.postgres import PostgresStore
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 from cofio.transfer import export
 from cofio.upkeep import audit, pairs
 from cofio.wording import fingerprint
+from tests.judging import ValueJudge
 
 DAY = 86_400.0
 PLACE = {"project": "/srv/billing", "source": "claude-code/billing"}
@@ -41,7 +43,7 @@ class House:
 
     def __init__(self, store: Store, clock: FixedClock, llm: LLM | None) -> None:
         self.store, self.clock = store, clock
-        self.keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=Care(similarity=0.5))
+        self.keeper = Keeper(store, HashEmbedder(), clock, llm=llm, care=Care(similarity=0.5), judge=ValueJudge())
 
     def add(self, *texts: str, **about: Any) -> list[int]:
         """Their ids; each a day after the one before."""
@@ -289,7 +291,7 @@ def test_contradictions_come_newest_first_with_both_memories(house: Callable[...
     assert found.pairs[0].newer.text == "Sessions expire after 60 minutes of inactivity"
     last = found.pairs[1]
     assert (last.newer.id, last.older.id) == (new, old)
-    assert "8080 → 9090" in last.reason
+    assert last.reason == "it has changed"
     assert last.cosine > pairs.NEAR
     fewer = here.keeper.contradictions(limit=1)
     assert (fewer.count, fewer.pairs) == (2, found.pairs[:1])
@@ -353,7 +355,7 @@ def test_both_hold_and_neither_list_nor_audit_tells_of_them_again(house: Callabl
 
 
 def told_by_audit(here: House) -> int:
-    profile = audit.profile(here.store, redact=redact, stale=lambda _: {})
+    profile = audit.profile(here.store, redact=redact, stale=lambda _: {}, comparer=JudgedComparer(ValueJudge()))
     return next(each.count for each in profile.findings if each.name == "contradictions")
 
 

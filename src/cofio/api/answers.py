@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,7 +15,7 @@ from cofio.api import metrics, schemas
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 from cofio.errors import CofioError
-from cofio.model import Change, Changeset, Decision, Delete, Fact, Hit, plain
+from cofio.model import Change, Changeset, Decision, Delete, Fact, Hit, fits_badly, plain
 from cofio.version import __version__
 
 Plain = dict[str, Any]
@@ -62,7 +63,9 @@ def search_all(desk: Desk, given: schemas.SearchAll, call: Call) -> Plain:
 
 
 def recall(desk: Desk, given: schemas.Recall, call: Call) -> Plain:
-    told = desk.keeper.recall(given.prompt, project=given.project, k=given.k, by=call.by)
+    told = desk.keeper.recall(
+        given.prompt, project=given.project, k=given.k, by=call.by, client=given.client, session=given.session
+    )
     return {"text": told.text, "ids": list(told.ids), "tokens": told.tokens}
 
 
@@ -92,7 +95,8 @@ def is_novel(desk: Desk, given: schemas.IsNovel, call: Call) -> Plain:  # noqa: 
 
 
 def get(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
-    return desk.keeper.get(call.id).as_dict()
+    episode = desk.keeper.episode_of(call.id)
+    return {**desk.keeper.get(call.id).as_dict(), **({} if episode is None else {"episode": episode})}
 
 
 def listing(desk: Desk, given: schemas.Listing, call: Call) -> Plain:  # noqa: ARG001
@@ -110,18 +114,19 @@ def projects(desk: Desk, given: schemas.Projects, call: Call) -> Plain:  # noqa:
 
 def add(desk: Desk, given: schemas.Add, call: Call) -> Reply:
     change = desk.keeper.add(given.as_fact(), dedup=given.deduplicate, by=call.by, why=given.reason())
-    told = {**_settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
-    return Reply(told, 201 if change.action == "add" else 200)
+    told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return Reply(told, 200 if change.action == "noop" else 201)
 
 
 def add_all(desk: Desk, given: schemas.AddAll, call: Call) -> Plain:
     changes = desk.keeper.add_all(given.as_facts(), dedup=given.deduplicate, by=call.by, why=given.reason())
-    added = sum(change.action == "add" for change in changes)
+    counts = Counter(change.action for change in changes)
     return {
-        "added": added,
-        "duplicates": len(changes) - added,
+        "added": counts["add"],
+        "updated": counts["update"],
+        "duplicates": counts["noop"],
         "changeset": changes[0].changeset,
-        "results": [_settled(change) for change in changes],
+        "results": [settled(change) for change in changes],
     }
 
 
@@ -213,11 +218,16 @@ def undo(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
 
 
 def _found(query: str, hits: Sequence[Hit]) -> Plain:
-    return {"query": query, "count": len(hits), "results": [hit.as_dict() for hit in hits]}
+    results = [hit.as_dict() for hit in hits]
+    return {"query": query, "count": len(hits), "fits_badly": fits_badly(hits), "results": results}
 
 
-def _settled(change: Change) -> Plain:
-    return {"id": change.memory_id, "action": change.action, "reason": change.reason}
+def settled(change: Change) -> Plain:
+    """Return what became of a fact: the memory that it replaced, or those that it may replace and that were left."""
+    replaced = change.memory.supersedes if change.action == "update" else None
+    near = [{"id": each.id, "text": each.text, "replace": f"cofio forget {each.id}"} for each in change.near]
+    about = {"id": change.memory_id, "action": change.action, "reason": change.reason}
+    return {**about, "replaced": replaced, "near": near}
 
 
 def _changed(change: Change) -> Plain:

@@ -49,7 +49,7 @@ from cofio.worker import Worker
 
 WORKERS = 32
 #: What an id means, by how the path begins.
-_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key"}
+_THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key", "/episodes": "episode"}
 _QUICK = 8  # kept apart, so that /health answers while every worker is busy
 _APART = 8  # calls of agents' tools, of which some wait for a model
 
@@ -115,6 +115,8 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
             days_kept=settings.inbox_days,
             retrieval_days=settings.retrieval_days,
             audit_days=settings.audit_days,
+            episode_days=settings.episode_days,
+            episode_mb=settings.episode_mb,
             fetch=attendant.fetch,
         ),
         attendant,

@@ -118,6 +118,7 @@ class _Memories:
 
     def __init__(self, desk: Desk) -> None:
         self._desk, keeper = desk, desk.keeper
+        self.search_episodes = keeper.search_episodes
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
         self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
         self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cofio.api import schemas
+from cofio.api.answers import settled
 from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 from cofio.errors import InvalidInput, NotFound
@@ -17,8 +18,8 @@ Plain = dict[str, Any]
 def flush_note(desk: Desk, given: schemas.Flush, call: Call) -> Reply:
     about = given.about()
     change = desk.keeper.notes.flush(given.summary, about.pop("tags", ()), by=call.by, **about)
-    told = {"id": change.memory_id, "action": change.action, "changeset": change.changeset, "reason": change.reason}
-    return Reply({**told, "memory": change.memory.as_dict()}, 201 if change.action == "add" else 200)
+    told = {**settled(change), "changeset": change.changeset, "memory": change.memory.as_dict()}
+    return Reply(told, 200 if change.action == "noop" else 201)
 
 
 def list_notes(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from cofio.api.shapes import KnowledgeChange, Shape
 from cofio.domain import KnowledgeAction
 from cofio.model import Action as Done
-from cofio.model import MatchType
+from cofio.model import MatchType, Strength
 
 JSON = "application/json"
 #: On every reply. Nothing here is for caches, for frames or for other sites.
@@ -101,6 +101,10 @@ class Memory(Shape):
     origin: str
 
 
+class MemoryShown(Memory, kw_only=True):
+    episode: int | UnsetType = UNSET  # the episode that it was learned from, where there is one
+
+
 class Explanation(Shape):
     vector_rank: int | None
     vector_share: float
@@ -113,6 +117,7 @@ class Explanation(Shape):
 
 class Hit(Memory, kw_only=True):
     score: float
+    strength: Strength
     similarity: float
     keyword_score: float
     match_type: MatchType
@@ -169,11 +174,54 @@ class Stats(Struct):
 class Found(Shape):
     query: str
     count: int
+    fits_badly: bool
     results: list[Hit]
 
 
 class FoundAll(Shape):
     results: list[Found]
+
+
+class EpisodeHit(Shape):
+    episode: int
+    passage: int
+    text: str
+    at: str
+    session: str
+    project: str
+    source: str
+    capture: int | None
+    score: float
+    similarity: float
+    keyword_score: float
+    match_type: MatchType
+
+
+class EpisodesFound(Shape):
+    query: str
+    count: int
+    episodes: list[EpisodeHit]
+
+
+class Episode(Shape):
+    id: int
+    at: str
+    text: str
+    source: str
+    project: str
+    client: str
+    session: str
+    turn: str
+    agent: str
+    user: str
+    team: str
+    visibility: str
+    capture: int | None
+
+
+class EpisodeGone(Shape):
+    id: int
+    action: Literal["purge"]
 
 
 class Recalled(Shape):
@@ -182,11 +230,19 @@ class Recalled(Shape):
     tokens: int
 
 
+class NearMemory(Shape):
+    id: int
+    text: str
+    replace: str  # the command that archives it in favour of what was added
+
+
 class Added(Shape):
     id: int
-    action: Literal["add", "noop"]
+    action: Literal["add", "update", "noop"]
     changeset: int
     reason: str
+    replaced: int | None
+    near: list[NearMemory]
     memory: Memory
 
 
@@ -231,12 +287,15 @@ class ExportedNotes(Shape):
 
 class Settled(Shape):
     id: int
-    action: Literal["add", "noop"]
+    action: Literal["add", "update", "noop"]
     reason: str
+    replaced: int | None
+    near: list[NearMemory]
 
 
 class AddedAll(Shape):
     added: int
+    updated: int
     duplicates: int
     changeset: int
     results: list[Settled]

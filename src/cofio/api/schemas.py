@@ -115,10 +115,34 @@ class Search(Within, kw_only=True):
         return Query(text=self.query, scope=Scope(**self.within()), **how)
 
 
+class SearchEpisodes(Given, kw_only=True):
+    query: Annotated[str, _text("What to look for, in words.")]
+    k: Annotated[int, Meta(ge=1, le=MAX_HITS, description="Episodes to return at most.")] = 5
+    skip: Annotated[int, Meta(ge=0, le=MAX_HITS, description="Episodes to skip, for the next page.")] = 0
+    min_score: Annotated[Share, _text("The least score of any hit.")] = 0.0
+    source: Annotated[str, _text("Exactly this source.")] | UnsetType = UNSET
+    source_prefix: Annotated[str, _text("This source and those below it.")] | UnsetType = UNSET
+    project: Annotated[str, _text("Exactly this project; empty: those without one.")] | UnsetType = UNSET
+    seen_from: SeenFrom | UnsetType = UNSET
+    session: str | UnsetType = UNSET
+    agent: str | UnsetType = UNSET
+    since: Annotated[Time, _text("Said at this time or later.")] | UnsetType = UNSET
+    until: Annotated[Time, _text("Said at this time or earlier.")] | UnsetType = UNSET
+
+    def how(self) -> dict[str, Any]:
+        """Return the arguments of `Keeper.search_episodes` that were sent, but for the query."""
+        names = [name for name in self.__struct_fields__ if name != "query"]
+        return _timed(self.given(names), "since", "until")
+
+
 class Recall(Given):
     prompt: Annotated[str, _text("What the user said; empty at the start of a session.")] = ""
     project: Annotated[str, _text("The project at hand: the path of its working tree, or a name.")] = ""
-    k: Annotated[int, Meta(ge=1, le=50, description="How many memories at most; else 5, at a start 8.")] | None = None
+    k: Annotated[int, Meta(ge=1, le=50, description="Memories at most; by default 5, at a start what fits.")] | None = (
+        None
+    )
+    client: Annotated[str, _text("The client that asks, such as claude-code.")] = ""
+    session: Annotated[str, _text("The session that asks: memories that were learned in it are left out.")] = ""
 
 
 class RecallContext(Given, kw_only=True):

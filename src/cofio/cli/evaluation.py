@@ -1,4 +1,4 @@
-"""The commands that measure: how well it finds, keeps and decides, on data of yours."""
+"""Commands that measure retrieval, extraction, decisions and relevance on your own data."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cofio.evaluation.report import Report
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_PATH = click.Path(path_type=Path)
 
 
 def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
@@ -70,20 +71,90 @@ def retrieval(session: Session, file: Path, limit: int | None, write: Path | Non
     tell(session, report, write)
 
 
-@command("turns", "cofio eval turns turns.jsonl", "cofio eval turns turns.jsonl --split test --json")
-@click.argument("file", type=_FILE)
-@click.option("--split", type=click.Choice(("dev", "test")), help="Only the turns of this half.")
+@command("turns", "cofio eval turns turns", "cofio eval turns turns.jsonl --split test --json")
+@click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
+@click.option("--split", type=click.Choice(("dev", "test")), help="Only the turns of this half; labelled turns only.")
 @_write
-def turns(session: Session, file: Path, split: str | None, write: Path | None) -> None:
-    """What is kept of single turns, beside the label that a person gave them.
+def turns(session: Session, paths: tuple[Path, ...], split: str | None, write: Path | None) -> None:
+    """Measure which facts of single turns are kept.
 
-    FILE holds turns with their labels, one JSON object a line: text, label (store, skip or update), facts, and for an
-    update what it replaces. With a model configured it is measured with that, too.
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: role, before, said,
+    facts with their quotes, case. Or it is one file of labelled turns: text, label (store, skip or update), facts, and
+    for an update the fact that it replaces; with a language model configured, that is measured too.
     """
-    from cofio.evaluation import turns as measure
+    from cofio.evaluation import spans
+    from cofio.evaluation import turns as labelled
+
+    quoted = len(paths) > 1 or spans.is_quoted(paths[0])
+    if quoted and split:
+        raise InvalidInput("Turns with quotes have no halves.", "Leave --split away, or name single files.")
+    with measuring(session) as progress:
+        if quoted:
+            report = spans.evaluate(paths, progress=progress)
+        else:
+            report = labelled.evaluate(paths[0], session.settings, split=split or "", progress=progress)
+    tell(session, report, write)
+
+
+@command("pairs", "cofio eval pairs pairs", "cofio eval pairs ann.jsonl bob.jsonl --json")
+@click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
+@_write
+def pairs(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
+    """Measure what is decided about a statement beside a stored memory: add, same, update or delete.
+
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: memory, said, label.
+    """
+    from cofio.evaluation import relations as measure
 
     with measuring(session) as progress:
-        report = measure.evaluate(file, session.settings, split=split or "", progress=progress)
+        report = measure.evaluate(paths, progress=progress)
+    tell(session, report, write)
+
+
+@command("relevance", "cofio eval relevance prompts", "cofio eval relevance ann.jsonl --json")
+@click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
+@_write
+def relevance(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
+    """Measure which memories are found to help with a prompt.
+
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: memories, prompt,
+    needed (positions of the memories that help, from 0).
+    """
+    from cofio.evaluation import relevance as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(paths, progress=progress)
+    tell(session, report, write)
+
+
+@command("streams", "cofio eval streams streams", "cofio eval streams shop.json --failures")
+@click.argument("path", type=_PATH)
+@click.option("--failures", is_flag=True, help="List the single cases that went wrong.")
+@_write
+def streams(session: Session, path: Path, failures: bool, write: Path | None) -> None:
+    """Measure whole conversations: learn them exchange by exchange, then ask about them.
+
+    PATH is a .json file with exchanges, questions and prompts, or a folder of such files (docs/how-to/measure.md).
+    """
+    from cofio.evaluation import streams as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(path, session.settings, failures=failures, progress=progress)
+    tell(session, report, write)
+
+
+@command("devmem", "cofio eval devmem devmembench", "cofio eval devmem devmembench --json")
+@click.argument("folder", type=_PATH)
+@_write
+def devmem(session: Session, folder: Path, write: Path | None) -> None:
+    """Measure DevMemBench: capture its sessions, then look for the answers of its questions among ten hits.
+
+    FOLDER holds the sessions and the questions as .json files, "sessions" and "questions" in their names.
+    """
+    from cofio.evaluation import devmem as measure
+
+    with measuring(session) as progress:
+        report = measure.evaluate(folder, session.settings, progress=progress)
     tell(session, report, write)
 
 
@@ -162,5 +233,5 @@ def tell(session: Session, report: Report, write: Path | None) -> None:
         output.say(f"Wrote {path}.")
 
 
-for each in (retrieval, turns, decisions, extraction):
+for each in (retrieval, turns, pairs, relevance, streams, devmem, decisions, extraction):
     evaluation.add_command(each)

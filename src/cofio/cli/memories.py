@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,10 +13,11 @@ from typing import Any
 import click
 
 from cofio.cli import output
+from cofio.cli.episodes import print_episodes
 from cofio.cli.output import ID, SOURCE, TEXT, WHEN, Column
 from cofio.cli.session import BY, PROJECT, Memories, Session, about, agreed, command, within
 from cofio.errors import CofioError, InvalidInput
-from cofio.model import Change, Fact, Freshly, Hit, Memory
+from cofio.model import Change, Fact, Freshly, Hit, Memory, fits_badly
 
 _BATCH = 256  # facts in one changeset
 _BATCH_CHARACTERS = 500_000  # well below the largest body that the service takes
@@ -144,25 +146,52 @@ def _batches(facts: Iterable[Fact]) -> Iterator[list[Fact]]:
 
 
 def _tell_added(session: Session, changes: Sequence[Change]) -> None:
-    added = sum(change.action == "add" for change in changes)
+    counts = Counter(change.action for change in changes)
     if session.as_json:
-        results = [
-            {"id": each.memory_id, "action": each.action, "reason": each.reason, "text": each.memory.text}
-            for each in changes
-        ]
-        changesets = list(dict.fromkeys(change.changeset for change in changes))
         output.document(
-            {"added": added, "duplicates": len(changes) - added, "changesets": changesets, "results": results}
+            {
+                "added": counts["add"],
+                "updated": counts["update"],
+                "duplicates": counts["noop"],
+                "changesets": list(dict.fromkeys(change.changeset for change in changes)),
+                "results": [_added_row(change) for change in changes],
+            }
         )
         return
     if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
         rows = ((each.memory_id, _DONE.get(each.action, each.action), each.memory.text) for each in changes)
         output.table((ID, Column("", "green"), TEXT), rows)
-    known = f", {output.count(len(changes) - added, 'was', 'were')} known already" if added < len(changes) else ""
-    output.say(f"{output.count(added, 'memory', 'memories')} added{known}.")
+    replaced = f", {counts['update']} in place of an older one" if counts["update"] else ""
+    known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
+    output.say(f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replaced}{known}.")
+    for change in changes[:_LINES_SHOWN]:
+        _tell_neighbours(change)
 
 
-_DONE = {"add": "added", "noop": "known", "delete": "archived", "purge": "erased", "restore": "restored"}
+def _added_row(change: Change) -> dict[str, Any]:
+    replaced = change.memory.supersedes if change.action == "update" else None
+    near = [{"id": each.id, "text": each.text} for each in change.near]
+    about = {"id": change.memory_id, "action": change.action, "reason": change.reason, "text": change.memory.text}
+    return {**about, "replaced": replaced, "near": near}
+
+
+def _tell_neighbours(change: Change) -> None:
+    """Say what a new memory replaced, or which near ones it left and how to replace them."""
+    if change.action == "update":
+        old = f"{change.memory.supersedes} ({change.memory.previous_text})"
+        output.say(f"Memory {change.memory_id} replaced {old}. Take it back: cofio undo {change.changeset}")
+    for each in change.near:
+        output.say(f"Memory {change.memory_id} may replace {each.id} ({each.text}). If so: cofio forget {each.id}")
+
+
+_DONE = {
+    "add": "added",
+    "update": "replaced",
+    "noop": "known",
+    "delete": "archived",
+    "purge": "erased",
+    "restore": "restored",
+}
 
 
 # ── search, show, list ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,6 +203,7 @@ _DONE = {"add": "added", "noop": "known", "delete": "archived", "purge": "erased
     "cofio search editor settings -k 3 --source-prefix acme",
     'cofio search "release day" --since 7d --explain',
     'cofio search "who owns billing" --json',
+    'cofio search "what did we say about the harbour?" --episodes',
 )
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
 @click.option("-k", "k", type=int, default=5, show_default=True, help="How many hits, at most.")
@@ -181,31 +211,46 @@ _DONE = {"add": "added", "noop": "known", "delete": "archived", "purge": "erased
 @click.option("--min-score", type=click.FloatRange(0, 1), help="The least score of a hit.")
 @click.option("--no-keywords", is_flag=True, help="By meaning alone.")
 @click.option("--explain", is_flag=True, help="Show how each score came about, and the words that matched.")
+@click.option("--episodes", "in_episodes", is_flag=True, help="Search what was said, not the memories made of it.")
 @within
 def search(
-    session: Session, words: tuple[str, ...], within: dict[str, Any], no_keywords: bool, explain: bool, **how: Any
+    session: Session,
+    words: tuple[str, ...],
+    within: dict[str, Any],
+    no_keywords: bool,
+    explain: bool,
+    in_episodes: bool,
+    **how: Any,
 ) -> None:
     """Find memories by meaning and by words, best first."""
     query = " ".join(words)
     given = {name: value for name, value in how.items() if value is not None}
+    if in_episodes:
+        flags = {name: True for name, is_set in (("explain", explain), ("no_keywords", no_keywords)) if is_set}
+        print_episodes(session, query, {**given, **within, **flags})
+        return
     with session.memories() as memories:
         hits = memories.search(query, by=BY, hybrid=not no_keywords, explain=explain, **given, **within)
     if session.as_json:
-        output.document({"query": query, "count": len(hits), "results": [hit.as_dict() for hit in hits]})
+        results = [hit.as_dict() for hit in hits]
+        output.document({"query": query, "count": len(hits), "fits_badly": fits_badly(hits), "results": results})
     elif hits:
+        if fits_badly(hits):
+            output.say("Nothing fits well. The nearest are:")
         _tell_hits(hits)
     else:
         output.say("No memory answers that.")
 
 
 def _tell_hits(hits: Sequence[Hit]) -> None:
-    columns = (ID, Column("score", "green", "right"), TEXT, SOURCE, WHEN)
+    columns = (ID, Column("score", "green", "right"), Column("strength"), TEXT, SOURCE, WHEN)
     rows = []
     for hit in hits:
         text, why = _noted(hit), [hit.why.formula, ", ".join(hit.why.words)] if hit.why else []
         if output.on_terminal():
             text, why = "\n".join([text, *(f"  {line}" for line in why if line)]), []
-        rows.append([hit.id, f"{hit.score:.3f}", text, hit.memory.source, output.when(hit.memory.created_at), *why])
+        about = (hit.memory.source, output.when(hit.memory.created_at))
+        rows.append([hit.id, f"{hit.score:.3f}", hit.strength, text, *about, *why])
     output.table(columns, rows)
 
 
@@ -227,7 +272,7 @@ def _noted(hit: Hit) -> str:
     metavar="PROJECT",
     help=f"The project at hand: {PROJECT}; else COFIO_PROJECT, else that of this folder.",
 )
-@click.option("-k", "k", type=click.IntRange(1, 50), help="How many memories, at most; else 5, at a start 8.")
+@click.option("-k", "k", type=click.IntRange(1, 50), help="How many memories, at most; else 5, at a start what fits.")
 @click.option("--context", "as_context", is_flag=True, help="As an agent's own loop asks for it: with the surest "
               "patterns and thresholds, and which of them fire at a value in the PROMPT.")  # fmt: skip
 def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
@@ -268,8 +313,9 @@ def show(session: Session, memory_id: int) -> None:
         memory = memories.get(memory_id)
         seen = memories.sightings(memory_id)
         freshly = memories.freshness(memory_id) if memory.anchors else Freshly()
+        episode = memories.episode_of(memory_id)
     if session.as_json:
-        state = {"freshness": freshly.state, "stale": list(freshly.notes)}
+        state = {"freshness": freshly.state, "stale": list(freshly.notes), "episode": episode}
         output.document({**memory.as_dict(), **state, "sightings": [asdict(each) for each in seen]})
         return
     told: dict[str, Any] = {name: value for name, value in memory.as_dict().items() if name != "timestamp"}
@@ -277,6 +323,7 @@ def show(session: Session, memory_id: int) -> None:
         if told[name] and output.on_terminal():
             told[name] = f"{told[name]} ({output.ago(told[name])})"
     told["anchors"] = [f"{each.name} ({each.kind} in {each.path})" for each in memory.anchors]
+    told["episode"] = episode
     told["freshness"] = ": ".join(part for part in (freshly.state, "; ".join(freshly.notes)) if part)
     for each in seen[1:]:
         told.setdefault("said again", []).append(" ".join(part for part in (each.at, each.agent, each.session) if part))

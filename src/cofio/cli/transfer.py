@@ -284,7 +284,8 @@ def _tell_copied(told: Copied) -> None:
     keys = f", and {output.count(told.keys, 'key')}" if told.keys else ""
     number = output.count(told.memories, "memory", "memories")
     rows = f", {output.count(told.knowledge, 'row')} of domain knowledge" if told.knowledge else ""
-    output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{keys}{gone}.")
+    said = f", {output.count(told.episodes, 'episode')}" if told.episodes else ""
+    output.say(f"{number}{f' ({parts})' if parts else ''}{rows}{said}{keys}{gone}.")
     output.say(f"Both stores have the digest {told.digest}.")
     output.say(f"Not copied: {STAYS}.")
     if told.waiting:

@@ -102,7 +102,8 @@ def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
 def reembed(session: Session, missing: bool) -> None:
     """Make the vectors of every memory again, with the embedder that is set now.
 
-    What nobody has read word by word yet is read too, some forty memories a second. Stopped, it goes on later.
+    What nobody has read word by word yet is read too, some forty memories a second; episodes are
+    indexed and embedded too. Stopped, it goes on later.
     """
     _refuse_where_served(session.settings)
     with session.open_keeper(session.settings) as keeper:
@@ -121,6 +122,8 @@ def reembed(session: Session, missing: bool) -> None:
         with output.progress("Reading", keeper.unread(), hidden=session.as_json) as advance:
             done = 0
             keeper.read_missing(moved)
+        keeper.index_episodes()
+        keeper.embed_episodes()
     if session.as_json:
         output.document({"embedded": number, "embedder": session.settings.embedder})
     else:

@@ -53,13 +53,16 @@ class WordPiece:
 
     def ids(self, text: str, most: int = MAX_TOKENS) -> list[int]:
         """The ids of the text between [CLS] and [SEP], at most `most` of them; what does not fit is left out."""
-        room = most - 2
+        return [self._first, *self.pieces(text, most - 2), self._last]
+
+    def pieces(self, text: str, most: int = MAX_TOKENS) -> list[int]:
+        """The ids of the text alone, at most `most` of them."""
         found: list[int] = []
         for chunk in self._chunks(text):
             found += self._cached(chunk) if len(chunk) <= LONGEST_CACHED else self._pieces(chunk)
-            if len(found) >= room:
+            if len(found) >= most:
                 break
-        return [self._first, *found[:room], self._last]
+        return found[:most]
 
     def _chunks(self, text: str) -> Iterator[str]:
         """What white space separates, normalised; names of special tokens stand for themselves, wherever they are."""

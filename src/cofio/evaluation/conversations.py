@@ -26,7 +26,7 @@ from cofio.errors import InvalidInput
 from cofio.evaluation.lines import clean, numbered
 from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, MAX_TEXT, moment
-from cofio.ports import Embedder, Reader
+from cofio.ports import Embedder, Judge, Reader
 from cofio.settings import Settings
 
 LEFT_OUT = ("adversarial", "abstention")  # questions whose answer is that there is none
@@ -34,7 +34,6 @@ _SHAPE = (
     'Give one JSON object a line: {"id", "units": [{"id", "speaker", "date", "text"}], "questions": [{"id", "text",'
     ' "category", "evidence": [unit ids]}]}.'
 )
-_PATIENCE = 60.0  # seconds for a closer look: what is measured is how well it finds, however busy the machine
 _BEFORE = 2  # units said before, as context
 _BEFORE_CHARACTERS = 300
 _BATCH = 256  # units remembered at a time
@@ -211,6 +210,7 @@ def remembered(
     *,
     embedder: Embedder | None = None,
     reader: Reader | None = None,
+    judge: Judge | None = None,
     advance: Callable[[int], None] = _silent,
 ) -> Iterator[Keeper]:
     """A keeper on a store of its own that holds the conversation. Nothing of the settings' own store is touched."""
@@ -219,7 +219,7 @@ def remembered(
         # named as by a flag: what hooks have noted for the usual store is not brought into this one
         named = {**usual.origins, "store": "flag"}
         own = replace(usual, store=f"sqlite://{folder}/eval.db", origins=named, extract_provider="")
-        with assemble.keeper(own, embedder=embedder, reader=reader, read_within=_PATIENCE) as keeper:
+        with assemble.keeper(own, embedder=embedder, reader=reader, judge=judge) as keeper:
             for start in range(0, len(conversation.facts), _BATCH):
                 batch = conversation.facts[start : start + _BATCH]
                 keeper.add_all(batch, dedup=False)

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cofio import assemble, embedders
+from cofio import assemble
 from cofio.conversation import Learned
 from cofio.errors import CofioError, Misconfigured
 from cofio.evaluation import duplicates
@@ -80,7 +80,7 @@ def reported(
     settings = settings or Settings.load()
     chosen = [sampled(each, sample) if sample else each for each in sets]
     chosen = [each for cases in chosen for each in (cases, *stated(cases))]
-    desk = _Desk(settings, embedder or _embedder(settings), llm)
+    desk = _Desk(settings, embedder or assemble.make_embedder(settings), llm)
     found: list[_Found] = []
     compared: list[duplicates.Compared] = []
     for number, cases in enumerate(chosen):
@@ -198,17 +198,6 @@ class _Once:
             rows = self._embedder.embed(missing, kind)
             self._known.update(((text, kind), row) for text, row in zip(missing, rows, strict=True))
         return np.array([self._known[text, kind] for text in texts], dtype=np.float32).reshape(-1, self.dimension)
-
-
-def _embedder(settings: Settings) -> Embedder:
-    return embedders.make(
-        settings.embedder,
-        home=settings.home,
-        url=settings.embedder_url,
-        key=settings.embedder_key,
-        dimension=settings.embedder_dimension or None,
-        download=settings.model_download,
-    )
 
 
 def _configured(settings: Settings, embedder: Embedder) -> LLM | None:

@@ -1,9 +1,10 @@
-"""Extraction without a model: how little of what is said must be kept so that the answers are in it.
+"""Extraction without a language model: how little of a conversation must be kept so that the answers are in it.
 
-    [Conversation] ─ worth of every unit ─▶ a ranking ─ keep the best share of it ─▶ how much of the evidence that is
-                   ─ keeper.learn, dry ────▶ what the gate and the whole way in keep
+    [Conversation] ─ judge.spans of every unit ─▶ a ranking ─ keep the best share ─▶ the share of the evidence in it
+                   ─ keeper.learn, dry run ─────▶ the units that capture keeps
 
-Evidence is every unit that some question with an answer names. Shares are numbers from 0 to 1 in JSON, and told in
+Units are ranked by the probability of their best span. Evidence is every unit that some question with an answer
+names. Shares are numbers from 0 to 1 in JSON, and told in
 per cent in tables. No vectors are made: whether a unit is kept does not hang on them.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -24,10 +25,11 @@ from cofio.evaluation.conversations import Conversation, read, remembered
 from cofio.evaluation.measures import DRAWS, SEED, Figure
 from cofio.evaluation.plots import COLOURS, Line, linear
 from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.extract.judged import WINDOWS, prose
+from cofio.judgement.model import LocalJudge
 from cofio.keeper import Keeper
-from cofio.ports import Matrix
+from cofio.ports import Judge, Matrix
 from cofio.settings import Settings
-from cofio.worth import worth
 
 Progress: TypeAlias = Callable[[int, int], None]
 Numbers: TypeAlias = npt.NDArray[np.float64]
@@ -36,9 +38,8 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 #: What facts made by a language model were published to keep: the share of the turns, and of the evidence.
 PUBLISHED = (0.405, 0.751)
 KEPT = PUBLISHED[0]
-OURS = "worth"
+OURS = "judge"
 SHARES = tuple(sorted({KEPT, *(step / 20 for step in range(1, 21))}))
-LEASTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)  # of `keep_unread`, that are tried
 MOST = 20_000  # units that go the whole way in; of more, a sample does
 _SHOWN = 0.8  # of the units, in the plot: beyond, all rankings meet
 _AS_SURE = 20_000_000  # units drawn in all bootstraps of a file; so a large one, which needs fewer, takes no longer
@@ -63,21 +64,26 @@ def evaluate(
     file: Path,
     settings: Settings | None = None,
     *,
+    judge: Judge | None = None,
     beside: Mapping[str, Sequence[float]] | None = None,
-    against: str = OURS,
     progress: Progress = lambda _done, _of: None,
 ) -> Report:
-    """What is kept of this file's units, by worth and by the rankings `beside`: by name, a score a unit.
-
-    `against` names the ranking that the others are compared with.
-    """
+    """Report how much evidence the judge's ranking keeps, beside other rankings: by name, one score per unit."""
     units = units_of(read(file))
     evidence = np.array([each.evidence for each in units])
     if not evidence.any():
         raise InvalidInput(f"No question of {file} names a unit with its answer.", "There is nothing to measure.")
-    rankings = {OURS: [worth(each.text, each.role) for each in units], **(beside or {}), **_plain(units)}
-    ways = _Ways.of(units, settings or Settings.load(), progress)
-    return _report(file, units, _Drawn(evidence, rankings, ways, against))
+    judge = judge or LocalJudge()
+    scores = [probability(each.text, each.role, judge) for each in units]
+    rankings = {OURS: scores, **(beside or {}), **_plain(units)}
+    ways = _Ways.of(units, settings or Settings.load(), judge, progress)
+    return _report(file, units, scores, _Drawn(evidence, rankings, ways))
+
+
+def probability(text: str, role: str, judge: Judge) -> float:
+    """Return the probability of the best span of a text; 0 where the judge finds none."""
+    spans = judge.spans(prose(text), "", role, windows=WINDOWS[role])
+    return max((span.probability for span in spans), default=0.0)
 
 
 def units_of(conversations: Sequence[Conversation]) -> list[Unit]:
@@ -119,43 +125,33 @@ class _Ways:
     kept: Mapping[str, Flags]
 
     @classmethod
-    def of(cls, units: Sequence[Unit], settings: Settings, progress: Progress) -> _Ways:
+    def of(cls, units: Sequence[Unit], settings: Settings, judge: Judge, progress: Progress) -> _Ways:
         asked = sorted(random.Random(SEED).sample(range(len(units)), min(len(units), MOST)))  # noqa: S311
         said = [units[place] for place in asked]
-        told = _learned(said, replace(settings, keep_unread=0.0), progress, 0)
-        more = _learned(said, replace(settings, keep_unread=1e-9), progress, 1)
+        told = _learned(said, settings, judge, progress)
         kept = {
-            "the gate: a pattern reads it": [_any_way(each, "pattern") for each in told],
-            "the gate: a pattern reads it, or it is for a model": [_any_way(each, "pattern", "model") for each in told],
-            "all of it, without a model": [bool(each.actions) for each in told],
+            "a fact is found": [_any_way(each, "pattern") for each in told],
+            "a fact is found or likely": [_any_way(each, "pattern", "model") for each in told],
+            "a memory is stored": [bool(each.actions) for each in told],
         }
-        for least in LEASTS:
-            kept[f"the same, COFIO_KEEP_UNREAD={least}"] = [
-                bool(plainly.actions) or _most_worth(each) >= least for plainly, each in zip(told, more, strict=True)
-            ]
         return cls(asked, {name: np.array(flags) for name, flags in kept.items()})
 
 
-def _learned(units: Sequence[Unit], settings: Settings, progress: Progress, before: int) -> list[Learned]:
-    """What would be learned from each, said alone, by a keeper that knows nothing yet."""
+def _learned(units: Sequence[Unit], settings: Settings, judge: Judge, progress: Progress) -> list[Learned]:
+    """Return the result of learning each unit on its own, with an empty store."""
     nothing = Conversation("", (), ())
-    with remembered(nothing, settings, embedder=_NoVectors()) as keeper:
-        return list(_each_learned(units, keeper, progress, before))
+    with remembered(nothing, settings, embedder=_NoVectors(), judge=judge) as keeper:
+        return list(_each_learned(units, keeper, progress))
 
 
-def _each_learned(units: Sequence[Unit], keeper: Keeper, progress: Progress, before: int) -> Iterator[Learned]:
-    for place, unit in enumerate(units):
+def _each_learned(units: Sequence[Unit], keeper: Keeper, progress: Progress) -> Iterator[Learned]:
+    for place, unit in enumerate(units, 1):
         yield keeper.learn([{"role": unit.role, "content": unit.text}], dry_run=True)
-        progress(before * len(units) + place + 1, 2 * len(units))
+        progress(place, len(units))
 
 
 def _any_way(told: Learned, *ways: str) -> bool:
     return any(each.way in ways for each in told.sentences)
-
-
-def _most_worth(told: Learned) -> float:
-    """The most that a sentence is worth of those that are kept though nothing reads them; 0 of none."""
-    return max((worth(each.text) for each in told.sentences if each.found and each.way != "pattern"), default=0.0)
 
 
 # ── how much, and how sure ────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,12 +168,10 @@ class _Drawn:
         evidence: Flags,
         rankings: Mapping[str, Sequence[float]],
         ways: _Ways,
-        against: str,
     ) -> None:
         self._evidence = evidence.astype(float)
         self._ranked = {name: _Ranked.of(np.asarray(scores, float)) for name, scores in rankings.items()}
         self._kept, self._asked = ways.kept, ways.asked
-        self.against = against
         rng = np.random.default_rng(SEED)
         size = len(evidence)
         draws = max(200, min(DRAWS, _AS_SURE // size))
@@ -205,9 +199,9 @@ class _Drawn:
         return _figure([each[place] for each in self.recalls[name]])
 
     def ahead(self, name: str) -> Figure:
-        """By how much more is kept by the ranking that others are compared with than by this one."""
+        """Return how much more evidence the judge's ranking keeps than this one."""
         place = SHARES.index(KEPT)
-        pairs = zip(self.recalls[self.against], self.recalls[name], strict=True)
+        pairs = zip(self.recalls[OURS], self.recalls[name], strict=True)
         return _figure([ours[place] - theirs[place] for ours, theirs in pairs])
 
     def auroc(self, name: str) -> Figure:
@@ -263,19 +257,20 @@ def _figure(drawn: Sequence[float]) -> Figure:
 # ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _report(file: Path, units: Sequence[Unit], drawn: _Drawn) -> Report:
+def _report(file: Path, units: Sequence[Unit], scores: Sequence[float], drawn: _Drawn) -> Report:
     names = list(drawn.recalls)
-    apart = _by_conversation(units)
+    apart = _by_conversation(units, scores)
     return Report(
         name="extraction",
-        title="Extraction without a model",
+        title="Extraction without a language model",
         command=f"cofio eval extraction {file.name}",
         says=(
             f"{file.name}: {len(units):,} units in {len(apart)} conversations, of which"
-            f" {sum(each.evidence for each in units):,} hold the answer of some question. Each unit is scored by its"
-            " words alone; the best are kept. How much of the evidence is among them?",
+            f" {sum(each.evidence for each in units):,} hold the answer of some question. Each unit is"
+            " ranked by the probability of its best span, as the judgement model sees it; the best are kept. The share"
+            " of the evidence among them is measured.",
         ),
-        values=_values(units, drawn, apart),
+        values=_values(units, scores, drawn, apart),
         tables=(_first(drawn, names), _way_in(drawn), _curve(drawn), _each(apart)),
         plots={"extraction-curve": _plot(drawn, names)},
         ends=(
@@ -285,8 +280,9 @@ def _report(file: Path, units: Sequence[Unit], drawn: _Drawn) -> Report:
     )
 
 
-def _values(units: Sequence[Unit], drawn: _Drawn, apart: Mapping[str, _Apart]) -> dict[str, Any]:
-    scores = {each.key: worth(each.text, each.role) for each in units}
+def _values(
+    units: Sequence[Unit], scores: Sequence[float], drawn: _Drawn, apart: Mapping[str, _Apart]
+) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "evidence_at_40.5": drawn.at(OURS).as_dict(),
         "auroc": drawn.auroc(OURS).as_dict(),
@@ -295,7 +291,7 @@ def _values(units: Sequence[Unit], drawn: _Drawn, apart: Mapping[str, _Apart]) -
         "conversations": len(apart),
         "published": {"kept": PUBLISHED[0], "evidence": PUBLISHED[1]},
         "curve": [{"kept": share, **drawn.at(OURS, share).as_dict()} for share in SHARES],
-        "compared_with": drawn.against,
+        "compared_with": OURS,
         "baselines": {
             name: {
                 "evidence_at_40.5": drawn.at(name).as_dict(),
@@ -307,16 +303,18 @@ def _values(units: Sequence[Unit], drawn: _Drawn, apart: Mapping[str, _Apart]) -
         },
     }
     told = {
-        name: {"kept": share, "evidence": evidence.as_dict(), "worth": drawn.beside(share)}
+        name: {"kept": share, "evidence": evidence.as_dict(), "ranking": drawn.beside(share)}
         for name in drawn.shares
         for share, evidence in [drawn.kept(name)]
     }
-    by_pattern, by_either, plainly, *unread = told.values()
+    by_pattern, by_either, plainly = told.values()
     shown["gate"] = {"pattern": by_pattern, "pattern_or_model": by_either}
     shown["pipeline"] = plainly
-    shown["keep_unread"] = {str(least): each for least, each in zip(LEASTS, unread, strict=True)}
     shown["per_conversation"] = {name: each.as_dict() for name, each in apart.items()}
-    shown["per_unit"] = {each.key: {"worth": round(scores[each.key], 4), "evidence": each.evidence} for each in units}
+    shown["per_unit"] = {
+        each.key: {"probability": round(score, 4), "evidence": each.evidence}
+        for each, score in zip(units, scores, strict=True)
+    }
     return shown
 
 
@@ -335,30 +333,29 @@ class _Apart:
         }  # fmt: skip
 
 
-def _by_conversation(units: Sequence[Unit]) -> dict[str, _Apart]:
-    found: dict[str, list[Unit]] = {}
-    for each in units:
-        found.setdefault(each.conversation, []).append(each)
-    return {name: _apart(said) for name, said in found.items() if any(each.evidence for each in said)}
+def _by_conversation(units: Sequence[Unit], scores: Sequence[float]) -> dict[str, _Apart]:
+    found: dict[str, list[tuple[Unit, float]]] = {}
+    for each, score in zip(units, scores, strict=True):
+        found.setdefault(each.conversation, []).append((each, score))
+    return {name: _apart(said) for name, said in found.items() if any(each.evidence for each, _ in said)}
 
 
-def _apart(units: Sequence[Unit]) -> _Apart:
-    ranked = _Ranked.of(np.array([worth(each.text, each.role) for each in units]))
-    sample, found = np.ones(len(units)), np.array([each.evidence for each in units], float)
+def _apart(units: Sequence[tuple[Unit, float]]) -> _Apart:
+    ranked = _Ranked.of(np.array([score for _, score in units]))
+    sample, found = np.ones(len(units)), np.array([each.evidence for each, _ in units], float)
     at_kept = float(ranked.recalls(sample, found, (KEPT,))[0])
     return _Apart(len(units), int(found.sum()), at_kept, ranked.auroc(sample, found))
 
 
 def _first(drawn: _Drawn, names: Sequence[str]) -> Table:
     rows: list[list[Cell]] = [
-        [name, drawn.at(name), drawn.ahead(name) if name not in (OURS, drawn.against) else None, drawn.auroc(name)]
-        for name in names
+        [name, drawn.at(name), drawn.ahead(name) if name != OURS else None, drawn.auroc(name)] for name in names
     ]
     rows.append(["published: facts made by a language model", PUBLISHED[1], None, None])
     columns = (
         Column("ranked by"),
         Column("evidence kept", "%"),
-        Column(f"{drawn.against} is ahead by", "±%"),
+        Column(f"{OURS} is ahead by", "±%"),
         Column("AUROC", digits=3),
     )
     return Table(f"With {100 * KEPT:.1f} % of the units kept", columns, rows)
@@ -373,13 +370,13 @@ def _way_in(drawn: _Drawn) -> Table:
         Column("what is kept"),
         Column("of the units", "%"),
         Column("of the evidence", "%"),
-        Column("worth, with as many", "%"),
+        Column("ranking, with as many", "%"),
     )
     note = (
         "Every unit as a turn of its own, through `keeper.learn` of a keeper that knows nothing. The last column is the"
         " ranking with as many units kept: whole units against single sentences."
     )
-    return Table("What the way in keeps", columns, rows, note)
+    return Table("Units that capture keeps", columns, rows, note)
 
 
 def _curve(drawn: _Drawn) -> Table:

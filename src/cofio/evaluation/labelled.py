@@ -18,7 +18,7 @@ from cofio.conversation import ROLES
 from cofio.errors import InvalidInput
 from cofio.evaluation.lines import clean, numbered
 from cofio.model import MAX_TEXT
-from cofio.wording import STOP_WORDS, telling
+from cofio.wording import STOP_WORDS, telling, words
 
 LABELS = ("store", "skip", "update")
 SPLITS = ("dev", "test")
@@ -129,14 +129,16 @@ def carries(text: str, fact: str, replaced: str = "") -> bool:
 
 def _roots(text: str) -> set[str]:
     """The telling words without their endings; whose fact it is does not count, for it is told in many ways."""
-    return {_root(word) for word in telling(_apart(text))} - _WHOSE
+    plain = _apart(text)
+    found = [word.removesuffix("'s") for word in words(plain) if word not in STOP_WORDS]
+    return {_root(word) for word in found or telling(plain)} - _WHOSE
 
 
 def _fixed(text: str) -> set[str]:
     """The numbers and the names, of which none may be missing; a name that begins the sentence is a word like any."""
-    words = _apart(text).split()
+    tokens = _apart(text).split()
     marked = [
-        word.strip(_AROUND) for place, word in enumerate(words) if _NUMBER.search(word) or (place and _is_name(word))
+        word.strip(_AROUND) for place, word in enumerate(tokens) if _NUMBER.search(word) or (place and _is_name(word))
     ]
     return {_root(word) for each in marked for word in telling(each) if word not in STOP_WORDS} - _WHOSE
 

@@ -74,6 +74,17 @@ def of_label(wanted: Sequence[str], given: Sequence[str], label: str) -> tuple[f
     return precision, recalled, f1(precision, recalled)
 
 
+def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) -> tuple[float | None, float | None]:
+    """Return (share of the positives above a threshold, threshold): the threshold that `rate` of the negatives exceed.
+
+    (None, None) where either is empty.
+    """
+    if not positive or not negative:
+        return None, None
+    threshold = float(np.quantile(negative, 1 - rate))
+    return mean([each > threshold for each in positive]), threshold
+
+
 # ── how sure ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -1,6 +1,7 @@
 """Pairs of texts of which the relation is known, as cases: what is known, what is said, what should become of it.
 
-Files hold one JSON object a line, of either shape: {"a", "b", "label"} are two facts, with the labels duplicate,
+Files hold one JSON object a line, of one of three shapes: {"memory", "said", "label"} are a memory and a later
+statement, with the labels add, same, update and delete; {"a", "b", "label"} are two facts, with the labels duplicate,
 contradiction, related and unrelated; {"old", "new", "relation"} are an earlier and a later message of one person, with
 the relations update and contradiction. An "id" may stand beside; without one, the line's number is the id.
 """
@@ -25,6 +26,7 @@ ACTIONS: tuple[Action, ...] = ("add", "update", "delete", "noop")
 BESIDE = 4  # other memories that a fact is seen beside
 LONGEST = 1_000  # characters; what is longer is no fact
 
+_SAID: dict[str, Action] = {"add": "add", "same": "noop", "update": "update", "delete": "delete"}
 _WANTED: dict[str, Action] = {
     "duplicate": "noop",
     "contradiction": "update",
@@ -33,8 +35,9 @@ _WANTED: dict[str, Action] = {
     "unrelated": "add",
 }
 _SHAPE = (
-    'Give one JSON object a line: {"a", "b", "label"} with the label duplicate, contradiction, related or unrelated, or'
-    ' {"old", "new", "relation"} with the relation update or contradiction.'
+    'Give one JSON object a line: {"a", "b", "label"} with the label duplicate, contradiction, related or unrelated;'
+    ' {"old", "new", "relation"} with the relation update or contradiction; or {"memory", "said", "label"} with the'
+    " label add, same, update or delete."
 )
 
 
@@ -110,18 +113,28 @@ def _line(line: str, number: int, path: Path) -> Case:
 
 def _case(plain: dict[str, Any], number: int) -> Case:
     spoken = "relation" in plain or "old" in plain
-    old, new, label = (plain[name] for name in (("old", "new", "relation") if spoken else ("a", "b", "label")))
+    names, wanted = _shape(plain)
+    old, new, label = (plain[name] for name in names)
     known, said = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
     if not known or not said:
         raise TypeError("one of its texts is empty, or none")
     if max(len(known), len(said)) > MAX_TEXT:
         raise ValueError(f"one of its texts is longer than {MAX_TEXT:,} characters")
-    if label not in (("update", "contradiction") if spoken else tuple(_WANTED)):
+    if label not in tuple(wanted):
         raise ValueError(f"its {'relation' if spoken else 'label'} is {label!r}")
     name = clean(number if plain.get("id") is None else plain["id"])
     if len(name) > MAX_LABEL:
         raise ValueError(f"its id is longer than {MAX_LABEL:,} characters")
-    return Case(name, (known,), said, _WANTED[label], label, spoken)
+    return Case(name, (known,), said, wanted[label], label, spoken)
+
+
+def _shape(plain: dict[str, Any]) -> tuple[tuple[str, str, str], dict[str, Action]]:
+    """Return the names of the fields of a pair, and what should be done by label."""
+    if "memory" in plain:
+        return ("memory", "said", "label"), _SAID
+    if "relation" in plain or "old" in plain:
+        return ("old", "new", "relation"), {name: _WANTED[name] for name in ("update", "contradiction")}
+    return ("a", "b", "label"), _WANTED
 
 
 def _among_others(cases: Sequence[Case]) -> Iterator[Case]:

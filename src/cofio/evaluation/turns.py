@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cofio import assemble, embedders
+from cofio import assemble
 from cofio.conversation import Learned
 from cofio.errors import InvalidInput, Unavailable, Unreadable
 from cofio.evaluation.labelled import CARRIED, LABELS, SPLITS, Turn, carries, read
@@ -67,7 +67,7 @@ def evaluate(
     if not turns:
         raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Leave --split away to measure all of them.")
     settings = settings or Settings.load()
-    embedder = embedder or _embedder(settings)
+    embedder = embedder or assemble.make_embedder(settings)
     ways = 2 if llm or settings.extract_provider else 1
 
     def step(so_far: int) -> None:
@@ -132,17 +132,6 @@ def _given(told: Learned) -> str:
     if told.count("update") or told.count("delete"):
         return "update"
     return "store" if told.count("add") else "skip"
-
-
-def _embedder(settings: Settings) -> Embedder:
-    return embedders.make(
-        settings.embedder,
-        home=settings.home,
-        url=settings.embedder_url,
-        key=settings.embedder_key,
-        dimension=settings.embedder_dimension or None,
-        download=settings.model_download,
-    )
 
 
 # ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,16 +13,13 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from cofio import late, sentences, standing, worth
-from cofio.conversation import Found, Sentence
+from cofio import late, sentences
+from cofio.conversation import Found
 from cofio.extract.changes import LISTING, listed, written_out
 from cofio.extract.sayings import Reading, Row, Wish, compiled, pattern
 from cofio.extract.table import ROWS, WISHES
 
 MOST = 8  # facts of one sentence; where rows read more, it is no sentence
-AS_SAID = 0.6  # how sure a statement is that no row reads
-WORD_FOR_WORD = 0.5  # how sure one is that is kept for its worth alone
-_FEWEST, _LONGEST = 4, 40  # words of a statement that is kept as it was said
 _MOSTLY = 0.6  # of the characters that somebody asked to be kept
 
 
@@ -39,7 +36,7 @@ class Said(NamedTuple):
             text=sentences.capitalised(_NOW.sub("", text).replace(" from off ", " from ")),
             kind=kind,
             confidence=confidence,
-            entities=entities or _named(self.plain),
+            entities=entities or named(self.plain),
             said=self.sentence,
             role=self.role,
         )
@@ -73,29 +70,6 @@ def facts(text: str, kind: str | None = None, role: str = "user") -> list[Found]
     return [found for sentence in sentences.split(text) for found in find(sentence, kind, role)]
 
 
-def as_said(sentence: Sentence) -> Found | None:
-    """A user's statement that no row reads, kept word for word; None unless it is clearly meant to last."""
-    if sentence.role != "user" or sentence.way != "model":
-        return None
-    plain = sentences.bare(sentence.text)
-    if not _FEWEST <= plain.count(" ") + 1 <= _LONGEST or _TAKEN_BACK.search(plain):
-        return None
-    if not (_is_lasting(plain) or standing.stands(sentence.text)) or not _is_statement(sentence.text, plain):
-        return None
-    return Said(sentence.text, plain, sentence.role).found(plain, _kind_of(plain), AS_SAID)
-
-
-def word_for_word(sentence: Sentence, least: float) -> Found | None:
-    """A user's statement that nothing reads, exactly as it was said; None where it is worth less than that."""
-    text = sentence.text
-    plain = sentences.bare(text)
-    if sentence.role != "user" or plain.count(" ") + 1 < _FEWEST or worth.worth(text) < least:
-        return None
-    if not _is_statement(text, plain):
-        return None
-    return Found(text=text, confidence=WORD_FOR_WORD, entities=_named(plain), said=text)
-
-
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -115,7 +89,7 @@ def _of_list(sentence: str, kind: str | None) -> list[Found]:
         return []
     plain = sentences.bare(sentence)
     said = Said(sentence, plain, "user")
-    found = [said.found(text, "technology", 0.85, _named(text)) for text in listed(plain)]
+    found = [said.found(text, "technology", 0.85, named(text)) for text in listed(plain)]
     return found[:MOST] if found and _is_statement(sentence, plain) else []
 
 
@@ -236,14 +210,6 @@ def _is_statement(sentence: str, plain: str) -> bool:
     return not sentences.is_code(sentence) and not sentences.is_passing(plain) and not _AT_THIS_SPOT.search(plain)
 
 
-def _is_lasting(plain: str) -> bool:
-    """Whether somebody or something of the team's is said to do or to be what lasts."""
-    lasting = _LASTING.match(plain)
-    if not lasting or _AT_HAND.search(plain):
-        return False
-    return not sentences.is_hollow(plain[lasting.end() :].strip())
-
-
 def _is_value(value: str) -> bool:
     """Whether it is what a setting is set to, rather than the state that something is in."""
     if _STATE.match(value):
@@ -258,7 +224,7 @@ def _kind_of(plain: str) -> str:
     return next(kinds, "other")
 
 
-def _named(plain: str) -> tuple[str, ...]:
+def named(plain: str) -> tuple[str, ...]:
     """The names in it: what has a capital inside the sentence, or a digit, a dot, a hyphen or a slash inside."""
     found = []
     for place, token in enumerate(plain.split()):
@@ -388,29 +354,6 @@ _AT_THIS_SPOT = late.compile(
     r"\bthe (?:other|new|old) (?:one|branch)\b|\bin (?:\d+|a few|an?|two|five|ten|thirty) (?:minutes?|hours?|secs?)\b"
     r"|\bthe (?:meeting|call|standup)\b|\b(?:here|there)(?=,| because\b| and\b|$)"
     r"|\bis called \w*(?:Error|Exception)\b|^the file is called\b|, I (?:think|guess|believe)$",
-    re.IGNORECASE,
-)
-#: The subject and, a few words on, a verb of what is so or was decided.
-_LASTING = late.compile(
-    r"(?:we|our|the (?:team|project|codebase|repo|repository|app|backend|frontend|company|api|platform|product)|I|my"
-    r"|this (?:project|repo|repository|codebase)|everyone(?: on the team)?)(?:'ve| have| has"
-    r"|'s)?(?: [\w'./+#-]+){0,4}? (?:uses?|using|used|prefers?|decided|adopted|chose|chosen|picked|switched|started"
-    r"|stopped|always|never|moved|migrated|replaced|upgraded|requires?|follows?|avoids?|supports?|runs?|deploys?"
-    r"|hosts?|stores?|writes?|keeps?|owns?|maintains?|relies|rely|depends?|agreed|standardi[sz]ed|is|are|lives?"
-    r"|works?|has|targets?|ships?|releases?|names?|formats?|insists?)\b",
-    re.IGNORECASE,
-)
-#: About the task at hand, or not sure: nothing to keep without a model's judgement.
-_AT_HAND = late.compile(
-    r"\b(?:I|we)(?:'d|'ll| would| will| could| can| might| may)? (?:need|want|wish|guess|suppose|feel|hope|wonder"
-    r"|believe)\b|\b(?:I'd|I'll|we'd|we'll|I think|should|could|would|might|maybe|perhaps|probably|must|let's|please"
-    r"|today|tomorrow|yesterday|right now|at the moment|for now|this (?:file|function|test|error|bug|class|method"
-    r"|line|code|one|component|page|branch|task|change|issue|pr|commit|script|button|part|approach|way)|here|above"
-    r"|below|error|bug|failing|fails?|failed|broken|crash\w*|todo|wip|trying|tried|going to|have to|has to|you|your"
-    r"|try|seems?|not sure|don't know|instead of)\b|\b(?:it|this|that|these|those|them)$|[?:{}<>=]"
-    r"|\bwe(?:'ve| have)? (?:always|never) (?:\w+ed|had|been|got|did|made|ran|went|took|forget|get|see|hit)\b"
-    r"|\bI always (?:forget|get|see|hit)\b"
-    r"|\bI(?:'ve| have)?(?: just)? (?:started|stopped|replaced|moved|upgraded|used|switched) (?:the|an?|it|to the)\b",
     re.IGNORECASE,
 )
 _TELLS = {

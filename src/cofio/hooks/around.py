@@ -38,7 +38,8 @@ class Around:
 
     def _ask(self, options: Mapping[str, str]) -> None:
         """Whom to ask. A service that a variable names is another's: it is not started, and no file of ours is its."""
-        url, key, times, store = (read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 4)[:4]
+        written = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
+        url, key, times, store, self.start_tokens = written[:5]
         named = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
         if not named and not url:
             told = configured(self.home)

@@ -30,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cofio.hooks.delivery import Run
 
-AT_START, AT_PROMPT = 8, 5  # memories at most
+AT_PROMPT = 5  # memories at most
 _PATIENCE = 0.05  # seconds that another's lock is waited for
 _READ = 4_000  # characters of a prompt that are looked at
 _WORDS = 12  # telling words that are looked up
@@ -38,7 +38,7 @@ _DEPTH = 60  # memories of the prompt's words that are weighed
 _SHARE = 0.5  # of what the words weigh together
 _UNKNOWN = 0.5  # weight of a word that no memory holds, as a share of one that a single memory holds
 _LEAST = 0.5  # weight below which even all of the words tell nothing
-_STANDING = 400  # memories at most that are put in order at a start
+_NEWEST = 100  # newest memories of each group that are considered at a start
 _STEPS = 1_000  # of SQLite's virtual machine between two looks at the clock
 #: What tells a working tree from any other folder, as freshness has it.
 SIGNS = (
@@ -49,6 +49,7 @@ _SEEN = """
 m.archived_at IS NULL AND (m.project IN (:project, '') OR m.visibility = 'global')
 """
 _GIVEN = "EXISTS (SELECT 1 FROM given g WHERE g.memory_id = m.id AND g.client = :client AND g.session = :session)"
+_OWN = "(:session <> '' AND m.session = :session AND (m.source = :client OR m.source LIKE :client || '/%'))"
 _LINE = "m.id, m.text, m.speaker, m.source, m.created_at, m.kind, m.pinned"
 
 _SIZE = "SELECT count(*) FROM memories"
@@ -56,14 +57,32 @@ _FREQUENCY = "SELECT count(*) FROM words WHERE words MATCH ?"
 _HAS_ANCHORS = "SELECT count(*) FROM pragma_table_info('memories') WHERE name = 'anchors'"
 _MATCHING = f"""
 SELECT {_LINE}, m.project, {{anchors}} FROM words w CROSS JOIN memories m ON m.id = w.rowid
-WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN}
+WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN} AND NOT {_OWN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
+#: The newest of each group; a plus sign keeps SQLite from reading all memories of the project by its index.
+_NEWEST_OF = f"""
+SELECT id FROM (
+    SELECT m.id FROM memories m WHERE {{group}} AND m.archived_at IS NULL
+    AND (+m.project IN (:project, '') OR +m.visibility = 'global') ORDER BY m.id DESC LIMIT {_NEWEST}
+)
+"""
+_START_IDS = " UNION ".join(
+    _NEWEST_OF.format(group=group)
+    for group in (
+        "m.pinned = 1",
+        "m.category = 'decision' AND m.kind = 'preference'",
+        "m.category = 'decision' AND m.kind = 'policy'",
+        "m.category = 'detail' AND m.kind = 'temporal'",
+        "m.category = 'decision'",
+        "m.category = 'learning'",
+        "m.category = 'detail'",
+    )
+)
 _KEPT = f"""
-SELECT {_LINE}, m.category, m.project, m.occurrences, m.retrieval_count, {{anchors}}, {_GIVEN} FROM memories m
-WHERE {_SEEN}
-ORDER BY m.pinned DESC, m.category = 'decision' DESC, m.category = 'learning' DESC, m.id DESC LIMIT :depth
+SELECT {_LINE}, m.category, m.project, m.visibility, m.occurrences, {{anchors}}, {_GIVEN} OR {_OWN}
+FROM memories m WHERE m.id IN ({_START_IDS})
 """
 
 
@@ -76,7 +95,8 @@ def recall(run: Run) -> tuple[bytes, str]:
     until = run.began + run.seconds
     text, ids = _from_file(happened, run, until)
     if text:
-        recalled.note(run.around.home, run.client, ids)
+        if happened.kind == "prompt":  # nobody asked for what is shown at a start: that is not a retrieval
+            recalled.note(run.around.home, run.client, ids)
         return clients.reply(happened, text), "file"
     if text is None and happened.kind == "start":
         from cofio.hooks import briefings  # pathlib, tempfile and what they need
@@ -99,7 +119,8 @@ def _from_file(happened: clients.Event, run: Run, until: float) -> tuple[str | N
             file.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
             file.execute("PRAGMA query_only = 1")
             if happened.kind == "start":
-                return briefing.block(_standing(file, happened, run.project), briefing.START)
+                rule = _start_rule(run.around.start_tokens, time.time())
+                return briefing.block(_start_lines(file, happened, run.project, rule), briefing.START)
             return briefing.block(_fitting(file, happened, run.project), briefing.PROMPT)
     except (sqlite3.Error, UnicodeError):
         return None, ()
@@ -181,29 +202,25 @@ def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) ->
 # ── at a start ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _standing(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
-    """The first of what stands in this project, in the order that recall has too, without what the session has."""
-    rows = file.execute(_asking(file, _KEPT), {"depth": _STANDING, **_by(happened, where)}).fetchall()
-    first: dict[str, Sequence[object]] = {}
-    for row in sorted(rows, key=lambda row: _place(row, where)):
-        if len(first) == AT_START:
-            break
-        words = _line(row).text.casefold()
-        if words not in first and not _is_gone(str(row[8]), str(row[11])):
-            first[words] = row
-    return [_line(row) for row in first.values() if not row[-1]]
+def _start_lines(
+    file: sqlite3.Connection, happened: clients.Event, where: str, rule: briefing.StartRule
+) -> list[briefing.Line]:
+    """Return the lines for the start of a session, chosen as the service does, without those that the session has."""
+    rows = file.execute(_asking(file, _KEPT), _by(happened, where)).fetchall()
+    by_id = {int(row[0]): row for row in rows}
+
+    def finish(entry: briefing.Entry) -> briefing.Line | None:
+        row = by_id[entry.line.id]
+        return None if _is_gone(str(row[8]), str(row[11])) else entry.line
+
+    entries = [briefing.Entry(_line(row), str(row[7]), str(row[8]), str(row[9]), int(row[10])) for row in rows]
+    return [line for line in briefing.select_start(entries, where, rule, finish) if not by_id[line.id][-1]]
 
 
-def _place(row: Sequence[object], where: str) -> tuple[bool, int, bool, float]:
-    at, _, pinned, category, belongs, occurrences, retrieved = row[4:11]
-    return briefing.standing(
-        pinned=bool(pinned),
-        category=str(category),
-        own=belongs == where,
-        occurrences=int(str(occurrences)),
-        retrieved=int(str(retrieved)),
-        at=str(at),
-    )
+def _start_rule(tokens: str, now: float) -> briefing.StartRule:
+    limit = int(tokens) if tokens.isascii() and tokens.isdigit() else briefing.START_TOKENS
+    today, until = (time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (now, now + 86_400 * briefing.DUE_DAYS))
+    return briefing.StartRule(limit, today, until)
 
 
 def _line(row: Sequence[object]) -> briefing.Line:

@@ -32,6 +32,7 @@ from cofio.install import (
 )
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Record
+from cofio.judgement.card import read_card
 from cofio.settings import Settings
 from cofio.version import __version__
 
@@ -153,6 +154,17 @@ def embedder(client: Asked) -> Check:
     return Check("embedder", "ok", f"answers in {_ms(began)}")
 
 
+def judge(settings: Settings) -> Check:
+    """Whether the judgement model can be used; without it, patterns and words judge."""
+    if not settings.judge:
+        return Check("judge", "warning", "switched off: patterns and words judge.", "Unset COFIO_JUDGE to use it.")
+    try:
+        card = read_card()
+    except CofioError as error:
+        return Check("judge", "warning", f"{error.message} Patterns and words judge.", error.hint)
+    return Check("judge", "ok", f"{card['name']}, {card['sha256'][:12]}")
+
+
 def model(settings: Settings, client: Asked | None) -> Check:
     """Whether the model that reads conversations is there: by the service's word, or asked from here without one."""
     if client is None:
@@ -168,13 +180,13 @@ def model(settings: Settings, client: Asked | None) -> Check:
     if settings.extract_provider:
         says = f"The service runs without {settings.extract_provider}, which is set."
         return Check("model", "warning", says, "`cofio down`, then `cofio up`.")
-    return Check("model", "ok", "none is set: patterns find facts")
+    return Check("model", "ok", "none is set: the judgement model finds facts")
 
 
 def _model_from_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
-        return Check("model", "ok", "none is set: patterns find facts")
+        return Check("model", "ok", "none is set: the judgement model finds facts")
     if problem := provider.tested(settings, provider.known(settings, name)):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another.")
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")

@@ -31,6 +31,7 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
         if service:
             proof.sweep(service)
             yield checks.embedder(service)
+        yield checks.judge(settings)
         yield checks.model(settings, service)
         yield from checks.waiting(settings, service)
         yield from _clients(settings, service, proving=not switched_off and not checks.hangs(settings, state))
@@ -48,7 +49,8 @@ def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterat
         yield from (checks.versions(), checks.home(settings), checks.config(settings), checks.launcher(settings))
         instance = daemon.find(settings)
         yield checks.serving(instance.url if instance else settings.service_url)
-        yield from (checks.store(settings, service), checks.embedder(service), checks.model(settings, service))
+        yield from (checks.store(settings, service), checks.embedder(service))
+        yield from (checks.judge(settings), checks.model(settings, service))
         lies_about = list(checks.waiting(settings, service))
         yield from lies_about
         if not any(each.name == "inbox" for each in lies_about):

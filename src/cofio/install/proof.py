@@ -65,7 +65,7 @@ class Trial:
         self.project = project.of(str(folder))
         self.place, self.database, self.tool = (_word() for _ in range(3))
         self.prompt = (
-            f"In this project we always deploy the {self.place} service with the {self.tool} tool. "
+            f"Please remember: we never deploy the {self.place} service by hand, we always use {self.tool}. "
             f"Which database does the {self.place} service use?"
         )
 

@@ -9,10 +9,35 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cofio.conversation import Captured
+from cofio.episodes import EpisodeHit
 from cofio.errors import InvalidInput
 from cofio.hooks import project as projects
-from cofio.mcp.answers import Answer, about_changes, about_learning, about_memories, as_hit, as_memory, count, done
-from cofio.model import MAX_HITS, MAX_LABEL, Briefing, Change, Freshly, Hit, Memory, Page, Project, checked_text, whole
+from cofio.mcp.answers import (
+    Answer,
+    about_changes,
+    about_learning,
+    about_memories,
+    as_episode,
+    as_hit,
+    as_memory,
+    done,
+    found,
+    with_episodes,
+)
+from cofio.model import (
+    MAX_HITS,
+    MAX_LABEL,
+    Briefing,
+    Change,
+    Freshly,
+    Hit,
+    Memory,
+    Page,
+    Project,
+    checked_text,
+    truth,
+    whole,
+)
 
 BY = "mcp"  # who did it, in the journal
 EVERYWHERE = "*"  # the project that stands for all of them
@@ -26,6 +51,9 @@ class Memories(Protocol):
     """A Keeper, or a Client of the service: what the tools need of either."""
 
     def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
+    def search_episodes(
+        self, query: str, *, k: int = ..., skip: int = ..., seen_from: str | None = ...
+    ) -> Sequence[EpisodeHit]: ...
     def add(self, fact: str, *, by: str = ..., **about: Any) -> Change: ...
     def supersede(self, old_id: int, new: str, *, by: str = ...) -> tuple[Change, Change]: ...
     def delete(self, memory_id: int, *, by: str = ..., why: str = ...) -> Change: ...
@@ -81,15 +109,28 @@ def folder_or_name(name: str) -> str:
 
 
 def search(
-    memories: Memories, caller: Caller, *, query: Any, project: Any = None, limit: Any = HITS, cursor: Any = 0
+    memories: Memories,
+    caller: Caller,
+    *,
+    query: Any,
+    project: Any = None,
+    limit: Any = HITS,
+    cursor: Any = 0,
+    episodes: Any = False,
 ) -> Answer:
-    """The memories that answer, best first: of the project and of none. A full page names the next one."""
+    """The memories that answer, best first: of the project and of none. A full page names the next one.
+
+    With `episodes`, what was said in earlier turns too.
+    """
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
-    hits = memories.search(query, by=caller.by, k=most, skip=skip, **caller.seen_from(project))
-    more = skip + most if len(hits) == most and skip + most <= MAX_HITS else None
+    truth(episodes, "episodes")
+    where = caller.seen_from(project)
+    hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
+    said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
+    more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
     none = "No other memory answers that." if skip else "No memory answers that."
-    says = f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
-    return about_memories(says, [as_hit(hit) for hit in hits], more=more)
+    answer = about_memories(found(hits, none), [as_hit(hit) for hit in hits], more=more)
+    return with_episodes(answer, [as_episode(hit) for hit in said]) if episodes else answer
 
 
 def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:
@@ -97,6 +138,14 @@ def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", p
     where = caller.kept_in(project)
     change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
     number = {"id": change.memory_id, "changeset": change.changeset}
+    if change.action == "update":
+        old = change.memory.supersedes
+        back = f"`cofio undo {change.changeset}` takes that back."
+        says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
+        return done(says, new=True, replaced=old, **number)
+    if change.action == "add" and change.near:
+        says = f"Remembered as memory {change.memory_id}. It may replace these; memory_forget archives one."
+        return about_memories(says, [as_memory(each) for each in change.near], new=True, **number)
     if change.action == "add":
         return done(f"Remembered as memory {change.memory_id}.", new=True, **number)
     says = f"Memory {change.memory_id} says so already."

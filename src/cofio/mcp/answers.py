@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from cofio.briefing import NOTICE, TAG, neutral, noted
 from cofio.conversation import OPEN, Captured
-from cofio.model import Briefing, Change, Freshly, Hit, Memory
+from cofio.episodes import EpisodeHit
+from cofio.model import Briefing, Change, Freshly, Hit, Memory, fits_badly
 
 LONGEST = 1_000  # characters of one text: twenty of them are far below what a client takes
 _LABEL = 200  # characters of a reason, a source, a project
@@ -36,6 +37,13 @@ def short(text: str, most: int = LONGEST) -> str:
 
 def count(number: int, name: str, many: str = "") -> str:
     return f"{number} {name if number == 1 else many or f'{name}s'}"
+
+
+def found(hits: Sequence[Hit], none: str = "No memory answers that.") -> str:
+    """Return the sentence above hits; it says so where none of them fits well."""
+    if fits_badly(hits):
+        return f"Nothing fits well. {count(len(hits), 'note')} from earlier work, best first."
+    return f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
 
 
 def done(says: str, **more: Any) -> Answer:
@@ -69,9 +77,36 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
 
 
 def as_hit(hit: Hit) -> dict[str, Any]:
-    """A memory that answers, with its score. Where what it speaks of has changed, its text says so."""
-    told = {**as_memory(hit.memory), "score": round(hit.score, 3)}
+    """A memory that answers, with its score and strength. Where what it speaks of has changed, its text says so."""
+    told = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
     return _doubted(told, hit.text, LONGEST, Freshly(hit.freshness, tuple(hit.stale)))
+
+
+def as_episode(hit: EpisodeHit) -> dict[str, Any]:
+    """A passage of an episode as an agent reads it."""
+    passage = hit.passage
+    return {
+        "id": passage.episode,
+        "text": short(passage.text),
+        "date": passage.at[:10],
+        "session": short(passage.session, _LABEL),
+        "project": short(passage.project, _LABEL),
+        "source": short(passage.source, _LABEL),
+        "score": round(hit.score, 3),
+    }
+
+
+def with_episodes(answer: Answer, told: Sequence[_Told]) -> Answer:
+    """The answer, and what was said in earlier turns."""
+    says = f"{count(len(told), 'episode')}: what was said in earlier turns." if told else "No episode answers that."
+    page = _page(says, "episodes", told, _episode_line, None, {})
+    notice = {"notice": NOTICE} if told else {}
+    return Answer(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
+
+
+def _episode_line(told: _Told) -> str:
+    where = f", session {told['session']}" if told["session"] else ""
+    return f"[episode {told['id']}, {told['date']}{where}] {told['text']}"
 
 
 def _doubted(told: dict[str, Any], text: str, most: int, fresh: Freshly) -> dict[str, Any]:
@@ -133,7 +168,7 @@ def _page(
 
 
 def _memory_line(told: _Told) -> str:
-    about = ", ".join(part for part in (told["kind"], told["source"], told["date"]) if part)
+    about = ", ".join(part for part in (told["kind"], told["source"], told["date"], told.get("strength")) if part)
     return f"[{told['id']}] {told['text']} ({about})"
 
 

@@ -160,7 +160,7 @@ _LISTS: Mapping[str, Callable[[], Message]] = {
 
 def _tool(tool: Tool) -> Message:
     following = {"next": {"type": "integer", "description": "The cursor of what follows."}} if tool.pages else {}
-    gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **following}
+    gives = {"says": {"type": "string"}, "notice": {"type": "string"}, **tool.gives, **tool.may_give, **following}
     return {
         "name": tool.name,
         "title": tool.title,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cofio.errors import InvalidInput, NotFound
 from cofio.mcp.acts import Caller, Memories
-from cofio.mcp.answers import about_memories, as_hit, count, short
+from cofio.mcp.answers import about_memories, as_hit, found, short
 from cofio.model import MAX_LABEL, checked_text
 
 NAME = "what_do_we_know"
@@ -60,13 +60,12 @@ def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Mem
     if not topic:
         raise InvalidInput("The topic is empty.", "Say in words what it is about.")
     hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
-    found = f"{count(len(hits), 'note')} from earlier work, best first." if hits else "No memory answers that."
     title = f"What do we know about {short(topic, MAX_LABEL)}?"
     task = (
         "Answer from the notes below, and name those you rely on by their numbers. Leave out what is about something "
         "else, and say so where they do not answer. memory_search finds more."
     )
-    return Question(title, f"{title}\n\n{task}\n\n{about_memories(found, [as_hit(hit) for hit in hits]).text}")
+    return Question(title, f"{title}\n\n{task}\n\n{about_memories(found(hits), [as_hit(hit) for hit in hits]).text}")
 
 
 def completed(name: str, argument: str, begun: str, memories: Memories) -> Names:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cofio import prompts
@@ -31,6 +31,7 @@ class Tool:
     takes: Mapping[str, Mapping[str, Any]]  # a JSON schema each
     needs: tuple[str, ...]
     gives: Mapping[str, Mapping[str, Any]]  # beside the sentence and the notice
+    may_give: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # where it was asked for
     pages: bool = False  # gives a page, and the cursor of the next where there is one
     does: Callable[..., Answer]
     reads: bool = False  # changes nothing
@@ -94,7 +95,11 @@ def _list_of(needs: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 _MEMORIES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("text", "kind", "project", "source", "date"), _TEXT), "archived": _TRUTH},
     score={"type": "number"},
+    strength={**_TEXT, "enum": ["strong", "likely", "weak"], "description": "How well it answers."},
     freshness={**_TEXT, "description": "changed or vanished: what it speaks of is not as it was."},
+)
+_EPISODES = _list_of(
+    {"id": _WHOLE, **dict.fromkeys(("text", "date", "session", "project", "source"), _TEXT)}, score={"type": "number"}
 )
 _CHANGES = _list_of(
     {"id": _WHOLE, **dict.fromkeys(("date", "action", "text", "by", "why"), _TEXT), "changeset": _WHOLE}
@@ -115,9 +120,15 @@ TOOLS: tuple[Tool, ...] = (
             "project": {**_TEXT, "description": f"{_PROJECT} {_EVERY}"},
             "limit": _LIMIT,
             "cursor": _CURSOR,
+            "episodes": {
+                **_TRUTH,
+                "default": False,
+                "description": "Search what was said in earlier turns too, where memories say too little.",
+            },
         },
         needs=("query",),
         gives={"memories": _MEMORIES},
+        may_give={"episodes": _EPISODES},
         pages=True,
         does=acts.search,
         reads=True,

@@ -11,7 +11,8 @@ import { listing } from "./list.js";
 import { hits, newest } from "./listsource.js";
 import { listen } from "./live.js";
 import { pane } from "./memorydetail.js";
-import { fromAddress, narrowing, scope } from "./memoryfilters.js";
+import { drawEpisodes } from "./episodes.js";
+import { episodeScope, fromAddress, narrowing, scope } from "./memoryfilters.js";
 import { add, addTag, afterwards, dropDrafts, setCategory } from "./memoryforms.js";
 import { cells, says } from "./memoryrow.js";
 
@@ -27,6 +28,7 @@ let list = null;
 let detail = null;
 let narrow = null;
 let source = null; // what is listed
+let isWeak = false; // no hit of the last search fits well
 let isFailed = false; // whether the last look at it failed
 let ticked = [];
 let latest = 0; // the list that was asked for last: an answer to an earlier one is late
@@ -63,7 +65,7 @@ function empty() {
   dropDrafts();
   list?.show(hits([]), ROW);
   detail?.empty();
-  for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told"]) fill(find(each));
+  for (const each of ["narrow", "acts", "count", "bulk", "news", "nothing", "told", "episodes"]) fill(find(each));
 }
 
 const keys = () => (caller.mayWrite
@@ -160,6 +162,8 @@ const rem = () => Number.parseFloat(getComputedStyle(document.documentElement).f
 /** What is listed now, from its beginning. */
 async function relist() {
   const mine = ++latest;
+  const said = view.filters.episodes ? view.text.trim() : "";
+  drawEpisodes(find("episodes"), said, episodeScope(view.filters), () => mine === latest);
   find("list").setAttribute("aria-busy", "true");
   try {
     const found = await asked();
@@ -187,7 +191,8 @@ async function asked() {
   const query = view.text.trim();
   if (!query) return newest(scope(view.filters, true), { arrived, failed: complain });
   const body = { query, k: HITS, min_score: LEAST, explain: true, noted: false, ...scope(view.filters, false) };
-  const { results } = await post("search", body);
+  const { results, fits_badly: badly } = await post("search", body);
+  isWeak = badly;
   narrow.seen(results);
   return hits(results);
 }
@@ -202,7 +207,8 @@ function drawCount() {
   const isSearch = view.text.trim() !== "";
   const isNarrowed = Object.values(view.filters).some(Boolean);
   const most = isSearch && source.total === HITS ? "The best " : "";
-  const text = isSearch ? `${most}${counted(source.total, "hit", "hits")}, best first`
+  const badly = isSearch && isWeak ? "Nothing fits well: " : "";
+  const text = isSearch ? `${badly}${most}${counted(source.total, "hit", "hits")}, best first`
     : `${counted(source.total, "memory", "memories")}, newest first`;
   if (find("count").textContent !== text) fill(find("count"), text);
   find("list").hidden = source.total === 0;

@@ -19,10 +19,11 @@ const FIELDS = {
   until: { label: "To", type: "date" },
   pinned: { label: "Pinned alone", type: "checkbox" },
   archived: { label: "Archived too", type: "checkbox" },
+  episodes: { label: "Episodes too: what was said", type: "checkbox" },
 };
 const NONE = Object.fromEntries(Object.keys(FIELDS).map((name) => [name, ""]));
 const CHIPS = { since: (day) => `since ${day}`, until: (day) => `until ${day}`, pinned: () => "pinned",
-  archived: () => "archived too", tags: (text) => listed(text).map((each) => `#${each}`).join(" "),
+  archived: () => "archived too", episodes: () => "episodes too", tags: (text) => listed(text).map((each) => `#${each}`).join(" "),
   project: called, source: (text) => `${text}/…`, agent: (text) => `by ${text}` };
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
@@ -42,6 +43,13 @@ export function scope(filters, isQuery) {
     pinned: pinned ? true : "", include_archived: archived ? true : "",
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && value.length !== 0));
+}
+
+/** The part of that scope by which episodes can be narrowed. */
+export function episodeScope(filters) {
+  const { project, agent, source_prefix, since, until } = scope(filters, false);
+  return Object.fromEntries(Object.entries({ project, agent, source_prefix, since, until })
+    .filter(([, value]) => value !== undefined));
 }
 
 /** A time of a day, as the reader's clock has it; "" for what is no day. */

@@ -48,12 +48,12 @@ function about(memory) {
 // ── why this hit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** One bar of two parts, on a scale to 1: how near it is in meaning, and how many of the words it has. */
-function bars({ score, why }) {
+function bars({ score, strength, why }) {
   const reason = (kind, word, share) => (share > 0 ? make("span", {},
     make("span", { class: `key ${kind}`, "aria-hidden": "true" }),
     make("span", { class: "word" }, word), share.toFixed(2)) : null);
   return make("span", { class: "score" },
-    make("span", { class: "number" }, unseen("score "), score.toFixed(2)), bar(why),
+    make("span", { class: "number" }, unseen("score "), score.toFixed(2)), make("span", { class: "word" }, strength ?? ""), bar(why),
     make("span", { class: "reasons" }, ...[reason("near", "meaning", why.vector_share),
       reason("worded", "words", why.keyword_share)].filter(Boolean)));
 }

@@ -17,7 +17,7 @@ from cofio.conversation import Settled, Usage
 from cofio.errors import CofioError
 from cofio.model import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
-from cofio.reconcile.rules import known_beyond, said_since
+from cofio.reconcile.decide import said_since
 from cofio.sameness import LONG, gist, names, numbers
 from cofio.wording import fingerprint, words
 
@@ -92,8 +92,8 @@ def settle(
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
         similar = _similar(fact, vector, store, floor)
         settled = _known_in_these_words(fact, similar, store)
-        if settled is None and known_beyond(fact, vector, store):
-            settled = novel(fact, vector)  # the model is shown what is of this project alone
+        if settled is None and isinstance((elsewhere := novel(fact, vector)).decision, Noop):
+            settled = elsewhere  # it is known, perhaps outside of this project: no call is needed
         if settled is None and not similar:
             settled = Settled(fact=fact, decision=Add(fact, "nothing like it is known", unless_known=True))
         if settled:

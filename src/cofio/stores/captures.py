@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
 from cofio.conversation import OPEN, SETTLED, Exchange, Item, Ledger, Message, Settlement, State, Task
+from cofio.episodes import Episode
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.model import Memory, Viewer, moment
 from cofio.stores.amending import Part
@@ -170,7 +171,7 @@ def words_to_erase(texts: Iterable[str | None]) -> list[str]:
     return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
 
 
-def is_told_by(exchange: Exchange | None, viewer: Viewer | None) -> bool:
+def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:
     """Whether the viewer told it, from a source of theirs. Without one everything counts: the owner of a store asks."""
     if viewer is None or exchange is None:
         return viewer is None

@@ -15,16 +15,19 @@ import numpy as np
 
 from cofio.chores import Carried
 from cofio.domain import Knowledge, Table, checked_table
+from cofio.episodes import CarriedEpisode
 from cofio.errors import InvalidInput
 from cofio.model import Changeset, Memory, Occurrence
 from cofio.ports import Carrying, Vector
 from cofio.stores.domain import SqliteAsking, in_order_of_ids
+from cofio.stores.episodes import carried as carried_episodes
 from cofio.stores.file import StoreFile
 from cofio.stores.rows import LISTED, as_json, fits, to_memory
 from cofio.stores.sources import queries
 
 if TYPE_CHECKING:
     from cofio.stores.fake_domain import Known
+    from cofio.stores.fake_episodes import Said
 
 _SQL = queries("sqlite")
 _ROWS = _SQL["carried_memories"].format(columns=LISTED)
@@ -110,6 +113,10 @@ class SqliteCarrying:
         with self._reading() as connection:
             return in_order_of_ids(SqliteAsking(connection), table, after, limit)
 
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._reading() as connection:
+            return carried_episodes(SqliteAsking(connection), after, limit)
+
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read(_SQL["parts"], {"id": changeset_id}) if fits(changeset_id) else []
         return [row[0] for row in found]
@@ -135,6 +142,7 @@ class _Held(Protocol):
     vectors: dict[int, bytes]
     changesets: list[Changeset]
     known: Known
+    said: Said
     last_id: int
     identity: str
     rooms: dict[str, list[tuple[int, int]]]
@@ -208,6 +216,10 @@ class FakeCarrying:
         with self._changing() as held:
             rows = held.known.rows[checked_table(table)]
             return [rows[key] for key in sorted(rows) if key > after][:limit]
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._changing() as held:
+            return held.said.carried(after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
         with self._changing() as held:

@@ -16,7 +16,8 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.errors import Conflict, StoreError
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
-from cofio.stores import amending, captures
+from cofio.stores import amending, captures, episodes
+from cofio.stores.domain import SqliteAsking
 from cofio.stores.file import StoreFile
 from cofio.stores.gather import Gather
 from cofio.stores.rows import as_json, fits
@@ -170,6 +171,8 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
     connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
+    if episodes.erase(SqliteAsking(connection), memory.id, said, viewer):
+        connection.execute(_SQL["tidy_passage_words"])  # no word of it stays in the full-text segments
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():
         if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):
             continue

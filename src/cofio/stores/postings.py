@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,22 @@ FEW = 5_000  # memories: up to this, every word of a query is searched for
 POSTINGS = 12_000  # rows that a search may have to look at in a larger store
 _KEPT = 2_000_000  # ids of all the words that are remembered at a time
 COUNTED = 20_000  # words whose frequency is remembered
+
+
+class Kind(NamedTuple):
+    """What is searched: how its named queries begin, and the columns of its words as FTS5 takes them."""
+
+    prefix: str
+    text: str
+    context: str = ""  # "" where there is none
+    archives: bool = True  # whether a row can be archived
+
+    def query(self, name: str) -> str:
+        return _SQL[self.prefix + name]
+
+
+MEMORIES = Kind("", "{text about} : ", "{context} : ")
+PASSAGES = Kind("passage_", "", archives=False)
 
 Ids: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -48,25 +64,26 @@ class Lengths:
         return cls(words, live, count, float(words.sum()) / count if count else 1.0)
 
     @classmethod
-    def read(cls, connection: sqlite3.Connection) -> Lengths:
+    def read(cls, connection: sqlite3.Connection, kind: Kind = MEMORIES) -> Lengths:
         """Those of every memory."""
-        size = (connection.execute(_SQL["newest"]).fetchone()[0] or 0) + 1
+        size = (connection.execute(kind.query("newest")).fetchone()[0] or 0) + 1
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
-        rows = connection.execute(_SQL["lengths"]).fetchall()
+        rows = connection.execute(kind.query("lengths")).fetchall()
         if rows:
             ids = np.array([row[0] for row in rows], np.int64)
             words[ids] = [_length(row[1]) for row in rows]
             live[ids] = True
-            live[[row[0] for row in connection.execute(_SQL["archived"])]] = False
+            if kind.archives:
+                live[[row[0] for row in connection.execute(kind.query("archived"))]] = False
         return cls.of(words, live)
 
-    def with_changes(self, connection: sqlite3.Connection, ids: Sequence[int]) -> Lengths:
+    def with_changes(self, connection: sqlite3.Connection, ids: Sequence[int], kind: Kind = MEMORIES) -> Lengths:
         """The same, with these memories as they are now."""
         size = max(len(self.words), max(ids) + 1)
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
         words[: len(self.words)], live[: len(self.live)] = self.words, self.live
         words[list(ids)], live[list(ids)] = 0, False
-        for memory_id, blob, is_live in connection.execute(_SQL["lengths_of"], (str(list(ids)),)):
+        for memory_id, blob, is_live in connection.execute(kind.query("lengths_of"), (str(list(ids)),)):
             words[memory_id], live[memory_id] = _length(blob), is_live
         return self.of(words, live)
 
@@ -84,7 +101,8 @@ def _length(blob: bytes) -> int:
 class Postings:
     """Which memories hold a word, and BM25 from that. What was looked up is remembered until the store changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind = MEMORIES) -> None:
+        self._kind = kind
         self._known: dict[str, tuple[Ids, Scores]] = {}
         self._known_at = -1
         self._kept = 0
@@ -119,8 +137,9 @@ class Postings:
             self._known, self._known_at, self._kept = {}, changeset, 0
         known = self._known
         if word not in known:
-            text = _ids(connection, f"{{text about}} : {quoted(word)}")
-            context = _ids(connection, f"{{context}} : {quoted(word)}")
+            text = self._holders(connection, self._kind.text + quoted(word))
+            around = self._kind.context + quoted(word) if self._kind.context else ""
+            context = self._holders(connection, around) if around else np.empty(0, np.int64)
             ids = np.union1d(text, context) if context.size else text
             weights = np.isin(ids, text).astype(np.float32) + CONTEXT * np.isin(ids, context)
             known[word] = (ids, weights.astype(np.float32)) if context.size else (ids, np.ones(len(ids), np.float32))
@@ -133,12 +152,17 @@ class Postings:
             return len(self._found(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
         if when < 0 or abs(total - when) > when // 50:
-            count = int(connection.execute(_SQL["frequency"], (quoted(word),)).fetchone()[0])
+            count = int(connection.execute(self._kind.query("frequency"), (quoted(word),)).fetchone()[0])
             if len(self._counts) > COUNTED:
                 self._counts = {}
             if count:  # what nobody has said may be said at any time
                 self._counts[word] = (count, total)
         return count
+
+    def _holders(self, connection: sqlite3.Connection, match: str) -> Ids:
+        # One text from SQLite, read by NumPy: six times as fast as a row a memory.
+        (listed,) = connection.execute(self._kind.query("holders"), (match,)).fetchone()
+        return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
 
 
 def best(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
@@ -171,9 +195,3 @@ def rarest(counts: Mapping[str, int], most: int) -> list[str]:
 def idf(count: int, total: int) -> float:
     """Never zero or less: in a store of two, a word that one of them holds still tells them apart."""
     return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
-
-
-def _ids(connection: sqlite3.Connection, match: str) -> Ids:
-    # One text from SQLite, read by NumPy: six times as fast as a row a memory.
-    (listed,) = connection.execute(_SQL["holders"], (match,)).fetchone()
-    return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -81,6 +81,11 @@ def as_json(value: Any) -> str:
 def fits(number: int) -> bool:
     """Whether it is a whole number that a column can hold."""
     return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
+
+
+def listed(ids: Iterable[int]) -> str:
+    """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
+    return f"[{','.join(str(each) for each in ids if fits(each))}]"
 
 
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -34,17 +33,19 @@ from cofio.model import (
     Viewer,
     moment,
 )
-from cofio.ports import Clock, Matrix, Settles, Vector
+from cofio.ports import Clock, Settles, Vector
 from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import SqliteCarrying
 from cofio.stores.domain import ApplyingKnowledge, SqliteAsking, SqliteDomain, SqlKnown, changed_within, of_changeset
+from cofio.stores.episodes import SqliteEpisodes
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
 from cofio.stores.notes import SqliteNotes
 from cofio.stores.pictures import SqlitePictures
-from cofio.stores.postings import POSTINGS, Ids, Lengths, Postings, best, quoted
+from cofio.stores.postings import MEMORIES, quoted
+from cofio.stores.ranking import Held, Ranking
 from cofio.stores.readings import SqliteReadings
 from cofio.stores.rows import (
     COLUMNS,
@@ -52,6 +53,7 @@ from cofio.stores.rows import (
     PLACED,
     check_vectors,
     fits,
+    listed,
     occurrence_json,
     to_json,
     to_memory,
@@ -61,15 +63,12 @@ from cofio.stores.runs import SqliteRuns
 from cofio.stores.scopes import SQLITE, condition
 from cofio.stores.sources import queries
 from cofio.stores.uses import SqliteUses
-from cofio.stores.vectors import Vectors
 from cofio.wording import fingerprint
 
 _SQL = queries("sqlite")
 _INSERT = _SQL["insert_memory"].format(
     columns=LISTED, values=", ".join([*(f":{name}" for name in COLUMNS), ":fingerprint"])
 )
-_AT_ONCE = 4_096  # vectors read at a time
-_SCOPES_KEPT = 16
 _log = logging.getLogger(__name__)
 
 
@@ -87,10 +86,9 @@ class SqliteStore:
         self.notes = SqliteNotes(self._file, clock)
         self.domain = SqliteDomain(self._file)
         self.readings = SqliteReadings(self._file)
-        self._index = _Index(self._file)
+        self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
+        self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
         self.pictures = SqlitePictures(self._file, lambda: self._held().vectors)
-        self._postings = Postings()
-        self._scopes = _Scopes()
         self._signature = ""  # "" until somebody embeds
         self._unwiped = False  # the write-ahead log may still hold what was purged
 
@@ -141,34 +139,37 @@ class SqliteStore:
     def _follow_up(self) -> None:
         """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
         try:
-            self._index.catch_up()
+            self._ranking.catch_up()
             if self._unwiped:
                 self._unwiped = not self._file.empty_log()
         except StoreError as error:
             _log.warning("after a write: %s", error)
+
+    def _wipe(self) -> None:
+        """Empty the write-ahead log, now or after a later write: it may hold words that were erased."""
+        self._unwiped = True
+        self._follow_up()
 
     def _refuse_another_embedder(self, signature: str) -> None:
         if self._signature and signature != self._signature:
             hint = "Set the embedder back, or run `cofio reembed` to embed every memory again."
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
-    def _held(self) -> _Held:
+    def _held(self) -> Held:
         """What is held in memory, level with the file; refused once another process has embedded it all anew."""
-        held = self._index.current()
-        self._refuse_another_embedder(held.signature)
-        return held
+        return self._ranking.held()
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._file.reading() as connection:
-            rows = connection.execute(_GET_MEMORIES, (_listed(ids),)).fetchall()
+            rows = connection.execute(_GET_MEMORIES, (listed(ids),)).fetchall()
         found = {row[0]: to_memory(row) for row in rows}
         return [found[each] for each in ids if each in found]
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["said"], (_listed(ids),))
+            rows = connection.execute(_SQL["said"], (listed(ids),))
             return {memory_id: (speaker, created_at) for memory_id, speaker, created_at in rows}
 
     def has_speakers(self) -> bool:
@@ -198,61 +199,16 @@ class SqliteStore:
             return [to_memory(row) for row in connection.execute(query, {**values, "limit": limit})]
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        held = self._held()
-        index = held.vectors
-        if index is None:
-            return []
-        ids, cosines = self._nearest_in_scope(held, index, vector, k, scope)
-        found = list(starmap(Candidate, zip(ids.tolist(), cosines.tolist(), strict=True)))
-        missing = sorted(set(also) - {each.id for each in found})
-        return found + list(starmap(Candidate, index.cosines(vector, missing).items()))
-
-    def _nearest_in_scope(self, held: _Held, index: Vectors, vector: Vector, k: int, scope: Scope) -> tuple[Any, Any]:
-        archived = scope.include_archived
-        if not scope.narrows:
-            return index.nearest(vector, k, archived=archived)
-        if scope in self._scopes.of(held.changeset):
-            return index.nearest(vector, k, archived=archived, within=self._ids_of(scope, held))
-        # Most scopes keep a good part of what is near: look a little further and keep what is inside. Only when that
-        # does not give k does the whole scope have to be read; then it is known for the next time.
-        wide = 2 * k + 32
-        ids, cosines = index.nearest(vector, wide, archived=archived)
-        inside = self._inside(ids, scope)
-        if inside.sum() >= k or len(ids) < wide:
-            return ids[inside][:k], cosines[inside][:k]
-        return index.nearest(vector, k, archived=archived, within=self._ids_of(scope, held))
+        return self._ranking.nearest(vector, k, scope, also)
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        held = self._held()
-        with self._file.reading() as connection:
-            scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
-            ids, best_scores = self._best_in_scope(held, scores, k, scope)
-            if left_out and scope.narrows and not len(ids):  # the rarest words of the store may all lie elsewhere
-                scores, ideal, _ = self._postings.scores(
-                    connection, words, held.lengths, held.changeset, most=5 * POSTINGS
-                )
-                ids, best_scores = self._best_in_scope(held, scores, k, scope)
-        return Matching(tuple(starmap(Candidate, zip(ids.tolist(), best_scores.tolist(), strict=True))), ideal)
-
-    def _best_in_scope(self, held: _Held, scores: Any, k: int, scope: Scope) -> tuple[Any, Any]:
-        allowed = np.ones_like(held.lengths.live) if scope.include_archived else held.lengths.live
-        if not scope.narrows:
-            return best(scores, k, allowed)
-        wide = 2 * k + 32
-        if scope not in self._scopes.of(held.changeset):
-            ids, found = best(scores, wide, allowed)
-            inside = self._inside(ids, scope)
-            if inside.sum() >= k or len(ids) < wide:
-                return ids[inside][:k], found[inside][:k]
-        within, ids = np.zeros_like(allowed), self._ids_of(scope, held)
-        within[ids[ids < len(within)]] = True
-        return best(scores, k, allowed & within)
+        return self._ranking.matching(words, k, scope)
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
         held: dict[int, list[str]] = {each: [] for each in ids}
         with self._file.reading() as connection:
             for word in words:
-                for (memory_id,) in connection.execute(_SQL["holding"], (quoted(word), _listed(ids))):
+                for (memory_id,) in connection.execute(_SQL["holding"], (quoted(word), listed(ids))):
                     held[memory_id].append(word)
         return held
 
@@ -264,30 +220,13 @@ class SqliteStore:
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
         held = self._held()
-        within = self._ids_of(scope, held) if scope.narrows else None
+        within = self._ranking.ids_of(scope, held) if scope.narrows else None
         return held.vectors.pairs(threshold, within=within) if held.vectors else iter(())
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
         index = self._held().vectors
         for each, near in index.neighbours(ids, threshold, k) if index else ():
             yield each, list(starmap(Candidate, near))
-
-    def _ids_of(self, scope: Scope, held: _Held) -> Ids:
-        """Every id of the scope; read once while nothing changes."""
-        known = self._scopes.of(held.changeset)
-        if scope not in known:
-            where, values = condition(scope)
-            with self._file.reading() as connection:
-                rows = connection.execute(_SQL["ids_of"].format(where=where), values).fetchall()
-            known[scope] = np.array([row[0] for row in rows], dtype=np.int64)
-        return known[scope]
-
-    def _inside(self, ids: Ids, scope: Scope) -> Any:
-        """Which of these ids lie in the scope."""
-        where, values = condition(scope)
-        with self._file.reading() as connection:
-            rows = connection.execute(_SQL["among"].format(where=where), {**values, "ids": _listed(ids.tolist())})
-            return np.isin(ids, [row[0] for row in rows])
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -355,7 +294,7 @@ class SqliteStore:
             connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
-        name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (_listed(among), limit))
+        name, values = ("unembedded", (limit,)) if among is None else ("unembedded_among", (listed(among), limit))
         with self._file.reading() as connection:
             rows = connection.execute(_SQL[name].format(columns=LISTED), values).fetchall()
         return [to_memory(row) for row in rows]
@@ -385,7 +324,8 @@ class SqliteStore:
             if known != signature:
                 connection.execute(_SQL["set_meta"], {"name": "signature", "value": signature})
             if anew:
-                connection.execute(_SQL["drop_vectors"])
+                for name in ("drop_vectors", "drop_passage_vectors", "unembed_passages"):
+                    connection.execute(_SQL[name])
                 connection.execute(_SQL["forget_old_vectors"])
                 generation = connection.execute(_SQL["state"]).fetchone()[2]
                 connection.execute(_SQL["set_meta"], {"name": "generation", "value": str(int(generation) + 1)})
@@ -434,89 +374,6 @@ class SqliteStore:
 
     def close(self) -> None:
         self._file.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What is held in memory of the file, as of one state of it. Without a vector in the store there is no index."""
-
-    changeset: int
-    embedded: int  # the last memory that got its vector later
-    generation: str  # moves when all vectors are made anew
-    signature: str
-    vectors: Vectors | None
-    lengths: Lengths
-
-    def is_level_with(self, state: Sequence[Any]) -> bool:
-        return (self.changeset, self.embedded, self.generation, self.signature) == tuple(state)
-
-
-class _Index:
-    """The memory beside the file, kept level with it: own writes at once, those of other processes before a search."""
-
-    def __init__(self, file: StoreFile) -> None:
-        self._file = file
-        self._lock = threading.Lock()
-        self._held: _Held | None = None
-
-    def current(self) -> _Held:
-        """What is held, level with the newest commit of any process."""
-        with self._file.reading() as connection:
-            state = connection.execute(_SQL["state"]).fetchone()
-        held = self._held
-        return held if held and held.is_level_with(state) else self.catch_up()
-
-    def catch_up(self) -> _Held:
-        """Read what has changed since the last time; everything, the first time."""
-        with self._lock, self._file.reading() as connection:
-            connection.execute("BEGIN")  # the state and what belongs to it, of one moment
-            try:
-                state = connection.execute(_SQL["state"]).fetchone()
-                if self._held is None or not self._held.is_level_with(state):
-                    self._held = self._level(connection, *state)
-            finally:
-                connection.execute("COMMIT")
-            return self._held
-
-    def _level(self, connection: sqlite3.Connection, changeset: int, embedded: int, *about: str) -> _Held:
-        generation, signature = about
-        held = self._held
-        if held is None or held.generation != generation:
-            read = _loaded(connection), Lengths.read(connection)
-            return _Held(changeset, embedded, generation, signature, *read)
-        rows = connection.execute(_SQL["changed_vectors"], (held.changeset, held.embedded)).fetchall()
-        lengths = held.lengths.with_changes(connection, [row[0] for row in rows]) if rows else held.lengths
-        return _Held(changeset, embedded, generation, signature, _followed(held.vectors, rows), lengths)
-
-
-class _Scopes:
-    """The ids of the scopes that were asked for, as long as nothing changes."""
-
-    def __init__(self) -> None:
-        self._known: dict[Scope, Ids] = {}
-        self._changeset = -1
-
-    def of(self, changeset: int) -> dict[Scope, Ids]:
-        if changeset != self._changeset or len(self._known) > _SCOPES_KEPT:
-            self._known, self._changeset = {}, changeset
-        return self._known
-
-
-def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> Vectors | None:
-    """The index with these memories as they are now: its vector and whether it is live, None where it has none."""
-    new: list[tuple[int, bytes, bool]] = []
-    for memory_id, blob, live in rows:
-        if blob is not None:
-            new.append((memory_id, blob, bool(live)))
-        elif vectors:
-            vectors.drop(memory_id)
-    if not new:
-        return vectors
-    vectors = vectors or Vectors(len(new[0][1]) // 4)
-    ids = np.array([each for each, _, _ in new], dtype=np.int64)
-    live_flags = np.array([live for _, _, live in new], dtype=bool)
-    vectors.put_many(ids, _matrix([blob for _, blob, _ in new]), live_flags)
-    return vectors
 
 
 class _Tables:
@@ -599,32 +456,6 @@ class _Tables:
 
 _GET_MEMORY = _SQL["get_memory"].format(columns=LISTED)
 _GET_MEMORIES = _SQL["get_memories"].format(columns=LISTED)
-
-
-def _listed(ids: Sequence[int]) -> str:
-    """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
-    return f"[{','.join(str(each) for each in ids if fits(each))}]"
-
-
-def _loaded(connection: sqlite3.Connection) -> Vectors | None:
-    count, size = connection.execute(_SQL["size_of_vectors"]).fetchone()
-    if not count:
-        return None
-    matrix = np.empty((count, size // 4), dtype="<f4")
-    ids, live = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
-    rows, filled = connection.execute(_SQL["all_vectors"]), 0
-    while some := rows.fetchmany(_AT_ONCE):  # never all the blobs beside the matrix
-        end = filled + len(some)
-        ids[filled:end], live[filled:end] = [row[0] for row in some], [row[2] for row in some]
-        matrix[filled:end] = _matrix([row[1] for row in some])
-        filled = end
-    vectors = Vectors(size // 4)
-    vectors.load(ids, matrix, live)
-    return vectors
-
-
-def _matrix(blobs: Sequence[bytes]) -> Matrix:
-    return np.frombuffer(b"".join(blobs), dtype="<f4").reshape(len(blobs), -1)
 
 
 def _read_signature(connection: sqlite3.Connection) -> str:

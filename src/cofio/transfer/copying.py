@@ -2,6 +2,7 @@
 
     source ─ still ─▶ windows of rows ─ held against what the target has ─▶ Adopt, Revert, Purge ─ target.apply
                       rows of domain knowledge, the same way ─────────────▶ Put, Drop, Erase ───┘
+                      episodes, the same way ─────────────────────────────▶ adopt, remove
            └──────── digest of all ◀─ must be the same ─▶ digest of all ──────────────────── target
 
 The target is empty, or holds nothing but what earlier copies from the same store brought: its name says whose copy it
@@ -20,6 +21,7 @@ from typing import Any
 from cofio.access import Key
 from cofio.chores import Carried
 from cofio.domain import TABLES, Drop, Erase, Knowledge, KnowledgeDecision, Put, Table
+from cofio.episodes import CarriedEpisode
 from cofio.errors import Conflict
 from cofio.model import Adopt, Decision, Memory, Occurrence, Purge, Revert
 from cofio.ports import Carrying, Store, Vector
@@ -27,6 +29,7 @@ from cofio.stores.carrying import as_vector
 from cofio.transfer import knowledge
 
 BATCH = 1_000  # memories in one changeset
+EPISODES = 100  # episodes adopted at a time
 #: What is not copied, for people.
 STAYS = (
     "the history of changes (a copy begins its own), the inbox, the logs of retrievals, of what agents were given and "
@@ -43,6 +46,7 @@ class Copied:
     store: str  # the name that both have
     memories: int  # archived ones too
     knowledge: int = 0  # rows of domain knowledge
+    episodes: int = 0
     added: int = 0
     changed: int = 0  # there from an earlier copy, and not as they are now
     removed: int = 0  # there from an earlier copy, and gone at the source
@@ -88,6 +92,7 @@ class Copying:
             self._sign(embedder)
             told = self._rows(still, f"copy of store {name}")
             self._knowledge(still, told, f"copy of store {name}")
+            self._episodes(still, told)
         self._sign(embedder)  # now that all vectors are there: a store may have an index of them to make
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
@@ -96,6 +101,7 @@ class Copying:
             store=name,
             memories=told.count,
             knowledge=told.rows,
+            episodes=told.episodes,
             keys=len(keys),
             embedder=embedder,
             digest=told.digest,
@@ -196,6 +202,24 @@ class Copying:
         if decisions:
             self._apply((), {}, why, decisions)
 
+    def _episodes(self, still: Carrying, told: _Told) -> None:
+        """Bring every episode, without its capture: that stays in the inbox of the source."""
+        after = 0
+        while episodes := still.episodes(after, EPISODES):
+            last = episodes[-1].episode.id
+            there = {each.episode.id: each for each in _episodes_up_to(self.target.carrying, after, last)}
+            changed = [each for each in episodes if there.pop(each.episode.id, None) != each]
+            if changed:
+                self.target.episodes.adopt(changed)
+            self._remove_episodes(there)
+            told.say(episodes)
+            after = last
+        self._remove_episodes(each.episode.id for each in _episodes_up_to(self.target.carrying, after, None))
+
+    def _remove_episodes(self, ids: Iterable[int]) -> None:
+        if gone := list(ids):
+            self.target.episodes.remove(gone)
+
     def _apply(
         self,
         decisions: Sequence[Decision],
@@ -223,9 +247,11 @@ class Copying:
                 self.progress(wanted.count + min(found.count, wanted.count))
                 after = rows[-1].memory.id
             found.know(knowledge.every(still))
-        if (found.count, found.rows, found.digest) != (wanted.count, wanted.rows, wanted.digest):
-            message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge and the digest "
-            message += f"{found.digest}; the source has {wanted.count:,}, {wanted.rows:,} and {wanted.digest}."
+            found.say(_episodes_up_to(still, 0, None))
+        if (*found.counts, found.digest) != (*wanted.counts, wanted.digest):
+            message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
+            message += f"{found.episodes:,} episodes and the digest {found.digest}; "
+            message += f"the source has {wanted.count:,}, {wanted.rows:,}, {wanted.episodes:,} and {wanted.digest}."
             hint = "Somebody may have used the copy meanwhile. Run it again: what differs is brought anew."
             raise Conflict(message, hint)
 
@@ -236,6 +262,7 @@ class _Told:
     def __init__(self) -> None:
         self.count = 0
         self.rows = 0  # of domain knowledge
+        self.episodes = 0
         self._hash = sha256()
 
     def add(self, rows: Sequence[Carried]) -> None:
@@ -248,6 +275,18 @@ class _Told:
         for each in rows:
             self._hash.update(_as_bytes(knowledge.plain(each)))
             self.rows += 1
+
+    def say(self, episodes: Iterable[CarriedEpisode]) -> None:
+        for episode, passages in episodes:
+            texts = [text for text, _ in passages]
+            self._hash.update(_as_bytes({**episode.as_dict(), "passages": texts}))
+            for _, vector in passages:
+                self._hash.update(vector or b"")
+            self.episodes += 1
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        return self.count, self.rows, self.episodes
 
     @property
     def digest(self) -> str:
@@ -293,6 +332,13 @@ def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None)
         found.update((each.id, each) for each in rows if last is None or each.id <= last)
         after = rows[-1].id
     return found
+
+
+def _episodes_up_to(carrying: Carrying, after: int, last: int | None) -> Iterator[CarriedEpisode]:
+    """The episodes above an id up to another, or all of them."""
+    while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
+        yield from (each for each in episodes if last is None or each.episode.id <= last)
+        after = episodes[-1].episode.id
 
 
 def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:

@@ -44,6 +44,9 @@ Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 _Each = TypeVar("_Each")
 
 
+_NOTHING = Changeset(id=0, at="", by="", why="")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """What an import did: how many it read, and what became of them."""
@@ -76,6 +79,7 @@ class Import:
     signature: str = ""  # of the embedder: vectors of the same one are kept as they come
     redact: Callable[[str], str] = str  # what is done to the words of facts
     own: Callable[[Fact], Fact] = lambda fact: fact  # the fact as whoever imports it may keep it
+    repeats: Callable[[Fact, Vector], bool] | None = None  # whether a memory says the same in other words
     about: Mapping[str, Any] = field(default_factory=dict)  # fields that every fact gets, whatever it says
     dry_run: bool = False
     skip_bad: bool = False
@@ -190,8 +194,11 @@ class Import:
         for batch in _batches(facts):
             new = self._new([self._cleaned(each) for each in batch])
             if new and not self.dry_run:
-                texts = {place: passage(each.text, each.speaker) for place, each in enumerate(new)}
-                done = self._apply([Add(each, unless_known=True) for each in new], self._embedded(texts))
+                vectors = self._embedded({place: passage(each.text, each.speaker) for place, each in enumerate(new)})
+                places = [place for place, each in enumerate(new) if not self._is_repeated(each, vectors.get(place))]
+                decisions = [Add(new[place], unless_known=True) for place in places]
+                kept = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
+                done = self._apply(decisions, kept) if decisions else _NOTHING
                 added = sum(change.action == "add" for change in done.changes)  # another may have been faster
             else:
                 added = len(new)
@@ -211,6 +218,12 @@ class Import:
             if each.origin not in there and not self._is_said(each):
                 new.setdefault((fingerprint(each.text), place_of(each), each.speaker), each)
         return list(new.values())
+
+    def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:
+        """Return whether a memory says the same in other words. What an import contradicts is left for a person."""
+        if self.repeats is None or vector is None:
+            return False
+        return self.repeats(fact, vector)
 
     def _is_said(self, fact: Fact) -> bool:
         found = self.store.known(fact.text, place_of(fact))

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from cofio.chores import Audit, Finding
 from cofio.model import CATEGORIES, Memory, Scope, days_before, moment
 from cofio.ports import Store
+from cofio.reconcile.compare import Comparer
 from cofio.upkeep import echoes, pairs
 from cofio.upkeep.pairs import Copies, Pair, Redact
 
@@ -65,6 +66,7 @@ def profile(
     *,
     redact: Redact,
     stale: Stale,
+    comparer: Comparer,
     boot: Boot | None = None,
     examples: int = 5,
     now: str = "",
@@ -79,7 +81,7 @@ def profile(
     at = now or moment(datetime.now(UTC))
     third = _Thirds(progress)
     noted = _read(store, redact, stale, third)
-    same, against, cut = pairs.compared(store, noted.copies, redact, third.moved)
+    same, against, cut = pairs.compared(store, noted.copies, redact, comparer, third.moved)
     missing, more = _unembedded(store)
     found = {
         "secrets": _Cases(noted.secrets),

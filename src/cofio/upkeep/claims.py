@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cofio import late
-from cofio.relation.stems import stem
 from cofio.sameness import VALUES, gist, names, negated
+from cofio.stems import stem
 from cofio.wording import STOP_WORDS, words
 
 _REACH = 4  # words to either side that may tell what a number or a name is about

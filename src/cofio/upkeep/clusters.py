@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 from cofio.literals import coded
 from cofio.model import Candidate, Memory, Scope, audience
 from cofio.ports import Store
-from cofio.relation.stems import stem
 from cofio.sameness import LONG, gist
+from cofio.stems import stem
 from cofio.upkeep.duplicates import worth
 
 LARGEST = 12  # members of a cluster; what is more is no longer one or two facts

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import TypeAlias
 
-from cofio import relation
 from cofio.chores import Plan, Refusal
 from cofio.errors import CofioError, Unavailable
 from cofio.literals import unlike
 from cofio.model import CATEGORIES, Anchor, Decision, Delete, Fact, Memory, Merge, Scope
 from cofio.ports import Matrix, Store
+from cofio.reconcile.compare import Comparer
 from cofio.upkeep import clusters, proving
 from cofio.upkeep.clusters import Entry, Near, Pace
 from cofio.upkeep.merging import LONGEST, Merged, Merger, Proposal
@@ -52,6 +52,7 @@ def decide(
     merger: Merger | None,
     finds: Finds,
     embed: Embed,
+    comparer: Comparer,
     similarity: float = 0.75,
     least: int = 3,
     most: int = 50,
@@ -66,10 +67,12 @@ def decide(
     how many, then how many clusters were looked at.
     """
     found = _Found()
-    near = _compared(store, scope, found, similarity, progress, halted)
+    near = _compared(store, scope, found, similarity, comparer, progress, halted)
     if merger:
         stars = _in_turn(clusters.stars(near, max(least, 2)), store)
-        _Merging(store, merger, finds, embed, similarity, least).all(stars, most, settled, found, progress, halted)
+        _Merging(store, merger, finds, embed, comparer, similarity, least).all(
+            stars, most, settled, found, progress, halted
+        )
     if halted():
         found.notes.append("It was stopped before the end.")
     return Plan(
@@ -87,6 +90,7 @@ def _compared(
     scope: Scope,
     found: _Found,
     similarity: float,
+    comparer: Comparer,
     progress: Callable[[int, int], None] | None,
     halted: Callable[[], bool],
 ) -> Near:
@@ -100,7 +104,7 @@ def _compared(
             break
         if len(entries) > 1:
             near = clusters.near(store, entries, similarity, halted)
-            same = list(_duplicates(entries, near))
+            same = list(_duplicates(entries, near, comparer))
             found.decisions += same
             unfit = {entry.id for entry in entries if entry.pinned or not entry.text}
             left |= clusters.without(near, unfit | {each.id for each in same})
@@ -120,11 +124,11 @@ def _in_turn(stars: Sequence[list[int]], store: Store) -> list[list[int]]:
 # ── true duplicates ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _duplicates(entries: Sequence[Entry], near: Near) -> Iterator[Delete]:
+def _duplicates(entries: Sequence[Entry], near: Near, comparer: Comparer) -> Iterator[Delete]:
     """Merge each into the best one that it repeats. Only direct pairs: A≈B and B≈C do not make A≈C."""
     known = {entry.id: entry for entry in entries}
     same: dict[int, dict[int, str]] = {}
-    for one, other, reason in (*_in_the_same_words(entries), *_in_other_words(known, near)):
+    for one, other, reason in (*_in_the_same_words(entries), *_in_other_words(known, near, comparer)):
         same.setdefault(one, {})[other] = reason
         same.setdefault(other, {})[one] = reason
     settled: set[int] = set()
@@ -149,7 +153,7 @@ def _in_the_same_words(entries: Sequence[Entry]) -> Iterator[tuple[int, int, str
                 yield best.id, entry.id, "it is said in the same words"
 
 
-def _in_other_words(known: Mapping[int, Entry], near: Near) -> Iterator[tuple[int, int, str]]:
+def _in_other_words(known: Mapping[int, Entry], near: Near, comparer: Comparer) -> Iterator[tuple[int, int, str]]:
     pace = Pace()
     for each, candidates in near.items():
         for other, cosine in candidates:
@@ -160,7 +164,7 @@ def _in_other_words(known: Mapping[int, Entry], near: Near) -> Iterator[tuple[in
             if not _may_repeat(known[each], known[other]):
                 continue
             old, new = sorted((known[each], known[other]), key=lambda entry: (entry.at, entry.id))
-            if reason := _repeats(old, new, cosine):
+            if reason := _repeats(old, new, cosine, comparer):
                 yield each, other, reason
             pace()
 
@@ -176,13 +180,13 @@ def _end_alike(one: str, other: str) -> bool:
     return words(one)[-1:] == words(other)[-1:]
 
 
-def _repeats(old: Entry, new: Entry, cosine: float) -> str:
+def _repeats(old: Entry, new: Entry, cosine: float, comparer: Comparer) -> str:
     """Why two texts with the same numbers are one; "" when they are not. Long ones must be the same word for word."""
     if not old.text or not new.text or old.said == new.said:
         return ""
     if ("used" in words(old.text)) != ("used" in words(new.text)) or not _end_alike(old.text, new.text):
         return ""  # what we used we may use no longer
-    found = relation.between(new.text, old.text, cosine)
+    found = comparer.compare(new.text, old.text, cosine)
     return found.reason if found.kind == "same" else ""
 
 
@@ -197,6 +201,7 @@ class _Merging:
     merger: Merger
     finds: Finds
     embed: Embed
+    comparer: Comparer
     similarity: float
     least: int
 
@@ -268,8 +273,8 @@ class _Merging:
         return left[::-1]
 
     def _over(self, later: Memory, earlier: Memory) -> str:
-        told = relation.between(later.text, earlier.text, self.similarity)
-        return f"memory {later.id} may have taken its place: {told.reason}" if told.kind == "update" else ""
+        verdict = self.comparer.compare(later.text, earlier.text, self.similarity)
+        return f"memory {later.id} has taken its place: {verdict.reason}" if verdict.changes else ""
 
     def _unproven(self, merges: Sequence[Merge], members: Sequence[Memory]) -> str:
         """Why the merges may not be; "" when nothing is against them."""

@@ -7,12 +7,12 @@ from itertools import islice
 
 from cofio.model import Delete, Memory, Scope, same_place
 from cofio.ports import Store
-from cofio.relation import news
+from cofio.reconcile.compare import Comparer
 
 _AT_ONCE = 2_000
 
 
-def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
+def decide(store: Store, scope: Scope, threshold: float, comparer: Comparer) -> list[Delete]:
     """Merge each duplicate into the best memory that it repeats. Only direct pairs: A≈B and B≈C do not make A≈C."""
     same: dict[int, dict[int, float]] = {}
     memories: dict[int, Memory] = {}
@@ -24,10 +24,10 @@ def decide(store: Store, scope: Scope, threshold: float) -> list[Delete]:
             if low in memories and high in memories and same_place(memories[low], memories[high]):
                 same.setdefault(low, {})[high] = cosine
                 same.setdefault(high, {})[low] = cosine
-    return _merged(same, memories, threshold)
+    return _merged(same, memories, comparer)
 
 
-def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], threshold: float) -> list[Delete]:
+def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], comparer: Comparer) -> list[Delete]:
     decisions = []
     settled: set[int] = set()
     for best in sorted((memories[each] for each in same), key=worth, reverse=True):
@@ -37,7 +37,8 @@ def _merged(same: dict[int, dict[int, float]], memories: Mapping[int, Memory], t
         for other, cosine in sorted(same[best.id].items()):
             if other in settled or memories[other].pinned:
                 continue
-            if not news(memories[other].text, best.text, cosine, threshold):
+            older, newer = sorted((memories[other], best), key=lambda memory: (memory.created_at, memory.id))
+            if comparer.compare(newer.text, older.text, cosine).kind == "same":
                 settled.add(other)
                 decisions.append(
                     Delete(other, f"says the same as memory {best.id} (cosine {cosine:.3f})", into=best.id)

@@ -7,16 +7,14 @@ Somebody may have said of two that both hold. Then they are no such pair, for as
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from typing import Any, NamedTuple, TypeAlias
 
-from cofio import late
 from cofio.model import Memory, Scope, audience
 from cofio.ports import Store
-from cofio.relation import between
+from cofio.reconcile.compare import Comparer
 from cofio.wording import fingerprint
 
 Redact: TypeAlias = Callable[[str], str]
@@ -25,18 +23,10 @@ Moved: TypeAlias = Callable[[int, int, int], None]
 
 NEAR = 0.75  # the cosine from which two memories are compared
 NEIGHBOURS = 10  # of each memory
-MOST_PAIRS = 30_000  # the nearest; half a millisecond each
+MOST_PAIRS = 3_000  # the nearest; some 6 ms each
 AGREES = "agrees_with"  # in a memory's metadata: the ids of those that hold beside it, with a mark of what it said then
 _PAGE = 1_000
 _AT_ONCE = 500  # pairs
-
-
-#: Beside something else, or for a time only: either says nothing against the other, whichever was said first.
-_LEAVES_ROOM = late.compile(
-    r"\b(?:also|as well|additionally|besides|alongside|too(?=\s*(?:[.,;!?]|for\b|now\b|$))|for now|for the time being"
-    r"|temporar(?:y|ily)|until|(?:this|next|last) (?:week|month|quarter|year|sprint))\b",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class Pair(NamedTuple):
@@ -76,17 +66,17 @@ def _place(memory: Memory) -> tuple[Any, ...]:
     return memory.project, "" if memory.project else memory.source, audience(memory), memory.speaker
 
 
-def found(store: Store, redact: Redact) -> Pairs:
+def found(store: Store, redact: Redact, comparer: Comparer) -> Pairs:
     """The pairs among all live memories."""
     copies, after = Copies(), None
     while memories := store.page(Scope(), limit=_PAGE, after=after)[0]:
         after = memories[-1].id
         for memory in memories:
             copies.note(memory)
-    return compared(store, copies, redact)
+    return compared(store, copies, redact, comparer)
 
 
-def compared(store: Store, copies: Copies, redact: Redact, moved: Moved = lambda *_: None) -> Pairs:
+def compared(store: Store, copies: Copies, redact: Redact, comparer: Comparer, moved: Moved = lambda *_: None) -> Pairs:
     """The pairs among these. What their reasons quote holds no secret."""
     near = nlargest(MOST_PAIRS + 1, _near(store, copies, moved), key=lambda pair: (pair[2], -pair[0], -pair[1]))
     cut = len(near) > MOST_PAIRS
@@ -94,7 +84,7 @@ def compared(store: Store, copies: Copies, redact: Redact, moved: Moved = lambda
     kinds: dict[str, list[Pair]] = {"same": [], "update": []}
     for start in range(0, len(chosen), _AT_ONCE):
         moved(2, start, len(chosen))
-        for kind, pair in _judged(store, chosen[start : start + _AT_ONCE], redact):
+        for kind, pair in _judged(store, chosen[start : start + _AT_ONCE], redact, comparer):
             kinds[kind].append(pair)
     moved(2, 1, 1)
     kinds["update"].sort(key=lambda each: (each.at, each.newer, each.older), reverse=True)
@@ -120,7 +110,9 @@ def _near(store: Store, copies: Copies, moved: Moved) -> Iterator[tuple[int, int
         moved(1, done, total)
 
 
-def _judged(store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact) -> Iterator[tuple[str, Pair]]:
+def _judged(
+    store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redact, comparer: Comparer
+) -> Iterator[tuple[str, Pair]]:
     """What the newer of each pair is to the older, where it is something."""
     wanted = sorted({each for low, high, _ in pairs for each in (low, high)})
     memories = {each.id: each for each in store.get(wanted) if not each.archived}
@@ -130,19 +122,16 @@ def _judged(store: Store, pairs: Sequence[tuple[int, int, float]], redact: Redac
             continue  # gone meanwhile
         older, newer = sorted((low, high), key=lambda each: (said[each], each))
         one, other = memories[newer].text, memories[older].text
-        relation = between(one, other, cosine)
-        if relation.kind == "same" or (relation.kind == "update" and not _may_both_hold(memories[low], memories[high])):
+        verdict = comparer.compare(one, other, cosine)
+        kind = "same" if verdict.kind == "same" else "update"
+        if kind == "same" or (verdict.kind != "add" and not agree(memories[low], memories[high])):
             # The reason quotes from the texts, and out of them no secret is known for one.
             quotable = redact(one) == one and redact(other) == other
-            yield relation.kind, Pair(newer, older, cosine, said[newer], relation.reason if quotable else "")
+            yield kind, Pair(newer, older, cosine, said[newer], verdict.reason if quotable else "")
 
 
 def _last_said(store: Store, memory: Memory) -> str:
     return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
-
-
-def _may_both_hold(one: Memory, other: Memory) -> bool:
-    return bool(_LEAVES_ROOM.search(f"{one.text}\n{other.text}")) or agree(one, other)
 
 
 # ── both hold ─────────────────────────────────────────────────────────────────────────────────────────────────────────

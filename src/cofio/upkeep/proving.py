@@ -14,8 +14,8 @@ from typing import TypeAlias
 from cofio.literals import forms, literals
 from cofio.model import Memory, Scope
 from cofio.ports import Matrix, Store, Vector
-from cofio.relation.stems import stem
 from cofio.sameness import opposite
+from cofio.stems import stem
 from cofio.upkeep.claims import Claims, Piece, Value, holds, implied, marks, named, read
 from cofio.upkeep.whatif import WhatIf
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cofio.model import Candidate, Matching, Memory, Scope
 from cofio.ports import Store, Vector
-from cofio.relation.stems import stem
+from cofio.stems import stem
 from cofio.wording import words as words_of
 
 

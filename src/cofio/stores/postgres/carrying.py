@@ -12,10 +12,12 @@ import numpy as np
 
 from cofio.chores import Carried
 from cofio.domain import Knowledge, Table
+from cofio.episodes import CarriedEpisode
 from cofio.model import Occurrence
 from cofio.ports import Carrying
 from cofio.stores.carrying import rooms
 from cofio.stores.domain import in_order_of_ids
+from cofio.stores.episodes import carried as carried_episodes
 from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import LISTED, as_json, fits, to_memory
@@ -92,6 +94,10 @@ class PostgresCarrying:
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
         with self._reading() as rows:
             return in_order_of_ids(PostgresAsking(rows), table, after, limit)
+
+    def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
+        with self._reading() as rows:
+            return carried_episodes(PostgresAsking(rows), after, limit)
 
     def parts(self, changeset_id: int) -> list[int]:
         found = self._read("parts", {"id": changeset_id}) if fits(changeset_id) else []

@@ -18,8 +18,8 @@ class State(NamedTuple):
     dimension: int  # of the vectors; 0 until there is one
 
     @classmethod
-    def read(cls, rows: Rows) -> State:
-        return cls(*rows.one("state") or (0, 0, "", 0))
+    def read(cls, rows: Rows, prefix: str = "") -> State:
+        return cls(*rows.one(f"{prefix}state") or (0, 0, "", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Extent:
     at: State  # when that was counted
 
     @classmethod
-    def read(cls, rows: Rows, state: State) -> Extent:
-        count, length = rows.one("lengths") or (0, 0)
+    def read(cls, rows: Rows, state: State, prefix: str = "") -> Extent:
+        count, length = rows.one(f"{prefix}lengths") or (0, 0)
         return cls(count, length / count if count else 1.0, state)
 
     @property

@@ -16,7 +16,8 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.errors import Conflict
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
-from cofio.stores import amending, captures
+from cofio.stores import amending, captures, episodes
+from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import as_json, fits
 
@@ -191,6 +192,7 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     reasons = captures.told_by(rows.all("reasons_saying", {"said": said}), viewer)
     rows.run("erase_settled_items", {"ids": captures.told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
+    episodes.erase(PostgresAsking(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):
             continue

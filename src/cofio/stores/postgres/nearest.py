@@ -33,9 +33,13 @@ _log = logging.getLogger(__name__)
 
 
 class Nearest:
-    """Finds a tenant's nearest vectors, and keeps the index that this takes."""
+    """Finds a tenant's nearest vectors, and keeps the index that this takes.
 
-    def __init__(self) -> None:
+    With a prefix, the vectors of rows whose named queries begin with it.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._indexed: set[int] = set()
         self._scopes: dict[Scope, list[int] | None] = {}
         self._scopes_at = 0
@@ -47,17 +51,27 @@ class Nearest:
         if extent.count > FEW and scope.narrows:
             inside = self._inside(rows, scope, state)
             if inside is not None:
-                return _candidates(rows.all("cosines", {**asked, "ids": inside}, order="cosine DESC, memory_id"))
+                return _candidates(
+                    rows.all(f"{self._prefix}cosines", {**asked, "ids": inside}, order="cosine DESC, memory_id")
+                )
         if extent.count > FEW and state.dimension <= _WIDEST:
-            found = _by_index(rows, {**asked, **values}, k, where, state.dimension)
+            found = self._by_index(rows, {**asked, **values}, k, where, state.dimension)
             if len(found) == k:
                 return found
-        return _candidates(rows.all("nearest_of_all", {**asked, **values}, where=where))
+        return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**asked, **values}, where=where))
+
+    def _by_index(self, rows: Rows, asked: dict[str, Any], k: int, where: str, dimension: int) -> list[Candidate]:
+        with rows.connection.transaction():  # the settings are for this one search
+            rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
+            found = rows.all(
+                f"{self._prefix}nearest_by_index", {**asked, "many": k + _SPARE}, where=where, dimension=str(dimension)
+            )
+        return _candidates(found)
 
     def cosines(self, rows: Rows, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
         """The cosine of each of these that has a vector, by id."""
         asked = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
-        return _candidates(rows.all("cosines", asked, order="memory_id")) if ids else []
+        return _candidates(rows.all(f"{self._prefix}cosines", asked, order="memory_id")) if ids else []
 
     def _inside(self, rows: Rows, scope: Scope, state: State) -> list[int] | None:
         """Every id of the scope, where they are few; read once while nothing changes. None where they are many."""
@@ -66,7 +80,7 @@ class Nearest:
         known = self._scopes
         if scope not in known:
             where, values = condition(scope, POSTGRES)
-            ids = [row[0] for row in rows.all("ids_of", {**values, "limit": FEW + 1}, where=where)]
+            ids = [row[0] for row in rows.all(f"{self._prefix}ids_of", {**values, "limit": FEW + 1}, where=where)]
             known[scope] = ids if len(ids) <= FEW else None
         return known[scope]
 
@@ -75,21 +89,21 @@ class Nearest:
         if dimension in self._indexed or not 0 < dimension <= _WIDEST:
             return
         with server.reading() as rows:
-            if not rows.value("are_many_vectors", {"most": FEW}):
+            if not rows.value(f"{self._prefix}are_many_vectors", {"most": FEW}):
                 return
-            if rows.value("has_nearness", dimension=str(dimension)):
+            if rows.value(f"{self._prefix}has_nearness", dimension=str(dimension)):
                 self._indexed.add(dimension)
                 return
         with server.writing() as rows:
             rows.run("one_at_a_time")
-            rows.run("make_nearness", dimension=str(dimension))
+            rows.run(f"{self._prefix}make_nearness", dimension=str(dimension))
         self._indexed.add(dimension)
         _log.info("an index of vectors of %d dimensions was made", dimension)
 
     def drop_index(self, rows: Rows, dimension: int) -> None:
         """Drop the index of a dimension of which there are no vectors any more, whoever's: made anew it is better."""
-        if dimension and not rows.value("any_vector_of_any"):
-            rows.run("drop_nearness", dimension=str(dimension))
+        if dimension and not rows.value(f"{self._prefix}any_vector_of_any"):
+            rows.run(f"{self._prefix}drop_nearness", dimension=str(dimension))
         self._indexed.discard(dimension)
 
 
@@ -121,13 +135,6 @@ def received(sent: Sequence[bytes]) -> Matrix:
     """Vectors as the server sends them, a row each."""
     raw = np.frombuffer(b"".join(sent), np.uint8).reshape(len(sent), -1)
     return np.ascontiguousarray(raw[:, _HEAD:]).view(">f4").astype(np.float32)
-
-
-def _by_index(rows: Rows, asked: dict[str, Any], k: int, where: str, dimension: int) -> list[Candidate]:
-    with rows.connection.transaction():  # the settings are for this one search
-        rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
-        found = rows.all("nearest_by_index", {**asked, "many": k + _SPARE}, where=where, dimension=str(dimension))
-    return _candidates(found)
 
 
 def _as_sent(vector: Vector) -> Vector:

@@ -31,6 +31,7 @@ from cofio.stores.domain import ApplyingKnowledge, SqlKnown, changed_within, of_
 from cofio.stores.journal import to_changeset, to_entry
 from cofio.stores.postgres.carrying import PostgresCarrying
 from cofio.stores.postgres.domain import PostgresAsking, PostgresDomain
+from cofio.stores.postgres.episodes import PostgresEpisodes
 from cofio.stores.postgres.extent import Extent, State
 from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
@@ -67,6 +68,7 @@ class PostgresStore:
         self.domain = PostgresDomain(self._server)
         self.pictures = PostgresPictures(self._server)
         self.readings = PostgresReadings(self._server)
+        self.episodes = PostgresEpisodes(self._server, self._bound_to, self._refuse_another_embedder)
         self._words = Words()
         self._nearest = Nearest()
         self._extent: Extent | None = None
@@ -302,6 +304,7 @@ class PostgresStore:
         for name in ("drop_vectors", "forget_old_vectors"):
             rows.run(name)
         rows.run("drop_meta", {"name": "dimension"})
+        self.episodes.drop_vectors(rows, dimension)
         self._nearest.drop_index(rows, dimension)
 
     def given(self, client: str, session: str) -> dict[int, str]:

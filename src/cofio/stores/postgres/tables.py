@@ -45,7 +45,7 @@ class Tables:
         columns, places = ", ".join(f'"{name}"' for name in names), ", ".join(f"%({name})s" for name in names)
         number = int(self._rows.value("insert_memory", _written(memory), columns=columns, places=places))
         if memory.id:
-            self._rows.run("raise_sequence", {"id": number})
+            self._rows.run("raise_sequence", {"id": number}, table="memories")
         return number
 
     def save(self, memory: Memory) -> None:

@@ -48,9 +48,13 @@ def searchable(memory: Memory) -> dict[str, Any]:
 
 
 class Words:
-    """The BM25 of a tenant's memories, and what is known of how rare each word is."""
+    """The BM25 of a tenant's memories, and what is known of how rare each word is.
 
-    def __init__(self) -> None:
+    With a prefix, the same for rows whose named queries begin with it.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self._counts: dict[str, int] = {}
         self._counted: Extent | None = None
 
@@ -78,7 +82,7 @@ class Words:
             "context": float(CONTEXT),
             "k": k,
         }
-        return list(starmap(Candidate, rows.all("matching", {**values, **asked}, where=where)))
+        return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **asked}, where=where)))
 
     def _frequencies(self, rows: Rows, words: Sequence[str], extent: Extent) -> dict[str, int]:
         """In how many memories each word stands."""
@@ -87,7 +91,7 @@ class Words:
         known = self._counts
         unknown = {word: phrase(word) for word in words if word not in known}
         asked = sorted({each for each in unknown.values() if each})
-        counted = dict(rows.all("frequency", {"phrases": asked})) if asked else {}
+        counted = dict(rows.all(f"{self._prefix}frequency", {"phrases": asked})) if asked else {}
         found = {word: counted.get(each, 0) for word, each in unknown.items()}
         known.update({word: count for word, count in found.items() if count})  # what nobody said may be said any time
         return {word: found[word] if word in found else known[word] for word in words}

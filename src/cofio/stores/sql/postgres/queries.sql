@@ -79,7 +79,7 @@ SELECT CASE -- one by one, so that it never goes back, whoever else takes ids me
 END
 FROM (
     SELECT name, coalesce(pg_sequence_last_value(name), 0) AS last
-    FROM (SELECT pg_get_serial_sequence('memories', 'id')::regclass AS name) ours
+    FROM (SELECT pg_get_serial_sequence('{table}', 'id')::regclass AS name) ours
 ) given
 WHERE %(id)s > last;
 
@@ -113,7 +113,8 @@ INSERT INTO vectors (tenant, memory_id, vector) VALUES (%(tenant)s, %(id)s, %(ve
 ON CONFLICT (tenant, memory_id) DO UPDATE SET vector = excluded.vector;
 
 -- name: any_vector
-SELECT EXISTS (SELECT 1 FROM vectors WHERE tenant = %(tenant)s);
+SELECT EXISTS (SELECT 1 FROM vectors WHERE tenant = %(tenant)s)
+    OR EXISTS (SELECT 1 FROM passage_vectors WHERE tenant = %(tenant)s);
 
 -- name: any_vector_of_any
 SELECT EXISTS (SELECT 1 FROM vectors);
@@ -412,7 +413,7 @@ GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 50;
 -- name: bytes
 SELECT sum(pg_total_relation_size(each::regclass))::bigint FROM unnest(ARRAY[ -- of all tenants: they share the pages
     'meta', 'memories', 'vectors', 'changesets', 'changes', 'occurrences', 'retrievals', 'given', 'inbox', 'runs', 'keys',
-    'deeds'
+    'deeds', 'episodes', 'passages', 'passage_vectors'
 ]) each;
 
 -- ── the inbox, runs, uses, carrying, keys ────────────────────────────────────────────────────────────────────────────
@@ -975,3 +976,219 @@ INSERT INTO unread (tenant, memory_id) SELECT tenant, id FROM memories WHERE ten
 SELECT
     (SELECT count(*) FROM readings WHERE tenant = %(tenant)s),
     (SELECT count(*) FROM unread WHERE tenant = %(tenant)s);
+
+-- ── episodes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+-- name: capture_to_index
+SELECT payload FROM inbox WHERE tenant = %(tenant)s AND id = %(capture)s FOR UPDATE; -- it grows before or after
+
+-- name: captures_to_index
+SELECT u.capture_id FROM unindexed u JOIN inbox i ON i.tenant = u.tenant AND i.id = u.capture_id
+WHERE u.tenant = %(tenant)s AND (i.state <> 'pending' OR i.attempts > 0) ORDER BY u.capture_id LIMIT %(limit)s;
+
+-- name: mark_indexed
+DELETE FROM unindexed WHERE tenant = %(tenant)s AND capture_id = %(capture)s;
+
+-- name: episode_by_capture
+SELECT episode_id FROM passages WHERE tenant = %(tenant)s AND capture_id = %(capture)s LIMIT 1;
+
+-- name: episode_by_memory
+SELECT p.episode_id FROM changes c
+JOIN inbox i ON i.tenant = c.tenant AND i.changeset_id = c.changeset_id
+JOIN passages p ON p.tenant = i.tenant AND p.capture_id = i.id
+WHERE c.tenant = %(tenant)s AND c.memory_id = %(memory)s ORDER BY c.id LIMIT 1;
+
+-- name: episode_by_turn
+SELECT id FROM episodes
+WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn IN (%(turn)s, %(base)s)
+    AND turn <> '' AND (client <> '' OR session <> '')
+    AND source = %(source)s AND project = %(project)s AND agent = %(agent)s AND "user" = %(user)s AND team = %(team)s
+    AND visibility = %(visibility)s
+ORDER BY turn = %(turn)s DESC, id LIMIT 1;
+
+-- name: insert_episode
+INSERT INTO episodes (tenant, {columns}) VALUES (%(tenant)s, {places}) RETURNING id;
+
+-- name: save_episode
+UPDATE episodes SET
+    created_at = %(created_at)s, source = %(source)s, project = %(project)s, client = %(client)s,
+    session = %(session)s, turn = %(turn)s, agent = %(agent)s, "user" = %(user)s, team = %(team)s,
+    visibility = %(visibility)s
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: count_passages
+SELECT count(*) FROM passages WHERE tenant = %(tenant)s AND episode_id = %(episode)s;
+
+-- name: insert_passage
+INSERT INTO passages (tenant, episode_id, capture_id, place, size, length, said, text)
+VALUES (
+    %(tenant)s, %(episode)s, %(capture)s, %(place)s, %(size)s, %(length)s, to_tsvector('cofio', %(said)s), %(text)s
+)
+RETURNING id;
+
+-- name: drop_passages
+DELETE FROM passages WHERE tenant = %(tenant)s AND capture_id = %(capture)s;
+
+-- name: drop_empty_episode
+DELETE FROM episodes e WHERE tenant = %(tenant)s AND id = %(episode)s
+    AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.tenant = e.tenant AND p.episode_id = e.id);
+
+-- name: get_episodes
+SELECT e.id, {columns}, (SELECT min(p.capture_id) FROM passages p WHERE p.tenant = e.tenant AND p.episode_id = e.id)
+FROM episodes e WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[]) ORDER BY id;
+
+-- name: passages_of
+SELECT episode_id, id, text FROM passages WHERE tenant = %(tenant)s AND episode_id = ANY(%(ids)s::bigint[])
+ORDER BY episode_id, capture_id NULLS FIRST, place;
+
+-- name: get_passages
+SELECT p.id, p.episode_id, p.text, e.created_at, e.session, e.project, e.source, p.capture_id
+FROM passages p JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+WHERE p.tenant = %(tenant)s AND p.id = ANY(%(ids)s::bigint[]);
+
+-- name: passage_state
+SELECT
+    coalesce((SELECT max(id) FROM passages WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT max(id) FROM passages WHERE tenant = %(tenant)s), 0),
+    coalesce((SELECT value FROM meta WHERE tenant = %(tenant)s AND name = 'signature'), ''),
+    coalesce((SELECT value::integer FROM meta WHERE tenant = %(tenant)s AND name = 'dimension'), 0);
+
+-- name: passage_ids_of
+SELECT p.id FROM passages p JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+WHERE p.tenant = %(tenant)s AND {where} LIMIT %(limit)s;
+
+-- name: passage_are_many_vectors
+SELECT count(*) >= %(most)s FROM (SELECT 1 FROM passage_vectors WHERE tenant = %(tenant)s LIMIT %(most)s) first;
+
+-- name: passage_any_vector_of_any
+SELECT EXISTS (SELECT 1 FROM passage_vectors);
+
+-- name: passage_has_nearness
+SELECT to_regclass('passage_vectors_by_nearness_{dimension}') IS NOT NULL;
+
+-- name: passage_make_nearness
+CREATE INDEX IF NOT EXISTS passage_vectors_by_nearness_{dimension} ON passage_vectors
+USING hnsw ((vector::halfvec({dimension})) halfvec_ip_ops) WITH (m = 16, ef_construction = 64)
+WHERE vector_dims(vector) = {dimension};
+
+-- name: passage_drop_nearness
+DROP INDEX IF EXISTS passage_vectors_by_nearness_{dimension};
+
+-- name: passage_nearest_by_index
+SELECT passage_id, -(vector <#> %(vector)b::vector) AS cosine
+FROM (
+    SELECT v.passage_id, v.vector
+    FROM passage_vectors v JOIN passages p ON p.tenant = v.tenant AND p.id = v.passage_id
+    JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+    WHERE v.tenant = %(tenant)s AND vector_dims(v.vector) = {dimension} AND {where}
+    ORDER BY v.vector::halfvec({dimension}) <#> %(vector)b::vector::halfvec({dimension}) LIMIT %(many)s
+) near
+ORDER BY cosine DESC, passage_id LIMIT %(k)s;
+
+-- name: passage_nearest_of_all
+SELECT v.passage_id, -(v.vector <#> %(vector)b::vector) AS cosine
+FROM passage_vectors v JOIN passages p ON p.tenant = v.tenant AND p.id = v.passage_id
+JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+WHERE v.tenant = %(tenant)s AND {where}
+ORDER BY cosine DESC, v.passage_id LIMIT %(k)s;
+
+-- name: passage_cosines
+SELECT passage_id AS memory_id, -(vector <#> %(vector)b::vector) AS cosine FROM passage_vectors
+WHERE tenant = %(tenant)s AND passage_id = ANY(%(ids)s::bigint[]) ORDER BY {order} LIMIT %(k)s;
+
+-- name: passage_lengths
+SELECT count(*), coalesce(sum(length), 0)::bigint FROM passages WHERE tenant = %(tenant)s;
+
+-- name: passage_frequency
+WITH asked AS MATERIALIZED (
+    SELECT word, phraseto_tsquery('cofio', word) AS phrase FROM unnest(%(phrases)s::text[]) AS words (word)
+)
+SELECT a.word, count(*) FROM asked a JOIN passages p ON p.said @@ a.phrase
+WHERE p.tenant = %(tenant)s GROUP BY a.word;
+
+-- name: passage_matching
+WITH asked AS MATERIALIZED (
+    SELECT phraseto_tsquery('cofio', word) AS phrase, idf
+    FROM unnest(%(phrases)s::text[], %(rarity)s::float8[]) AS words (word, idf)
+)
+SELECT p.id, sum(a.idf / (1 + %(base)s::float8 + %(slope)s::float8 * p.length)) AS score
+FROM asked a JOIN passages p ON p.said @@ a.phrase
+JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+WHERE p.tenant = %(tenant)s AND {where}
+GROUP BY p.id ORDER BY score DESC, p.id LIMIT %(k)s;
+
+-- name: passage_unembedded
+SELECT p.id, p.episode_id, p.text, e.created_at, e.session, e.project, e.source, p.capture_id
+FROM passages p JOIN episodes e ON e.tenant = p.tenant AND e.id = p.episode_id
+WHERE p.tenant = %(tenant)s AND p.id IN (
+    SELECT passage_id FROM unembedded WHERE tenant = %(tenant)s ORDER BY passage_id DESC LIMIT %(limit)s
+)
+ORDER BY p.id DESC;
+
+-- name: passage_fill_vector
+INSERT INTO passage_vectors (tenant, passage_id, vector)
+SELECT tenant, id, %(vector)b::vector FROM passages WHERE tenant = %(tenant)s AND id = %(id)s
+ON CONFLICT (tenant, passage_id) DO NOTHING;
+
+-- name: drop_passage_vectors
+DELETE FROM passage_vectors WHERE tenant = %(tenant)s;
+
+-- name: unembed_passages
+INSERT INTO unembedded (tenant, passage_id) SELECT tenant, id FROM passages WHERE tenant = %(tenant)s
+ON CONFLICT DO NOTHING;
+
+-- name: episodes_saying
+SELECT id FROM episodes e
+WHERE tenant = %(tenant)s AND (
+    EXISTS (
+        SELECT 1 FROM passages p JOIN inbox i ON i.tenant = p.tenant AND i.id = p.capture_id
+        JOIN changes c ON c.tenant = i.tenant AND c.changeset_id = i.changeset_id
+        WHERE p.tenant = e.tenant AND p.episode_id = e.id AND c.memory_id = %(id)s
+    )
+    OR EXISTS ( -- in the whole text: a sentence may lie in two passages
+        SELECT 1 FROM unnest(%(said)s::text[]) AS words (word) WHERE strpos((
+            SELECT string_agg(p.text, '' ORDER BY p.capture_id NULLS FIRST, p.place) FROM passages p
+            WHERE p.tenant = e.tenant AND p.episode_id = e.id
+        ), word) > 0
+    )
+);
+
+-- name: remove_episodes
+DELETE FROM episodes WHERE tenant = %(tenant)s AND id = ANY(%(ids)s::bigint[]);
+
+-- name: open_captures_of
+SELECT DISTINCT p.episode_id FROM passages p JOIN inbox i ON i.tenant = p.tenant AND i.id = p.capture_id
+WHERE p.tenant = %(tenant)s AND p.episode_id = ANY(%(ids)s::bigint[]) AND i.state IN ('pending', 'parked');
+
+-- name: erase_captures_of
+UPDATE inbox SET payload = '', result = '{}', reason = ''
+WHERE tenant = %(tenant)s AND id IN (
+    SELECT capture_id FROM passages WHERE tenant = %(tenant)s AND episode_id = ANY(%(ids)s::bigint[])
+);
+
+-- name: old_episodes
+SELECT id FROM (
+    SELECT id, created_at, sum(bytes) OVER (ORDER BY created_at DESC, id DESC) AS total FROM (
+        SELECT e.id, e.created_at, coalesce((
+            SELECT sum(p.size + %(vector)s::bigint) FROM passages p WHERE p.tenant = e.tenant AND p.episode_id = e.id
+        ), 0) AS bytes FROM episodes e WHERE e.tenant = %(tenant)s
+    ) held
+) totals
+WHERE created_at < %(before)s OR total > %(most)s ORDER BY id;
+
+-- name: count_episodes
+SELECT
+    (SELECT count(*) FROM episodes WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM passages WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM passage_vectors WHERE tenant = %(tenant)s),
+    (SELECT coalesce(sum(size), 0)::bigint FROM passages WHERE tenant = %(tenant)s),
+    (SELECT count(*) FROM unindexed WHERE tenant = %(tenant)s);
+
+-- name: carried_episodes
+SELECT e.id, {columns}, NULL FROM episodes e WHERE tenant = %(tenant)s AND id > %(after)s ORDER BY id LIMIT %(limit)s;
+
+-- name: carried_passages
+SELECT p.episode_id, p.text, v.vector
+FROM passages p LEFT JOIN passage_vectors v ON v.tenant = p.tenant AND v.passage_id = p.id
+WHERE p.tenant = %(tenant)s AND p.episode_id = ANY(%(ids)s::bigint[])
+ORDER BY p.episode_id, p.capture_id NULLS FIRST, p.place;

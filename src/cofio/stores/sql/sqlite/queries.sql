@@ -82,7 +82,7 @@ SELECT vector FROM vectors WHERE memory_id = ?;
 INSERT INTO vectors (memory_id, vector) VALUES (?, ?) ON CONFLICT (memory_id) DO UPDATE SET vector = excluded.vector;
 
 -- name: any_vector
-SELECT EXISTS (SELECT 1 FROM vectors);
+SELECT EXISTS (SELECT 1 FROM vectors) OR EXISTS (SELECT 1 FROM passage_vectors);
 
 -- name: fill_vector
 INSERT INTO vectors (memory_id, vector) SELECT id, :vector FROM memories WHERE id = :id ON CONFLICT (memory_id) DO NOTHING;
@@ -730,3 +730,165 @@ INSERT OR IGNORE INTO unread (memory_id) SELECT id FROM memories;
 
 -- name: count_readings
 SELECT (SELECT count(*) FROM readings), (SELECT count(*) FROM unread);
+
+-- name: capture_to_index
+SELECT payload FROM inbox WHERE id = :capture;
+
+-- name: captures_to_index
+SELECT u.capture_id FROM unindexed u JOIN inbox i ON i.id = u.capture_id
+WHERE i.state <> 'pending' OR i.attempts > 0 ORDER BY u.capture_id LIMIT :limit;
+
+-- name: mark_indexed
+DELETE FROM unindexed WHERE capture_id = :capture;
+
+-- name: episode_by_capture
+SELECT episode_id FROM passages WHERE capture_id = :capture LIMIT 1;
+
+-- name: episode_by_memory
+SELECT p.episode_id FROM changes c JOIN inbox i ON i.changeset_id = c.changeset_id
+JOIN passages p ON p.capture_id = i.id WHERE c.memory_id = :memory ORDER BY c.id LIMIT 1;
+
+-- name: episode_by_turn
+SELECT id FROM episodes
+WHERE client = :client AND session = :session AND turn IN (:turn, :base) AND turn <> '' AND (client <> '' OR session <> '')
+    AND source = :source AND project = :project AND agent = :agent AND user = :user AND team = :team
+    AND visibility = :visibility
+ORDER BY turn = :turn DESC, id LIMIT 1;
+
+-- name: insert_episode
+INSERT INTO episodes ({columns}) VALUES ({places}) RETURNING id;
+
+-- name: save_episode
+UPDATE episodes SET
+    created_at = :created_at, source = :source, project = :project, client = :client, session = :session, turn = :turn,
+    agent = :agent, user = :user, team = :team, visibility = :visibility
+WHERE id = :id;
+
+-- name: count_passages
+SELECT count(*) FROM passages WHERE episode_id = :episode;
+
+-- name: insert_passage
+INSERT INTO passages (episode_id, capture_id, place, size, text) VALUES (:episode, :capture, :place, :size, :text)
+RETURNING id;
+
+-- name: drop_passages
+DELETE FROM passages WHERE capture_id = :capture;
+
+-- name: drop_empty_episode
+DELETE FROM episodes WHERE id = :episode AND NOT EXISTS (SELECT 1 FROM passages WHERE episode_id = :episode);
+
+-- name: get_episodes
+SELECT e.id, {columns}, (SELECT min(capture_id) FROM passages WHERE episode_id = e.id) FROM episodes e
+WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: passages_of
+SELECT episode_id, id, text FROM passages WHERE episode_id IN (SELECT value FROM json_each(:ids))
+ORDER BY episode_id, capture_id, place;
+
+-- name: get_passages
+SELECT p.id, p.episode_id, p.text, e.created_at, e.session, e.project, e.source, p.capture_id
+FROM passages p JOIN episodes e ON e.id = p.episode_id WHERE p.id IN (SELECT value FROM json_each(:ids));
+
+-- name: passage_state
+SELECT
+    coalesce((SELECT max(id) FROM passage_changes), 0), 0,
+    coalesce((SELECT value FROM meta WHERE name = 'generation'), '0'),
+    coalesce((SELECT value FROM meta WHERE name = 'signature'), '');
+
+-- name: passage_newest
+SELECT max(id) FROM passages;
+
+-- name: passage_among
+SELECT p.id FROM passages p JOIN episodes e ON e.id = p.episode_id
+WHERE p.id IN (SELECT value FROM json_each(:ids)) AND {where};
+
+-- name: passage_ids_of
+SELECT p.id FROM passages p JOIN episodes e ON e.id = p.episode_id WHERE {where};
+
+-- name: passage_size_of_vectors
+SELECT count(*), (SELECT length(vector) FROM passage_vectors LIMIT 1) FROM passage_vectors;
+
+-- name: passage_all_vectors
+SELECT passage_id, vector, 1 FROM passage_vectors;
+
+-- name: passage_changed_vectors
+SELECT c.passage_id, v.vector, 1
+FROM (SELECT DISTINCT passage_id FROM passage_changes WHERE id > ? AND id > ?) c
+LEFT JOIN passage_vectors v ON v.passage_id = c.passage_id;
+
+-- name: passage_lengths
+SELECT id, sz FROM passage_words_docsize;
+
+-- name: passage_lengths_of
+SELECT id, sz, 1 FROM passage_words_docsize WHERE id IN (SELECT value FROM json_each(?));
+
+-- name: passage_frequency
+SELECT count(*) FROM passage_words WHERE passage_words MATCH ?;
+
+-- name: passage_holders
+SELECT group_concat(rowid) FROM passage_words WHERE passage_words MATCH ?;
+
+-- name: passage_unembedded
+SELECT p.id, p.episode_id, p.text, e.created_at, e.session, e.project, e.source, p.capture_id
+FROM passages p JOIN episodes e ON e.id = p.episode_id
+WHERE p.id IN (SELECT passage_id FROM unembedded ORDER BY passage_id DESC LIMIT :limit) ORDER BY p.id DESC;
+
+-- name: passage_fill_vector
+INSERT INTO passage_vectors (passage_id, vector) SELECT id, :vector FROM passages WHERE id = :id
+ON CONFLICT (passage_id) DO NOTHING;
+
+-- name: drop_passage_vectors
+DELETE FROM passage_vectors;
+
+-- name: unembed_passages
+INSERT OR IGNORE INTO unembedded (passage_id) SELECT id FROM passages;
+
+-- name: episodes_saying
+SELECT id FROM episodes e
+WHERE id IN (
+    SELECT p.episode_id FROM passages p JOIN inbox i ON i.id = p.capture_id
+    JOIN changes c ON c.changeset_id = i.changeset_id WHERE c.memory_id = :id
+)
+OR EXISTS ( -- in the whole text: a sentence may lie in two passages
+    SELECT 1 FROM json_each(:said) s WHERE instr((
+        SELECT group_concat(text, '') FROM (
+            SELECT text FROM passages WHERE episode_id = e.id ORDER BY capture_id, place
+        )
+    ), s.value)
+);
+
+-- name: remove_episodes
+DELETE FROM episodes WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: open_captures_of
+SELECT DISTINCT p.episode_id FROM passages p JOIN inbox i ON i.id = p.capture_id
+WHERE p.episode_id IN (SELECT value FROM json_each(:ids)) AND i.state IN ('pending', 'parked');
+
+-- name: erase_captures_of
+UPDATE inbox SET payload = '', result = '{}', reason = ''
+WHERE id IN (SELECT capture_id FROM passages WHERE episode_id IN (SELECT value FROM json_each(:ids)));
+
+-- name: old_episodes
+SELECT id FROM (
+    SELECT id, created_at, sum(bytes) OVER (ORDER BY created_at DESC, id DESC) AS total FROM (
+        SELECT e.id, e.created_at, coalesce((
+            SELECT sum(p.size + :vector) FROM passages p WHERE p.episode_id = e.id
+        ), 0) AS bytes FROM episodes e
+    )
+)
+WHERE created_at < :before OR total > :most ORDER BY id;
+
+-- name: count_episodes
+SELECT
+    (SELECT count(*) FROM episodes), (SELECT count(*) FROM passages), (SELECT count(*) FROM passage_vectors),
+    (SELECT coalesce(sum(size), 0) FROM passages), (SELECT count(*) FROM unindexed);
+
+-- name: carried_episodes
+SELECT e.id, {columns}, NULL FROM episodes e WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- name: carried_passages
+SELECT p.episode_id, p.text, v.vector FROM passages p LEFT JOIN passage_vectors v ON v.passage_id = p.id
+WHERE p.episode_id IN (SELECT value FROM json_each(:ids)) ORDER BY p.episode_id, p.capture_id, p.place;
+
+-- name: tidy_passage_words
+INSERT INTO passage_words (passage_words) VALUES ('optimize');

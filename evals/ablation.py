@@ -1,0 +1,152 @@
+"""Ablation: what each part of capture contributes, measured without it.
+
+    python -m evals.ablation [--data evals/data] [--streams dev] [--authors t u]
+
+Each row leaves one part out: the wording of the patterns, one guard of the comparer, or the judgement model as a whole,
+so that patterns and words are left. Streams are learned and asked about as by `cofio eval streams`. Turns are learned
+one by one, into an empty store; a fact is told where what was found carries it (`labelled.carries`). Pairs are decided
+as by `cofio eval pairs`. The last columns count the turns and pairs that come out otherwise than with everything: a
+part that changes none has no effect on this data.
+
+The default authors are test data: report their figures, and choose nothing by them. `--authors` takes others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from cofio import assemble
+from cofio.errors import CofioError
+from cofio.evaluation import relations, spans, streams
+from cofio.evaluation.conversations import Conversation, remembered
+from cofio.evaluation.labelled import carries
+from cofio.evaluation.measures import share
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.extract import judged
+from cofio.judgement.model import LocalJudge
+from cofio.ports import Embedder
+from cofio.reconcile import compare
+from cofio.settings import Settings
+
+#: What is left out: (module, function, what stands in for it). The judgement model is left out by a setting.
+PARTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+    "without the patterns' wording": (judged, "_worded", lambda *_: None),
+    "without the guard: negation": (compare, "negated", lambda _: False),
+    "without the guard: number": (compare, "_figures", lambda _: set()),
+    "without the guard: identifier": (compare, "names", lambda _: []),
+    "without the guard: code and signs": (compare, "unlike", lambda *_: ""),
+    "without the guard: environment": (compare, "_other_environment", lambda *_: ""),
+}
+RULES = "patterns and words alone"
+_STREAMS = (
+    ("facts stored", "facts stored", "facts"),
+    ("noise stored", "noise stored", "noise"),
+    ("updates right", "updates right", "updates"),
+    ("overwrites", "overwrites", "new facts"),
+    ("deletions", "deletions honoured", "deletions"),
+    ("current first", "current first", "changed questions"),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one table; return 2 where the data is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data", metavar="FOLDER")
+    parser.add_argument("--streams", default="dev", help="folder of streams under FOLDER/streams")
+    parser.add_argument("--authors", nargs="+", default=["t", "u"], help="of turns and pairs")
+    given = parser.parse_args(arguments)
+    turns, pairs = ([given.data / kind / f"{each}.jsonl" for each in given.authors] for kind in ("turns", "pairs"))
+    try:
+        print(report(given.data / "streams" / given.streams, turns, pairs).text())
+    except CofioError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def report(
+    stream_folder: Path,
+    turn_files: Sequence[Path],
+    pair_files: Sequence[Path],
+    settings: Settings | None = None,
+    embedder: Embedder | None = None,
+) -> Report:
+    """Measure everything, then once more without each part."""
+    settings = settings or Settings.load()
+    embedder = embedder or assemble.make_embedder(settings)
+    turns = [turn for rows in spans.read_turns(turn_files).values() for turn in rows]
+    pairs = [pair for rows in relations.read_pairs(pair_files).values() for pair in rows]
+    conversations = streams.read(stream_folder)
+    rows: list[list[Cell]] = []
+    usual: tuple[Sequence[str], Sequence[str]] | None = None
+    for name in ("everything", *PARTS, RULES):
+        own = replace(settings, judge=name != RULES)
+        with _without(name):
+            summed = streams.total(streams.run(each, own, embedder) for each in conversations)
+            texts, verdicts = _read(turns, own, embedder), _decide(pairs, own, embedder)
+        usual = usual or (texts, [each.verdict for each in verdicts])
+        changed = [
+            sum(one != other for one, other in zip(texts, usual[0], strict=True)),
+            sum(each.verdict != other for each, other in zip(verdicts, usual[1], strict=True)),
+        ]
+        figures = [summed.share(success, case) for _, success, case in _STREAMS]
+        rows.append([name, *figures, *_of_turns(turns, texts), *_of_pairs(verdicts), *changed])
+    names = [*(name for name, _, _ in _STREAMS), "facts told", "noise turns", "changes found", "false overwrites"]
+    columns = [Column("parts"), *(Column(each, "%") for each in [*names, "macro-F1"])]
+    says = (f"{len(conversations)} streams, {len(turns)} turns and {len(pairs)} pairs, without a language model.",)
+    table = Table("Without each part", [*columns, Column("turns changed"), Column("pairs changed")], rows)
+    return Report("ablation", "Ablation", "python -m evals.ablation", says, {}, [table])
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    if name not in PARTS:
+        yield
+        return
+    module, function, stand_in = PARTS[name]
+    with patch.object(module, function, stand_in):
+        yield
+
+
+def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -> list[str]:
+    """Return what is found in each turn, learned by itself; "" for nothing."""
+    with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
+        learned = [keeper.learn([{"role": turn.role, "content": turn.said}], dry_run=True) for turn in turns]
+    return ["\n".join(each.text for sentence in one.sentences for each in sentence.found) for one in learned]
+
+
+def _of_turns(turns: Sequence[spans.Turn], texts: Sequence[str]) -> list[float]:
+    """Return the share of the facts that are told, and of the turns without a fact of which something is kept."""
+    told = [
+        carries(text, fact.text) or carries(text, fact.quote or fact.text)
+        for turn, text in zip(turns, texts, strict=True)
+        for fact in turn.facts
+    ]
+    kept = [bool(text) for turn, text in zip(turns, texts, strict=True) if not turn.facts]
+    return [share(sum(told), len(told)), share(sum(kept), len(kept))]
+
+
+def _decide(pairs: Sequence[relations.Pair], settings: Settings, embedder: Embedder) -> list[relations.Outcome]:
+    if settings.judge:
+        return relations.decided(pairs, compare.JudgedComparer(LocalJudge()), [0.0] * len(pairs))
+    said = embedder.embed([pair.said for pair in pairs], "document")
+    known = embedder.embed([pair.memory for pair in pairs], "document")
+    return relations.decided(pairs, compare.WordComparer(settings.dedup_threshold), (said * known).sum(axis=1).tolist())
+
+
+def _of_pairs(outcomes: Sequence[relations.Outcome]) -> list[Cell]:
+    """Return the share of changes found, of false overwrites, and macro-F1."""
+    figures = relations.Figures.of(outcomes)
+    changes, overwrites = figures.changes_found, figures.false_overwrites
+    return [changes and changes.value, overwrites and overwrites.value, figures.macro_f1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

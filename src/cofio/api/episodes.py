@@ -1,0 +1,28 @@
+"""The answers about episodes: search them, show one, erase one."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+from cofio.errors import CofioError
+
+Plain = dict[str, Any]
+
+
+def search_episodes(desk: Desk, given: schemas.SearchEpisodes, call: Call) -> Plain:  # noqa: ARG001
+    hits = desk.keeper.search_episodes(given.query, **given.how())
+    return {"query": given.query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]}
+
+
+def show_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.episode(call.id).as_dict()
+
+
+def purge_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    with suppress(CofioError):  # a purge is not put off
+        desk.attendant.fetch()  # what waits outside would bring it back
+    desk.keeper.purge_episode(call.id)
+    return {"id": call.id, "action": "purge"}

@@ -1,0 +1,72 @@
+"""Commands on episodes: show what was said in a turn, erase it; `cofio search --episodes` finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import ID, TEXT, WHEN, Column
+from cofio.cli.session import Session, agreed, command, examples, where
+from cofio.episodes import shortened
+
+_TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "agent", "since", "until")
+
+
+def print_episodes(session: Session, query: str, how: Mapping[str, Any]) -> None:
+    """Search episodes and print them."""
+    if unknown := sorted(how.keys() - set(_TAKEN)):
+        raise click.UsageError(f"--episodes does not go with {', '.join(unknown)}. It takes: {', '.join(_TAKEN)}.")
+    with session.memories() as memories:
+        hits = memories.search_episodes(query, **how)
+    if session.as_json:
+        output.document({"query": query, "count": len(hits), "episodes": [hit.as_dict() for hit in hits]})
+        return
+    rows = (
+        (hit.episode, f"{hit.score:.3f}", shortened(hit.text), hit.passage.session, output.when(hit.passage.at))
+        for hit in hits
+    )
+    output.table((ID, Column("score", "green", "right"), TEXT, Column("session", "dim"), WHEN), rows)
+    if not hits:
+        output.say("No episode answers that.")
+
+
+@click.group("episodes", epilog=examples("cofio episodes show 7", "cofio episodes purge 7"))
+@where(hidden=True)
+def episodes() -> None:
+    """Show and erase episodes: what was said in captured turns."""
+
+
+@command("show", "cofio episodes show 7", "cofio episodes show 7 --json")
+@click.argument("episode_id", metavar="ID", type=int)
+def show(session: Session, episode_id: int) -> None:
+    """Show what was said in a turn, when and where."""
+    with session.memories() as memories:
+        episode = memories.episode(episode_id)
+    if session.as_json:
+        output.document(episode.as_dict())
+    else:
+        output.facts_about(episode.as_dict().items())
+
+
+@command("purge", "cofio episodes purge 7", "cofio episodes purge 7 --yes")
+@click.argument("episode_id", metavar="ID", type=int)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def purge(session: Session, episode_id: int, yes: bool) -> None:
+    """Erase an episode for good, with the words of its capture. Memories learned from it stay."""
+    with session.memories() as memories:
+        episode = memories.episode(episode_id)
+        if not agreed(f"Erase episode {episode_id} of {episode.at[:10]} for good?", yes=yes):
+            output.say("Nothing was erased.")
+            return
+        memories.purge_episode(episode_id)
+    if session.as_json:
+        output.document({"id": episode_id, "action": "purge"})
+    else:
+        output.say(f"Episode {episode_id} is erased.")
+
+
+for _each in (show, purge):
+    episodes.add_command(_each)

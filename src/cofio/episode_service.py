@@ -1,0 +1,98 @@
+"""Episodes from end to end: indexing what was captured, searching it, and removing it again.
+
+capture ─ learned from ─▶ index ─▶ passages, found by words ─ embed ─▶ found by meaning too
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol
+
+from cofio import search
+from cofio.episodes import Episode, EpisodeHit
+from cofio.errors import CofioError, NotFound
+from cofio.model import Query
+from cofio.ports import EpisodeIndex, Matrix
+
+_BATCH = 64  # passages embedded, or captures indexed, at a time
+MEGABYTE = 1_000_000
+_log = logging.getLogger(__name__)
+
+
+class Embed(Protocol):
+    """Embeds texts with the embedder that the store is bound to."""
+
+    def __call__(self, texts: Sequence[str], kind: Literal["query", "document"] = ...) -> Matrix: ...
+
+
+class EpisodeService:
+    """Indexes and searches the episodes of one store, as one viewer may see them."""
+
+    def __init__(self, index: EpisodeIndex, embed: Embed, floor: Callable[[], float], *, enabled: bool = True) -> None:
+        self._index = index
+        self._embed = embed
+        self._floor = floor
+        self._enabled = enabled
+
+    def search(self, query: Query) -> list[EpisodeHit]:
+        """Return the episodes that answer, best first, each with its best passage."""
+        vector = self._embed([query.text], "query")[0]
+        return search.episode_hits(query, vector, self._index, self._floor())
+
+    def get(self, episode_id: int) -> Episode:
+        """Return one episode."""
+        found = self._index.get([episode_id])
+        if not found:
+            raise _not_found(episode_id)
+        return found[0]
+
+    def of_memory(self, memory_id: int) -> int | None:
+        """Return the id of the episode that a memory was learned from."""
+        return self._index.of_memory(memory_id)
+
+    def purge(self, episode_id: int) -> None:
+        """Erase an episode for good, with the words of its capture."""
+        if not self._index.remove([episode_id]):
+            raise _not_found(episode_id)
+
+    def index_capture(self, capture: int) -> None:
+        """Index a capture that was just learned from. If that fails, `index_missing` does it later."""
+        if not self._enabled:
+            return
+        try:
+            self._index.index(capture)
+        except CofioError as error:
+            _log.warning("capture %d is not indexed yet: %s", capture, error)
+
+    def index_missing(self, most: int | None = None) -> int:
+        """Index captures that have no episode yet, all or `most` of them; return how many."""
+        total = 0
+        while self._enabled and (captures := self._index.unindexed(_left(most, total))):
+            for capture in captures:
+                self._index.index(capture)
+            total += len(captures)
+        return total
+
+    def embed_missing(self, most: int | None = None) -> int:
+        """Embed passages that have no vector yet, all or `most` of them; return how many."""
+        total = 0
+        while passages := self._index.unembedded(_left(most, total)):
+            vectors = self._embed([passage.text for passage in passages])
+            self._index.put_vectors({each.id: vector for each, vector in zip(passages, vectors, strict=True)})
+            total += len(passages)
+        return total
+
+    def forget(self, before: str, megabytes: int) -> int:
+        """Remove episodes from before this time, and the oldest beyond so many megabytes; return how many."""
+        return self._index.forget(before, megabytes * MEGABYTE)
+
+
+def _left(most: int | None, done: int) -> int:
+    return _BATCH if most is None else min(_BATCH, most - done)
+
+
+def _not_found(episode_id: int) -> NotFound:
+    return NotFound(
+        f"There is no episode {episode_id}.", "It may have been removed; `cofio search --episodes` finds others."
+    )

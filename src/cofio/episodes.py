@@ -1,0 +1,216 @@
+"""Episodes: what was said, turn by turn, cut into passages that search finds. Part of the words.
+
+Every function here is pure. A store keeps an episode for each captured turn; the inbox keeps the capture itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+from cofio import late
+from cofio.briefing import neutral
+from cofio.conversation import ANALYSIS, Exchange
+from cofio.model import MatchType
+from cofio.wording import LEFT_OUT
+
+PASSAGE_WORDS = 120
+MAX_PASSAGES = 20  # of one turn; of a longer one the beginning and the end
+_LATER = 2  # passages that a part of a turn gets at least, when it comes in after the others
+_WORD_CHARACTERS = 10  # text without spaces counts as a word for every so many characters
+_SENTENCE = late.compile(r".+?(?:\n+|(?<=[.!?])\s+|$)", re.DOTALL)
+_WORD = late.compile(r"\S{1,200}\s*")
+_PART = late.compile(r"\+[1-9][0-9]*$")
+_LINE, _LABEL = 400, 80  # characters of a passage and of a session on one line
+_MARK = late.compile(r"~[0-9a-f]{12}$")  # ends the name of a client that a key was used from
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Episode:
+    """One turn of a conversation as it is indexed: where, when and by whom it was said, and its text."""
+
+    id: int = 0
+    at: str
+    text: str = ""
+    source: str = ""
+    project: str = ""
+    client: str = ""
+    session: str = ""
+    turn: str = ""
+    agent: str = ""
+    user: str = ""
+    team: str = ""
+    visibility: str = "private"
+    capture: int | None = None  # the item of the inbox that it was made from; None in a copy of another store
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Episode:
+        """Read what `as_dict` wrote; ignore keys of later versions."""
+        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+
+
+class Passage(NamedTuple):
+    """A part of an episode, about 120 words long, and what a reader wants to know of that episode."""
+
+    id: int
+    episode: int
+    text: str
+    at: str
+    session: str
+    project: str
+    source: str
+    capture: int | None
+
+
+class EpisodeHit(NamedTuple):
+    """The passage of an episode that answers a query best. Scores are on the scale of `model.Hit`."""
+
+    passage: Passage
+    score: float
+    similarity: float
+    keyword: float
+    match_type: MatchType
+
+    @property
+    def episode(self) -> int:
+        return self.passage.episode
+
+    @property
+    def text(self) -> str:
+        return self.passage.text
+
+    def as_dict(self) -> dict[str, Any]:
+        plain = self.passage._asdict()
+        plain["passage"] = plain.pop("id")
+        return {
+            **plain,
+            "score": round(self.score, 6),
+            "similarity": round(self.similarity, 6),
+            "keyword_score": round(self.keyword, 6),
+            "match_type": self.match_type,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> EpisodeHit:
+        """Read what `as_dict` wrote."""
+        values = {**plain, "id": plain["passage"]}
+        passage = Passage(**{name: values[name] for name in Passage._fields})
+        return cls(passage, plain["score"], plain["similarity"], plain["keyword_score"], plain["match_type"])
+
+
+class EpisodeCounts(NamedTuple):
+    """How much of what was said is indexed."""
+
+    episodes: int
+    passages: int
+    embedded: int  # passages that have a vector
+    bytes: int  # of text
+    unindexed: int  # captures that are still to be indexed
+
+
+class CarriedEpisode(NamedTuple):
+    """An episode on its way to another store: without its capture, each passage with its vector if it has one."""
+
+    episode: Episode
+    passages: tuple[tuple[str, bytes | None], ...]
+
+
+def is_indexed(exchange: Exchange | None) -> bool:
+    """Return whether a capture becomes an episode.
+
+    Reports in the context "analysis" do not: an agent that watches a domain sends the same readings again and again,
+    and its claims are kept as rows of domain knowledge. Observed dialogues do: both sides said something.
+    """
+    if exchange is None or exchange.context == ANALYSIS:
+        return False
+    return any(message.text.strip() for message in exchange.messages)
+
+
+def episode_of(exchange: Exchange, capture: int) -> Episode:
+    """Return the episode of a captured turn, with its whole text."""
+    return Episode(
+        at=exchange.at,
+        text=text_of(exchange),
+        source=exchange.source,
+        project=exchange.project,
+        client=exchange.client,
+        session=exchange.session,
+        turn=exchange.turn,
+        agent=exchange.agent,
+        user=exchange.user,
+        team=exchange.team,
+        visibility=exchange.visibility,
+        capture=capture,
+    )
+
+
+def text_of(exchange: Exchange) -> str:
+    """Return the messages of a turn as one text, each with the role of its speaker."""
+    said = ((message.role, message.text.strip()) for message in exchange.messages)
+    return "\n".join(f"{role.capitalize()}: {text}" for role, text in said if text)
+
+
+def base_turn(turn: str) -> str:
+    """Return the name of the whole turn: the inbox names parts that come in later "t+1", "t+2" and so on."""
+    return _PART.sub("", turn)
+
+
+def passages_of(text: str, others: int = 0) -> list[str]:
+    """Cut a text into passages of about 120 words, at the ends of sentences or lines where possible.
+
+    Joined again they are the text; of a text that is too long, its beginning and its end with a mark between them.
+    `others` is how many passages earlier parts of the same turn have.
+    """
+    passages: list[str] = []
+    size = PASSAGE_WORDS  # of the passage that grows
+    for unit in _units(text):
+        words = _size(unit)
+        if size + words > PASSAGE_WORDS:
+            passages.append("")
+            size = 0
+        passages[-1] += unit
+        size += words
+    return _both_ends(passages, max(_LATER, MAX_PASSAGES - others))
+
+
+def _units(text: str) -> list[str]:
+    """Split a text into sentences and lines; split those further that are longer than a passage."""
+    units: list[str] = []
+    for sentence in _SENTENCE.findall(text.strip()):
+        units += [sentence] if _size(sentence) <= PASSAGE_WORDS else _WORD.findall(sentence)
+    return units
+
+
+def _size(text: str) -> int:
+    return max(len(text.split()), len(text) // _WORD_CHARACTERS)
+
+
+def _both_ends(passages: list[str], most: int) -> list[str]:
+    if len(passages) <= most:
+        return passages
+    first = (most + 1) // 2
+    begun = [*passages[: first - 1], f"{passages[first - 1].rstrip()}\n\n{LEFT_OUT}\n\n"]
+    return begun + passages[len(passages) - (most - first) :]
+
+
+def line(hit: EpisodeHit) -> str:
+    """Render a hit as one line with its date and session: `2026-02-20, session s1: User: ...`."""
+    session = shortened(hit.passage.session, _LABEL)
+    where = f", session {session}" if session else ""
+    return f"{hit.passage.at[:10]}{where}: {shortened(hit.text)}"
+
+
+def shortened(text: str, most: int = _LINE) -> str:
+    """Put a text on one line, as plain words that cannot end a block of memories; shorten a long one."""
+    plain = neutral(text)
+    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
+
+
+def shown_client(client: str) -> str:
+    """Return the client's own name, without the mark that keeps apart the sessions of different keys."""
+    return _MARK.sub("", client)

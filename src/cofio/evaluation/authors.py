@@ -1,0 +1,60 @@
+"""Labelled rows, one JSON object per line, one file per author: figures are told by author, since each has a voice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cofio.errors import InvalidInput, NotFound
+from cofio.evaluation.lines import numbered
+
+Row = TypeVar("Row")
+
+
+def read(paths: Sequence[Path], parse: Callable[[dict[str, Any]], Row], shape: str) -> dict[str, list[Row]]:
+    """Return the rows of .jsonl files, and of every one in a folder, by the name of the file.
+
+    `parse` makes a row from an object, and raises ValueError, KeyError or TypeError where the object is wrong. `shape`
+    is the hint of every error.
+    """
+    found: dict[str, list[Row]] = {}
+    for file in _files(paths, shape):
+        rows = [_row(line, number, file, parse, shape) for number, line in numbered(file, shape)]
+        found.setdefault(file.stem, []).extend(rows)
+    return found
+
+
+def text_of(plain: dict[str, Any], name: str) -> str:
+    """Return a text that is there and not blank; KeyError or TypeError otherwise."""
+    text = plain[name]
+    if not isinstance(text, str) or not text.strip():
+        raise TypeError(f"{name} is not a text")
+    return text
+
+
+def named(paths: Sequence[Path]) -> str:
+    """Return paths as a command names them."""
+    return " ".join(path.name for path in paths)
+
+
+def _files(paths: Sequence[Path], shape: str) -> list[Path]:
+    files: list[Path] = []
+    for path in paths:
+        inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not inside:
+            raise NotFound(f"{path} has no .jsonl file.", f"Name a file, or a folder of files. {shape}")
+        files += inside
+    return files
+
+
+def _row(line: str, number: int, file: Path, parse: Callable[[dict[str, Any]], Row], shape: str) -> Row:
+    try:
+        plain = json.loads(line)
+        if not isinstance(plain, dict):
+            raise TypeError("it is not an object")
+        return parse(plain)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        raise InvalidInput(f"Line {number} of {file} cannot be used: {reason}.", shape) from error

@@ -1,0 +1,216 @@
+"""DevMemBench: coding sessions are captured in order without a language model, then questions are asked.
+
+    sessions ─ keeper.capture ─▶ facts (and episodes) ─ keeper.search ─▶ ten hits ─ beside the ground truth ─▶ Report
+
+A hit answers a question when it carries the ground truth: at least 60 % of its telling words, without their endings,
+and every number and name in it (`labelled.carries`). A ground truth that was told in several sessions may need several
+hits, so the ten hits are also taken together. Ground truths are worded freely: the share that some message of the
+sessions carries is what this rule allows at most. Questions of the type abstention have no answer and are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cofio import assemble
+from cofio.errors import InvalidInput, NotFound
+from cofio.evaluation.labelled import CARRIED, carries
+from cofio.evaluation.measures import Figure, interval
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.keeper import Keeper
+from cofio.ports import Embedder
+from cofio.settings import Settings
+
+HITS = 10
+FACTS, BOTH = "facts", "facts and episodes"
+UNANSWERABLE = "abstention"
+_SHAPE = (
+    'The folder needs a .json file named "*sessions*" ({"sessionId", "metadata": {"date", "project"}, "messages"})'
+    ' and one named "*questions*" ({"questionId", "questionType", "question", "groundTruth"}).'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and the answer that should be found."""
+
+    id: str
+    type: str
+    text: str
+    truth: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether the answer to a question is in one hit, and in the ten hits together, by what was searched."""
+
+    question: Question
+    in_one: Mapping[str, bool]
+    together: Mapping[str, bool]
+    said: bool  # some message of the sessions carries the answer
+
+
+def evaluate(
+    folder: Path,
+    settings: Settings | None = None,
+    *,
+    embedder: Embedder | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Capture the sessions of a folder, ask its questions, and report how many answers are among the hits."""
+    sessions, questions = read(folder)
+    said = [message["content"] for session in sessions for message in session["messages"]]
+    settings = settings or Settings.load()
+    steps = len(sessions) + len(questions)
+    with TemporaryDirectory() as home:
+        own = replace(settings, home=Path(home), store=f"sqlite://{home}/devmem.db", extract_provider="")
+        with assemble.keeper(own, embedder=embedder or assemble.make_embedder(settings)) as keeper:
+            for number, session in enumerate(sessions, 1):
+                capture(session, keeper)
+                progress(number, steps)
+            keeper.embed_episodes()  # what the service's worker does in the background
+            keeper.read_missing()
+            outcomes = []
+            for number, question in enumerate(questions, len(sessions) + 1):
+                outcomes.append(ask(question, keeper, said))
+                progress(number, steps)
+            stored = keeper.count()
+    return _report(folder, len(sessions), stored, outcomes)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(folder: Path) -> tuple[list[dict[str, Any]], list[Question]]:
+    """Return the sessions in the order of their dates, and the questions that have an answer."""
+    if not folder.is_dir():
+        raise NotFound(f"There is no folder {folder}.", _SHAPE)
+    sessions = _objects(folder, "sessions", ("sessionId", "messages"))
+    questions = _objects(folder, "questions", ("questionId", "questionType", "question", "groundTruth"))
+    answerable = [
+        Question(str(each["questionId"]), str(each["questionType"]), str(each["question"]), str(each["groundTruth"]))
+        for each in questions
+        if each["questionType"] != UNANSWERABLE
+    ]
+    if not answerable:
+        raise InvalidInput(f"No question in {folder} has an answer.", _SHAPE)
+    return sorted(sessions, key=_date), answerable
+
+
+def _objects(folder: Path, name: str, fields: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the objects of every file of the folder whose name has this word."""
+    found: list[dict[str, Any]] = []
+    for file in sorted(folder.glob(f"*{name}*.json")):
+        try:
+            rows = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{file} is not JSON: {error}.", _SHAPE) from error
+        for row in rows if isinstance(rows, list) else [rows]:
+            if missing := [each for each in fields if not isinstance(row, dict) or each not in row]:
+                raise InvalidInput(f"An object in {file} has no {missing[0]}.", _SHAPE)
+            found.append(row)
+    if not found:
+        raise NotFound(f"{folder} has no {name}.", _SHAPE)
+    return found
+
+
+def _date(session: Mapping[str, Any]) -> str:
+    return str(session.get("metadata", {}).get("date", ""))
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def capture(session: Mapping[str, Any], keeper: Keeper) -> None:
+    """Capture a session, one exchange at a time: a message of the user and what the assistant answers."""
+    project, name = str(session.get("metadata", {}).get("project", "")), str(session["sessionId"])
+    date = _date(session)
+    for number, messages in enumerate(_exchanges(session["messages"]), 1):
+        keeper.capture(
+            messages,
+            wait=True,
+            session=name,
+            turn=f"{name}-{number}",
+            project=project,
+            source=f"devmem/{project}" if project else "devmem",
+            **({"at": f"{date}T10:{number % 60:02}:00Z"} if len(date) == len("2026-01-31") else {}),
+        )
+
+
+def _exchanges(messages: Sequence[Mapping[str, str]]) -> Iterator[list[dict[str, str]]]:
+    exchange: list[dict[str, str]] = []
+    for message in messages:
+        if message["role"] == "user" and exchange:
+            yield exchange
+            exchange = []
+        exchange.append({"role": message["role"], "content": message["content"]})
+    if exchange:
+        yield exchange
+
+
+def ask(question: Question, keeper: Keeper, said: Sequence[str]) -> Outcome:
+    """Search for a question: among the facts, and among facts and episodes where the keeper has those."""
+    facts = [(hit.score, hit.text) for hit in keeper.search(question.text, k=HITS)]
+    hits = {FACTS: facts}
+    if search := getattr(keeper, "search_episodes", None):
+        both = [*facts, *((hit.score, hit.text) for hit in search(question.text, k=HITS))]
+        hits[BOTH] = sorted(both, key=lambda hit: -hit[0])[:HITS]
+    texts = {name: [text for _, text in found] for name, found in hits.items()}
+    return Outcome(
+        question,
+        {name: any(carries(text, question.truth) for text in found) for name, found in texts.items()},
+        {name: carries(" ".join(found), question.truth) for name, found in texts.items()},
+        any(carries(text, question.truth) for text in said),
+    )
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[Outcome]) -> Report:
+    types = sorted({each.question.type for each in outcomes})
+    groups = {"all": list(outcomes)} | {name: [one for one in outcomes if one.question.type == name] for name in types}
+    searched = list(outcomes[0].in_one)
+    figures = {name: {kind: _figures(some, kind) for kind in searched} for name, some in groups.items()}
+    values: dict[str, Any] = {
+        "sessions": sessions,
+        "questions": len(outcomes),
+        "memories": stored,
+        "said": sum(each.said for each in outcomes) / len(outcomes),
+        **{kind: _plain(figures["all"][kind]) for kind in searched},
+        "by_type": {name: {kind: _plain(figures[name][kind]) for kind in searched} for name in types},
+        "per_question": {each.question.id: each.in_one for each in outcomes},
+    }
+    rows: list[list[Cell]] = [
+        [
+            name,
+            len(some),
+            sum(each.said for each in some) / len(some),
+            *(figure for kind in searched for figure in figures[name][kind]),
+        ]
+        for name, some in groups.items()
+    ]
+    columns = [Column("questions"), Column("asked"), Column("in one message", "%")]
+    columns += [Column(f"{kind}: {how}", "%") for kind in searched for how in ("one hit", "together")]
+    says = (
+        f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
+        f" {len(outcomes)} questions with an answer. A hit answers where it has {CARRIED:.0%} of the telling words"
+        f" of the ground truth and all its numbers and names. One hit: one of the best {HITS} does; together: they do."
+        " In one message: some message of the sessions does, which is the most that this rule allows.",
+    )
+    command = f"cofio eval devmem {folder.name}"
+    return Report("devmem", "DevMemBench", command, says, values, [Table("Answers found", columns, rows)])
+
+
+def _figures(outcomes: Sequence[Outcome], kind: str) -> tuple[Figure, Figure]:
+    one = interval([float(each.in_one[kind]) for each in outcomes])
+    return one, interval([float(each.together[kind]) for each in outcomes])
+
+
+def _plain(figures: tuple[Figure, Figure]) -> dict[str, Any]:
+    return {"one_hit": figures[0].as_dict(), "together": figures[1].as_dict()}

@@ -1,0 +1,259 @@
+"""Pairs: what a statement does to a stored memory, as the comparer decides it, beside the label of an author.
+
+    {"memory", "said", "label"} ─ JudgedComparer ─▶ verdict after the guards ─┐
+                                ─ judge.relation ─▶ raw probability ──────────┴─▶ Report, by author
+
+A doubtful verdict counts as `add`: both memories are kept. Every statement is also compared with another memory of
+the same author that it has nothing to do with, as reconciliation does with the nearest memories of a store.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio.evaluation.authors import named, read, text_of
+from cofio.evaluation.measures import SEED, Figure, found_at, interval, macro_f1, of_label
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.judgement.labels import RELATIONS
+from cofio.judgement.model import LocalJudge
+from cofio.ports import Judge
+from cofio.reconcile.compare import Comparer, JudgedComparer
+from cofio.wording import telling
+
+RATES = (0.01, 0.02, 0.05)  # of `add` rows that would be overwritten
+CHANGES = ("update", "delete")
+SHAPE = 'Give one JSON object per line: {"memory", "said", "label"}; the label is add, same, update or delete.'
+_GIVEN = (*RELATIONS, "doubtful")
+_DRAWN = 12  # memories of which the first that shares no telling word is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A memory, what was said later, and what that does to the memory."""
+
+    memory: str
+    said: str
+    label: str
+    case: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The comparer's verdict on a pair, and the raw probability that the memory no longer holds."""
+
+    pair: Pair
+    verdict: str
+    change: float = 0.0
+    overwrites_unrelated: bool | None = None  # None where there was no unrelated memory to compare with
+
+    @property
+    def given(self) -> str:
+        """The label that the verdict amounts to."""
+        return "add" if self.verdict == "doubtful" else self.verdict
+
+    @property
+    def changes(self) -> bool:
+        return self.given in CHANGES
+
+
+def read_pairs(paths: Sequence[Path]) -> dict[str, list[Pair]]:
+    """Return the pairs of files and folders, by author."""
+    return read(paths, _pair, SHAPE)
+
+
+def evaluate(
+    paths: Sequence[Path],
+    *,
+    judge: Judge | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Compare every pair and report the decisions, by author."""
+    pairs = read_pairs(paths)
+    judge = judge or LocalJudge()
+    comparer = JudgedComparer(judge)
+    count, done = sum(map(len, pairs.values())), 0
+    outcomes: dict[str, list[Outcome]] = {}
+    for author, rows in pairs.items():
+        outcomes[author] = []
+        for pair, other in zip(rows, _unrelated(rows), strict=True):
+            change = judge.relation(pair.said, pair.memory).change
+            overwrites = comparer.compare(pair.said, other, 0.0).changes if other else None
+            outcomes[author].append(Outcome(pair, _verdict(comparer, pair), change, overwrites))
+            done += 1
+            progress(done, count)
+    return _report(paths, outcomes)
+
+
+def decided(pairs: Sequence[Pair], comparer: Comparer, cosines: Sequence[float]) -> list[Outcome]:
+    """Return what a comparer decides about each pair; `cosines` are those of statement and memory."""
+    return [Outcome(pair, _verdict(comparer, pair, cosine)) for pair, cosine in zip(pairs, cosines, strict=True)]
+
+
+def _unrelated(pairs: Sequence[Pair]) -> list[str]:
+    """Return, for each pair, a memory of the same file that shares no telling word with it; "" where none is drawn."""
+    rng = random.Random(SEED)  # noqa: S311
+    memories = {pair.memory: frozenset(telling(pair.memory)) for pair in pairs}
+    found = []
+    for pair in pairs:
+        known = memories[pair.memory] | set(telling(pair.said))
+        drawn = rng.sample(sorted(memories), min(_DRAWN, len(memories)))
+        found.append(next((memory for memory in drawn if not memories[memory] & known), ""))
+    return found
+
+
+def _verdict(comparer: Comparer, pair: Pair, cosine: float = 0.0) -> str:
+    return comparer.compare(pair.said, pair.memory, cosine).kind
+
+
+def _pair(plain: dict[str, Any]) -> Pair:
+    label = plain["label"]
+    if label not in RELATIONS:
+        raise ValueError(f"the label is {label!r}")
+    return Pair(text_of(plain, "memory"), text_of(plain, "said"), label, str(plain.get("case") or ""))
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of some pairs."""
+
+    pairs: int
+    macro_f1: float
+    changes_found: Figure | None  # of the rows labelled update or delete, whichever of the two is decided
+    false_overwrites: Figure | None  # of the rows labelled add
+    unrelated_overwrites: Figure | None  # of the statements, beside an unrelated memory
+    doubtful: float
+    at: Mapping[float, tuple[float | None, float | None]]  # by rate: changes found and the threshold of the probability
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Figures:
+        """Count outcomes."""
+        changes = [each for each in outcomes if each.pair.label in CHANGES]
+        adds = [each for each in outcomes if each.pair.label == "add"]
+        unrelated = [each.overwrites_unrelated for each in outcomes if each.overwrites_unrelated is not None]
+        raw = [each.change for each in changes], [each.change for each in adds]
+        return cls(
+            pairs=len(outcomes),
+            macro_f1=macro_f1([each.pair.label for each in outcomes], [each.given for each in outcomes]),
+            changes_found=_share(changes),
+            false_overwrites=_share(adds),
+            unrelated_overwrites=interval([float(each) for each in unrelated]) if unrelated else None,
+            doubtful=sum(each.verdict == "doubtful" for each in outcomes) / len(outcomes),
+            at={rate: found_at(*raw, rate) for rate in RATES},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON."""
+        return {
+            "pairs": self.pairs,
+            "macro_f1": self.macro_f1,
+            "changes_found": self.changes_found and self.changes_found.as_dict(),
+            "false_overwrites": self.false_overwrites and self.false_overwrites.as_dict(),
+            "unrelated_overwrites": self.unrelated_overwrites and self.unrelated_overwrites.as_dict(),
+            "doubtful": self.doubtful,
+            "at": {f"{rate:.0%}": {"found": found, "threshold": limit} for rate, (found, limit) in self.at.items()},
+        }
+
+
+def _share(outcomes: Sequence[Outcome]) -> Figure | None:
+    return interval([float(each.changes) for each in outcomes]) if outcomes else None
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -> Report:
+    outcomes = [each for rows in by_author.values() for each in rows]
+    whole, each_author = Figures.of(outcomes), {author: Figures.of(rows) for author, rows in by_author.items()}
+    labels = _labels(outcomes)
+    confusion = Counter((each.pair.label, each.verdict) for each in outcomes)
+    cases = _cases(outcomes)
+    values: dict[str, Any] = {
+        **whole.as_dict(),
+        "labels": labels,
+        "confusion": {wanted: {given: confusion[wanted, given] for given in _GIVEN} for wanted in RELATIONS},
+        "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
+        "by_case": cases,
+        "per_pair": {author: [each.verdict for each in rows] for author, rows in by_author.items()},
+    }
+    tables = [
+        _author_table({**each_author, **({"all": whole} if len(each_author) > 1 else {})}),
+        Table(
+            "Labels",
+            (Column("label"), Column("pairs"), *(Column(name, "%") for name in ("precision", "recall", "F1"))),
+            [[label, *figures.values()] for label, figures in labels.items()],
+        ),
+        Table(
+            "Verdicts",
+            (Column("label"), *(Column(given) for given in _GIVEN)),
+            [[wanted, *(confusion[wanted, given] for given in _GIVEN)] for wanted in RELATIONS],
+        ),
+        *_case_tables(cases),
+    ]
+    says = (
+        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision is"
+        " that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, for both"
+        " memories are kept.",
+    )
+    return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
+
+
+def _labels(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    wanted, given = [each.pair.label for each in outcomes], [each.given for each in outcomes]
+    found = {}
+    for label in RELATIONS:
+        precision, recalled, harmonic = of_label(wanted, given, label)
+        found[label] = {"pairs": wanted.count(label), "precision": precision, "recall": recalled, "f1": harmonic}
+    return found
+
+
+def _cases(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
+    counts = Counter(each.pair.case for each in outcomes if each.pair.case)
+    right = Counter(each.pair.case for each in outcomes if each.given == each.pair.label)
+    return {case: {"pairs": count, "right": right[case] / count} for case, count in counts.most_common()}
+
+
+def _author_table(figures: Mapping[str, Figures]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            author,
+            each.pairs,
+            each.macro_f1,
+            each.changes_found,
+            each.false_overwrites,
+            each.unrelated_overwrites,
+            each.doubtful,
+            *(found for found, _ in each.at.values()),
+        ]
+        for author, each in figures.items()
+    ]
+    columns = (
+        Column("author"),
+        Column("pairs"),
+        Column("macro-F1", "%"),
+        Column("changes found", "%"),
+        Column("false overwrites", "%"),
+        Column("of unrelated", "%"),
+        Column("doubtful", "%"),
+        *(Column(f"found at {rate:.0%}", "%") for rate in RATES),
+    )
+    note = (
+        "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
+        " archived; of unrelated: the same, for the statement beside a memory that shares no telling word with it. The"
+        " last columns take the raw probability of a change, at the threshold that so many of the add rows exceed."
+    )
+    return Table("By author", columns, rows, note)
+
+
+def _case_tables(cases: Mapping[str, Mapping[str, Any]]) -> list[Table]:
+    if not cases:
+        return []
+    rows: list[list[Cell]] = [[case, each["pairs"], each["right"]] for case, each in cases.items()]
+    return [Table("By case", (Column("case"), Column("pairs"), Column("label right", "%")), rows)]

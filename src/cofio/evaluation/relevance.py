@@ -1,0 +1,170 @@
+"""Relevance: which memories help with a prompt, as the judge scores them, beside the choice of an author.
+
+    {"memories", "prompt", "needed"} ─ judge.relevance ─▶ probability of each memory ─▶ Report, by author
+
+A memory is injected from the shipped threshold on. An idle prompt is one that needs no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio.evaluation.authors import named, read, text_of
+from cofio.evaluation.measures import Figure, found_at, interval
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.judgement.model import LocalJudge
+from cofio.ports import Judge
+
+RATES = (0.05, 0.10, 0.20)  # of idle prompts that get something
+SHAPE = (
+    'Give one JSON object per line: {"memories": [texts], "prompt", "needed": [positions in memories, from 0]}; needed'
+    " is empty where no memory helps."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt, the memories of its project, and the positions of those that it needs."""
+
+    text: str
+    memories: tuple[str, ...]
+    needed: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The probability of every memory of a prompt."""
+
+    prompt: Prompt
+    probabilities: tuple[float, ...]
+
+    @property
+    def needed(self) -> list[float]:
+        """The probabilities of the memories that are needed."""
+        return [self.probabilities[place] for place in sorted(self.prompt.needed)]
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.prompt.needed
+
+
+def evaluate(
+    paths: Sequence[Path],
+    *,
+    judge: Judge | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Score the memories of every prompt and report what would be injected, by author."""
+    prompts = read(paths, _prompt, SHAPE)
+    judge = judge or LocalJudge()
+    count, done = sum(map(len, prompts.values())), 0
+    outcomes: dict[str, list[Outcome]] = {}
+    for author, rows in prompts.items():
+        outcomes[author] = []
+        for prompt in rows:
+            outcomes[author].append(Outcome(prompt, tuple(judge.relevance(prompt.text, prompt.memories))))
+            done += 1
+            progress(done, count)
+    return _report(paths, outcomes, judge.thresholds["relevant"])
+
+
+def _prompt(plain: dict[str, Any]) -> Prompt:
+    memories, needed = plain["memories"], plain["needed"]
+    if not isinstance(memories, list) or not memories or not all(isinstance(each, str) for each in memories):
+        raise TypeError("memories is not a list of texts")
+    if not isinstance(needed, list) or not all(type(each) is int and 0 <= each < len(memories) for each in needed):
+        raise ValueError("needed has a position that is not in memories")
+    return Prompt(text_of(plain, "prompt"), tuple(memories), frozenset(needed))
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of some prompts."""
+
+    prompts: int
+    needed: int
+    injected: Figure | None  # of the needed memories, at the shipped threshold
+    idle: int
+    disturbed: Figure | None  # of the idle prompts: those that get something, at the shipped threshold
+    at: Mapping[float, tuple[float | None, float | None]]  # by rate: needed memories injected, and the threshold
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome], threshold: float) -> Figures:
+        """Count outcomes."""
+        needed = [each for outcome in outcomes for each in outcome.needed]
+        idle = [max(each.probabilities) for each in outcomes if each.is_idle]
+        return cls(
+            prompts=len(outcomes),
+            needed=len(needed),
+            injected=interval([float(each >= threshold) for each in needed]) if needed else None,
+            idle=len(idle),
+            disturbed=interval([float(each >= threshold) for each in idle]) if idle else None,
+            at={rate: found_at(needed, idle, rate) for rate in RATES},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON."""
+        return {
+            "prompts": self.prompts,
+            "needed": self.needed,
+            "needed_injected": self.injected and self.injected.as_dict(),
+            "idle_prompts": self.idle,
+            "idle_injected": self.disturbed and self.disturbed.as_dict(),
+            "at": {f"{rate:.0%}": {"found": found, "threshold": limit} for rate, (found, limit) in self.at.items()},
+        }
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]], threshold: float) -> Report:
+    outcomes = [each for rows in by_author.values() for each in rows]
+    whole = Figures.of(outcomes, threshold)
+    each_author = {author: Figures.of(rows, threshold) for author, rows in by_author.items()}
+    values = {
+        **whole.as_dict(),
+        "threshold": threshold,
+        "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
+    }
+    says = (
+        f"{len(outcomes):,} prompts of {len(by_author)} authors, each with the memories of its project and those that"
+        f" help with it. A memory is injected from a probability of {threshold:.2f} on.",
+    )
+    table = _table({**each_author, **({"all": whole} if len(each_author) > 1 else {})})
+    command = f"cofio eval relevance {named(paths)}"
+    return Report("relevance", "Memories that help with a prompt", command, says, values, [table])
+
+
+def _table(figures: Mapping[str, Figures]) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            author,
+            each.prompts,
+            each.needed,
+            each.injected,
+            each.idle,
+            each.disturbed,
+            *(found for found, _ in each.at.values()),
+        ]
+        for author, each in figures.items()
+    ]
+    columns = (
+        Column("author"),
+        Column("prompts"),
+        Column("needed"),
+        Column("injected", "%"),
+        Column("idle prompts"),
+        Column("idle with something", "%"),
+        *(Column(f"injected at {rate:.0%}", "%") for rate in RATES),
+    )
+    note = (
+        "Injected is the share of the needed memories. The last columns take the threshold at which so many of the idle"
+        " prompts get something."
+    )
+    return Table("By author", columns, rows, note)

@@ -1,0 +1,289 @@
+"""Turns with quoted facts: which parts of a turn are kept without a language model, beside the quotes of an author.
+
+    {"role", "before", "said", "facts", "case"} ─ extract.judged ─▶ kept spans ─ beside the quotes ─▶ Report, by author
+
+A fact is found where a kept span covers half of its quote. A kept span is right where it covers half of a quote, or a
+quote covers half of it. A fact without a quote, which is a text alone, is found where the kept spans carry it (see
+`labelled.carries`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofio.conversation import ROLES
+from cofio.errors import CofioError
+from cofio.evaluation.authors import named, read, text_of
+from cofio.evaluation.labelled import carries
+from cofio.evaluation.lines import numbered
+from cofio.evaluation.measures import Figure, interval
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.extract.judged import kept_spans, prose
+from cofio.judgement.labels import ABOUT, KINDS
+from cofio.judgement.model import LocalJudge
+from cofio.ports import Judge, Span
+
+SHAPE = (
+    'Give one JSON object per line: {"role", "before", "said", "facts": [{"text", "quote", "kind", "about"}], "case"},'
+    ' or {"said", "facts": [texts]}. A quote is a part of said.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact of a turn. Without a quote, the text alone says what should be kept."""
+
+    text: str
+    quote: str = ""
+    kind: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn, what the other side said before, and the facts that are worth keeping."""
+
+    said: str
+    facts: tuple[Fact, ...]
+    role: str = "user"
+    before: str = ""
+    case: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was kept of a turn."""
+
+    turn: Turn
+    found: tuple[bool, ...]  # by fact
+    right: tuple[bool, ...]  # by kept span
+    kinds: tuple[bool, ...]  # of the facts found that name a kind: whether the span has it
+    about: tuple[bool, ...]
+
+    @property
+    def is_noise(self) -> bool:
+        return not self.turn.facts
+
+
+def is_quoted(path: Path) -> bool:
+    """Return whether a path holds turns of this format: a folder, or a file whose first line has "said"."""
+    if path.is_dir():
+        return True
+    try:
+        plain = json.loads(next(numbered(path, SHAPE))[1])
+    except (CofioError, ValueError):
+        return False
+    return isinstance(plain, dict) and "said" in plain
+
+
+def read_turns(paths: Sequence[Path]) -> dict[str, list[Turn]]:
+    """Return the turns of files and folders, by author."""
+    return read(paths, _turn, SHAPE)
+
+
+def evaluate(
+    paths: Sequence[Path],
+    *,
+    judge: Judge | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Read every turn and report which facts are kept, by author and by case."""
+    turns = read_turns(paths)
+    judge = judge or LocalJudge()
+    count, done = sum(map(len, turns.values())), 0
+    outcomes: dict[str, list[Outcome]] = {}
+    for author, rows in turns.items():
+        outcomes[author] = []
+        for turn in rows:
+            outcomes[author].append(outcome(turn, kept_spans(turn.said, judge, turn.before, turn.role)))
+            done += 1
+            progress(done, count)
+    return _report(paths, outcomes)
+
+
+def _turn(plain: dict[str, Any]) -> Turn:
+    said, role = text_of(plain, "said"), plain.get("role") or "user"
+    if role not in ROLES:
+        raise ValueError(f"the role is {role!r}")
+    if not isinstance(plain["facts"], list):
+        raise TypeError("facts is not a list")
+    facts = tuple(_fact(each, said) for each in plain["facts"])
+    return Turn(said, facts, role, str(plain.get("before") or ""), str(plain.get("case") or ""))
+
+
+def _fact(plain: Any, said: str) -> Fact:
+    if isinstance(plain, str):
+        return Fact(plain)
+    if not isinstance(plain, dict):
+        raise TypeError("a fact is neither a text nor an object")
+    quote, kind, about = text_of(plain, "quote"), plain.get("kind") or "", plain.get("about") or ""
+    if quote not in said:
+        raise ValueError(f"the quote {quote!r} is not in said")
+    if kind not in ("", *KINDS) or about not in ("", *ABOUT):
+        raise ValueError(f"the kind is {kind!r}, about is {about!r}")
+    return Fact(str(plain.get("text") or quote), quote, kind, about)
+
+
+# ── comparing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def outcome(turn: Turn, spans: Sequence[Span]) -> Outcome:
+    """Compare kept spans, which are places in `prose(turn.said)`, with the facts of a turn."""
+    text = prose(turn.said)
+    matches = [_match(text, fact, spans) for fact in turn.facts]
+    return Outcome(
+        turn,
+        found=tuple(found for found, _ in matches),
+        right=tuple(any(_is_right(text, fact, span) for fact in turn.facts) for span in spans),
+        kinds=tuple(
+            span.kind == fact.kind for fact, (_, span) in zip(turn.facts, matches, strict=True) if span and fact.kind
+        ),
+        about=tuple(
+            span.about == fact.about for fact, (_, span) in zip(turn.facts, matches, strict=True) if span and fact.about
+        ),
+    )
+
+
+def _match(text: str, fact: Fact, spans: Sequence[Span]) -> tuple[bool, Span | None]:
+    """Return whether a fact is found, and by which span; by none where several carry it together."""
+    if not fact.quote:
+        return carries(" ".join(text[span.start : span.end] for span in spans), fact.text), None
+    quote = _place(text, fact)
+    span = next((span for span in spans if quote and _covers((span.start, span.end), quote)), None)
+    return span is not None, span
+
+
+def _is_right(text: str, fact: Fact, span: Span) -> bool:
+    kept = (span.start, span.end)
+    if not fact.quote:
+        said = text[span.start : span.end]
+        return carries(said, fact.text) or carries(fact.text, said)
+    quote = _place(text, fact)
+    return quote is not None and (_covers(kept, quote) or _covers(quote, kept))
+
+
+def _place(text: str, fact: Fact) -> tuple[int, int] | None:
+    """Return where a quote lies in a turn; None in what is not read, such as fenced code."""
+    start = text.find(fact.quote)
+    return (start, start + len(fact.quote)) if start >= 0 else None
+
+
+def _covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether one place covers half of the other."""
+    return min(one[1], other[1]) - max(one[0], other[0]) >= 0.5 * (other[1] - other[0])
+
+
+# ── figures ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of some turns."""
+
+    turns: int
+    facts: int
+    found: Figure | None  # of the facts
+    right: Figure | None  # of the kept spans
+    noise: int
+    noise_kept: Figure | None  # of the turns without a fact
+    kinds: Figure | None  # of the facts found
+    about: Figure | None
+
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome]) -> Figures:
+        """Count outcomes."""
+        noise = [each for each in outcomes if each.is_noise]
+        return cls(
+            turns=len(outcomes),
+            facts=sum(len(each.turn.facts) for each in outcomes),
+            found=_share([found for each in outcomes for found in each.found]),
+            right=_share([right for each in outcomes for right in each.right]),
+            noise=len(noise),
+            noise_kept=_share([bool(each.right) for each in noise]),
+            kinds=_share([right for each in outcomes for right in each.kinds]),
+            about=_share([right for each in outcomes for right in each.about]),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON."""
+        return {
+            "turns": self.turns,
+            "facts": self.facts,
+            "noise_turns": self.noise,
+            "facts_found": self.found and self.found.as_dict(),
+            "spans_right": self.right and self.right.as_dict(),
+            "noise_kept": self.noise_kept and self.noise_kept.as_dict(),
+            "kind_accuracy": self.kinds and self.kinds.as_dict(),
+            "about_accuracy": self.about and self.about.as_dict(),
+        }
+
+
+def _share(flags: Sequence[bool]) -> Figure | None:
+    return interval([float(each) for each in flags]) if flags else None
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -> Report:
+    outcomes = [each for rows in by_author.values() for each in rows]
+    whole, each_author = Figures.of(outcomes), {author: Figures.of(rows) for author, rows in by_author.items()}
+    by_case = _cases(outcomes)
+    values = {
+        **whole.as_dict(),
+        "by_author": {author: figures.as_dict() for author, figures in each_author.items()},
+        "by_role": {
+            role: Figures.of(some).as_dict()
+            for role in ROLES
+            if (some := [each for each in outcomes if each.turn.role == role])
+        },
+        "by_case": {case: figures.as_dict() for case, figures in by_case.items()},
+    }
+    says = (
+        f"{len(outcomes):,} turns of {len(by_author)} authors with {whole.facts:,} facts, read without a language"
+        " model. A fact is found where a kept span covers half of its quote; a kept span is right where it covers half"
+        " of a quote or lies in one by half. Noise is a turn without a fact.",
+    )
+    tables = [_author_table({**each_author, **({"all": whole} if len(each_author) > 1 else {})})]
+    if by_case:
+        tables.append(_case_table(by_case))
+    return Report("spans", "Facts in turns", f"cofio eval turns {named(paths)}", says, values, tables)
+
+
+def _cases(outcomes: Sequence[Outcome]) -> dict[str, Figures]:
+    cases: dict[str, list[Outcome]] = {}
+    for each in outcomes:
+        if each.turn.case:
+            cases.setdefault(each.turn.case, []).append(each)
+    return {case: Figures.of(some) for case, some in sorted(cases.items(), key=lambda one: -len(one[1]))}
+
+
+def _author_table(figures: Mapping[str, Figures]) -> Table:
+    rows: list[list[Cell]] = [
+        [author, each.turns, each.facts, each.found, each.right, each.noise_kept, each.kinds, each.about]
+        for author, each in figures.items()
+    ]
+    names = ("facts found", "spans right", "noise turns kept", "kind right", "person or project right")
+    return Table(
+        "By author",
+        (Column("author"), Column("turns"), Column("facts"), *(Column(name, "%") for name in names)),
+        rows,
+    )
+
+
+def _case_table(figures: Mapping[str, Figures]) -> Table:
+    rows: list[list[Cell]] = [
+        [case, each.turns, each.facts, _value(each.found), _value(each.right), _value(each.noise_kept)]
+        for case, each in figures.items()
+    ]
+    names = ("facts found", "spans right", "noise turns kept")
+    columns = (Column("case"), Column("turns"), Column("facts"), *(Column(name, "%") for name in names))
+    return Table("By case", columns, rows)
+
+
+def _value(figure: Figure | None) -> float | None:
+    return figure.value if figure else None

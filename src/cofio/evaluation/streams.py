@@ -1,0 +1,350 @@
+"""Streams: conversations over several sessions, learned turn by turn, then asked about.
+
+    stream ─ keeper.capture, exchange by exchange ─▶ stored, replaced, archived ─ questions, prompts ─▶ Report
+
+A memory holds a fact when every group of the fact's keywords has a word in the memory's text. docs/how-to/measure.md
+describes the format; `evals/data/streams` has examples.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, TypeAlias
+
+from cofio import assemble
+from cofio.errors import InvalidInput, NotFound
+from cofio.evaluation.report import Cell, Column, Report, Table
+from cofio.keeper import Keeper
+from cofio.model import Memory
+from cofio.ports import Embedder
+from cofio.settings import Settings
+
+Groups: TypeAlias = Sequence[Sequence[str]]
+Stream: TypeAlias = Mapping[str, Any]
+Live: TypeAlias = Mapping[int, str]  # texts by memory id
+
+#: (name of the figure, counter of the successes, counter of the cases)
+FIGURES = (
+    ("durable facts stored", "facts stored", "facts"),
+    ("noise turns that stored something", "noise stored", "noise"),
+    ("stored memories that are good", "good", "stored"),
+    ("updates right, old value known", "known updates right", "known updates"),
+    ("updates right, all", "updates right", "updates"),
+    ("new facts that overwrote another", "overwrites", "new facts"),
+    ("deletions honoured", "deletions honoured", "deletions"),
+    ("question: current value first", "current first", "changed questions"),
+    ("question: stale value first", "stale first", "changed questions"),
+    ("question about an unchanged fact: answer among the first five", "unchanged found", "unchanged questions"),
+    ("needed memory injected with the prompt", "needed injected", "needed"),
+    ("needed memory at the session's start or with the prompt", "needed shown", "needed"),
+    ("something injected where nothing helps", "idle injected", "idle prompts"),
+)
+#: Figures of each stream: (heading, counter of the successes, counter of the cases)
+_OF_EACH = (
+    ("facts stored", "facts stored", "facts"),
+    ("noise stored", "noise stored", "noise"),
+    ("updates right", "updates right", "updates"),
+    ("deletions honoured", "deletions honoured", "deletions"),
+    ("current first", "current first", "changed questions"),
+    ("needed injected", "needed injected", "needed"),
+    ("idle injected", "idle injected", "idle prompts"),
+)
+_HINT = "docs/how-to/measure.md has the format."
+_EXCHANGE = frozenset(("id", "session", "date", "user", "assistant", "type", "facts"))
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Counts over streams, and the single cases that went wrong."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def count(self, case: str, success: str, right: bool, note: str = "") -> None:
+        """Count one case and whether it succeeded; a note is kept as a failure."""
+        self.counts[case] += 1
+        self.counts[success] += right
+        if note:
+            self.failures.append(note)
+
+    def share(self, success: str, case: str) -> float | None:
+        """Return the successes as a share of the cases; None without cases."""
+        return self.counts[success] / self.counts[case] if self.counts[case] else None
+
+
+def evaluate(
+    path: Path,
+    settings: Settings | None = None,
+    *,
+    embedder: Embedder | None = None,
+    failures: bool = False,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Report:
+    """Learn every stream of a file or folder, ask about it, and report the figures; list failures where asked."""
+    streams = read(path)
+    settings = settings or Settings.load()
+    embedder = embedder or assemble.make_embedder(settings)
+    outcomes = []
+    for number, stream in enumerate(streams, 1):
+        outcomes.append(run(stream, settings, embedder))
+        progress(number, len(streams))
+    return _report(path, streams, outcomes, failures=failures)
+
+
+def total(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the sum of outcomes."""
+    summed = Outcome()
+    for each in outcomes:
+        summed.counts.update(each.counts)
+        summed.failures += each.failures
+    return summed
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """Return the streams of a file, or of every .json file of a folder."""
+    streams = [_read(file) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+    if not streams:
+        raise NotFound(f"{path} has no stream.", "Name a .json file, or a folder of them.")
+    return streams
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        stream = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NotFound(
+            f"{file} cannot be read: {error.strerror}.", "Name a .json file, or a folder of them."
+        ) from error
+    except ValueError as error:
+        raise InvalidInput(f"{file} is not JSON: {error}.", _HINT) from error
+    if problem := _problem(stream):
+        raise InvalidInput(f"{file} is not a stream: {problem}.", _HINT)
+    return {"name": file.stem, "project": file.stem, **stream}
+
+
+def _problem(stream: Any) -> str:
+    """Return what is wrong with the shape of a stream; "" for nothing."""
+    if not isinstance(stream, dict) or not all(
+        isinstance(stream.get(name), list) for name in ("exchanges", "questions", "prompts")
+    ):
+        return "it needs lists of exchanges, questions and prompts"
+    for place, exchange in enumerate(stream["exchanges"], 1):
+        if missing := _EXCHANGE - (exchange.keys() if isinstance(exchange, dict) else set()):
+            return f"exchange {place} has no {min(missing)}"
+    known = {fact.get("id") for exchange in stream["exchanges"] for fact in exchange["facts"]}
+    for exchange in stream["exchanges"]:
+        for name in ("replaces", "deletes"):
+            if exchange.get(name, None) is not None and exchange[name] not in known:
+                return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is no fact"
+    wrong = [each for prompt in stream["prompts"] for each in prompt["needed"] if each not in known]
+    return f"a prompt needs {wrong[0]!r}, which is no fact" if wrong else ""
+
+
+def holds(text: str, groups: Groups) -> bool:
+    """Return whether a text has a keyword of every group."""
+    plain = text.lower()
+    return bool(groups) and all(any(word in plain for word in group) for group in groups)
+
+
+# ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run(stream: Stream, settings: Settings, embedder: Embedder) -> Outcome:
+    """Learn a stream in a store of its own and ask about it."""
+    outcome = Outcome()
+    with TemporaryDirectory() as folder:
+        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db", extract_provider="")
+        with assemble.keeper(own, embedder=embedder) as keeper:
+            _Learning(stream, keeper, outcome).run()
+            _ask(stream, keeper, outcome)
+            _prompt(stream, keeper, outcome)
+    return outcome
+
+
+class _Step(NamedTuple):
+    """One exchange, and the live memories before and after it."""
+
+    exchange: Mapping[str, Any]
+    name: str
+    before: Live
+    after: Live
+
+    @property
+    def new(self) -> list[str]:
+        return [self.after[each] for each in self.after.keys() - self.before.keys()]
+
+    @property
+    def gone(self) -> list[str]:
+        return [self.before[each] for each in self.before.keys() - self.after.keys()]
+
+    def failed(self, what: str) -> str:
+        """Return a note on what went wrong, with what was said."""
+        return f"{self.name}: {what} <- {self.exchange['user']}"
+
+
+class _Learning:
+    """One stream on its way into a keeper."""
+
+    def __init__(self, stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
+        self._stream, self._keeper, self._outcome = stream, keeper, outcome
+        self._facts: dict[str, Groups] = {}
+        self._valid: set[str] = set()
+
+    def run(self) -> None:
+        """Learn every exchange and count what came of it, then rate the memories that are left."""
+        for exchange in self._stream["exchanges"]:
+            before = self._live()
+            self._capture(exchange)
+            self._count(_Step(exchange, f"{self._stream['name']} {exchange['id']}", before, self._live()))
+        for text in self._live().values():
+            good = any(holds(text, self._facts[each]) for each in self._valid)
+            stale = not good and any(holds(text, groups) for groups in self._facts.values())
+            note = "" if good else f"{self._stream['name']}: {'stale' if stale else 'junk'}: {text}"
+            self._outcome.count("stored", "good", good, note)
+
+    def _live(self) -> Live:
+        memories: Sequence[Memory] = self._keeper.list(limit=500).memories
+        return {each.id: each.text for each in memories}
+
+    def _capture(self, exchange: Mapping[str, Any]) -> None:
+        said = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
+        project = self._stream["project"]
+        self._keeper.capture(
+            said,
+            wait=True,
+            session=exchange["session"],
+            turn=exchange["id"],
+            at=f"{exchange['date']}T10:00:00Z",
+            project=project,
+            source=f"claude-code/{project}",
+            client="claude-code",
+        )
+
+    def _count(self, step: _Step) -> None:
+        for fact in step.exchange["facts"]:
+            self._facts[fact["id"]] = fact["keywords"]
+            self._valid.add(fact["id"])
+            stored = any(holds(text, fact["keywords"]) for text in step.after.values())
+            note = "" if stored else step.failed(f"not stored: {fact['text']}, but {step.new}")
+            self._outcome.count("facts", "facts stored", stored, note)
+        match step.exchange["type"]:
+            case "update":
+                self._count_update(step)
+            case "delete":
+                self._count_deletion(step)
+            case "noise":
+                note = step.failed(f"noise: {step.new}") if step.new else ""
+                self._outcome.count("noise", "noise stored", bool(step.new), note)
+            case "fact" | "repeat":
+                self._count_overwrites(step)
+
+    def _count_update(self, step: _Step) -> None:
+        old = self._facts[step.exchange["replaces"]]
+        self._valid.discard(step.exchange["replaces"])
+        fresh = [fact["keywords"] for fact in step.exchange["facts"]]
+        current = [text for text in step.after.values() if any(holds(text, groups) for groups in fresh)]
+        left = [text for text in step.after.values() if holds(text, old) and text not in current]
+        right = bool(current) and not left
+        note = "" if right else step.failed(f"update wrong: new stored {bool(current)}, old left {left}")
+        self._outcome.count("updates", "updates right", right, note)
+        if any(holds(text, old) for text in step.before.values()):
+            self._outcome.count("known updates", "known updates right", right)
+
+    def _count_deletion(self, step: _Step) -> None:
+        old = self._facts[step.exchange["deletes"]]
+        self._valid.discard(step.exchange["deletes"])
+        if not any(holds(text, old) for text in step.before.values()):
+            self._outcome.counts["deletions of unknown"] += 1
+            return
+        kept = [text for text in step.after.values() if holds(text, old)]
+        note = step.failed(f"not deleted: {kept}") if kept else ""
+        self._outcome.count("deletions", "deletions honoured", not kept, note)
+
+    def _count_overwrites(self, step: _Step) -> None:
+        self._outcome.counts["new facts"] += max(1, len(step.new))
+        if step.gone and not (step.exchange["type"] == "repeat" and step.new):
+            self._outcome.counts["overwrites"] += len(step.gone)
+            self._outcome.failures.append(step.failed(f"overwrote {step.gone} by {step.new}"))
+
+
+def _ask(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
+    for question in stream["questions"]:
+        current, stale = question["current"], question["stale"]
+        hits = [hit.text for hit in keeper.search(question["ask"], k=5, seen_from=stream["project"])]
+        if not stale:
+            outcome.count("unchanged questions", "unchanged found", any(holds(text, current) for text in hits))
+            continue
+        telling = [holds(text, current) for text in hits if holds(text, current) or holds(text, stale)]
+        outcome.count("changed questions", "current first", bool(telling) and telling[0])
+        outcome.counts["stale first"] += bool(telling) and not telling[0]
+
+
+def _prompt(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
+    facts = {fact["id"]: fact for exchange in stream["exchanges"] for fact in exchange["facts"]}
+    start = _lines(keeper.recall("", project=stream["project"]).text)
+    for case in stream["prompts"]:
+        lines = _lines(keeper.recall(case["prompt"], project=stream["project"]).text)
+        name = f"{stream['name']}: {case['prompt']}"
+        if not case["needed"]:
+            outcome.count("idle prompts", "idle injected", bool(lines), f"{name}: idle: {lines}" if lines else "")
+        for each in case["needed"]:
+            groups = facts[each]["keywords"]
+            shown = any(holds(line, groups) for line in lines)
+            note = "" if shown else f"{name}: not injected: {facts[each]['text']}"
+            outcome.count("needed", "needed injected", shown, note)
+            outcome.counts["needed shown"] += shown or any(holds(line, groups) for line in start)
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("- ")]
+
+
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[Outcome], *, failures: bool) -> Report:
+    summed = total(outcomes)
+    exchanges = sum(len(each["exchanges"]) for each in streams)
+    values: dict[str, Any] = {
+        name: {"right": summed.counts[success], "cases": summed.counts[case], "share": summed.share(success, case)}
+        for name, success, case in FIGURES
+    }
+    values |= {"streams": len(streams), "exchanges": exchanges}
+    values["by_stream"] = {
+        stream["name"]: {name: outcome.share(success, case) for name, success, case in _OF_EACH}
+        for stream, outcome in zip(streams, outcomes, strict=True)
+    }
+    values["failures"] = summed.failures
+    says = (
+        f"{len(streams)} streams with {exchanges} exchanges, learned in order without a language model, then asked"
+        " about. A memory holds a fact when it has a keyword of every group of the fact.",
+    )
+    tables = [_table_of_all(summed), _table_of_each(streams, outcomes)]
+    ends = ["Failures:\n" + "\n".join(f"- {each}" for each in summed.failures)] if failures else []
+    command = f"cofio eval streams {path.name}"
+    return Report("streams", "Conversations from end to end", command, says, values, tables, ends=ends)
+
+
+def _table_of_all(summed: Outcome) -> Table:
+    rows: list[list[Cell]] = [
+        [name, summed.counts[success], summed.counts[case], summed.share(success, case)]
+        for name, success, case in FIGURES
+    ]
+    columns = (Column("figure"), Column("counted"), Column("of"), Column("share", "%"))
+    return Table("All streams", columns, rows)
+
+
+def _table_of_each(streams: Sequence[Stream], outcomes: Sequence[Outcome]) -> Table:
+    rows: list[list[Cell]] = [
+        [stream["name"], *(outcome.share(success, case) for _, success, case in _OF_EACH)]
+        for stream, outcome in zip(streams, outcomes, strict=True)
+    ]
+    return Table("Each stream", (Column("stream"), *(Column(name, "%") for name, _, _ in _OF_EACH)), rows)

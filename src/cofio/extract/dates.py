@@ -1,0 +1,90 @@
+"""Resolves relative dates: "until next Friday", said on 2026-11-17, becomes "until next Friday (2026-11-27)".
+
+A memory is read weeks later, when "tomorrow" means another day. Only what names one day, week, month or year is
+resolved; "recently" and "soon" stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from datetime import date, timedelta
+
+from cofio import late
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
+_UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
+_PHRASE = late.compile(
+    r"\b(?:(?P<day>today|tonight|tomorrow|yesterday|day after tomorrow)"
+    r"|(?P<which>next|last|this|coming|by|on|until|till|since|from|before|after) "
+    r"(?P<weekday>mon|tues|wednes|thurs|fri|satur|sun)day(?!s)"
+    r"|(?P<span>next|last|this) (?P<unit>week|month|quarter|year)"
+    r"|(?:the )?end of (?:the |this )?(?P<end>week|month|quarter|year)"
+    r"|in (?P<ahead>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ahead_unit>day|week|month|year)s?"
+    r"|(?P<ago>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ago_unit>day|week|month|year)s? ago)\b"
+    r"(?! ?\(\d{4}-)",
+    re.IGNORECASE,
+)
+
+
+def resolve(text: str, said_at: str) -> str:
+    """Return the text with the date behind every relative one; `said_at` is an ISO time, "" leaves the text alone."""
+    try:
+        today = date.fromisoformat(said_at[:10])
+    except ValueError:
+        return text
+
+    def dated(match: re.Match[str]) -> str:
+        when = _date_of({name: value.lower() for name, value in match.groupdict().items() if value}, today)
+        return f"{match[0]} ({when})"
+
+    return _PHRASE.sub(dated, text)
+
+
+def _date_of(found: dict[str, str], today: date) -> str:
+    if day := found.get("day"):
+        days = {"tomorrow": 1, "yesterday": -1, "day after tomorrow": 2}.get(day, 0)
+        return str(today + timedelta(days))
+    if weekday := found.get("weekday"):
+        return str(_weekday(found["which"], _WEEKDAYS.index(f"{weekday}day"), today))
+    if span := found.get("span"):
+        return _period(found["unit"], {"next": 1, "last": -1, "this": 0}[span], today)
+    if end := found.get("end"):
+        return str(_end(end, today))
+    forward = "ahead" in found
+    count, unit = (found["ahead"], found["ahead_unit"]) if forward else (found["ago"], found["ago_unit"])
+    number = int(count) if count.isdigit() else _NUMBERS[count]
+    if unit in ("month", "year"):
+        return _period(unit, number if forward else -number, today)
+    return str(today + timedelta(_UNITS[unit] * (number if forward else -number)))
+
+
+def _weekday(which: str, wanted: int, today: date) -> date:
+    """Return the day meant: "next" is in the next week, "last" and "since" lie behind, others are the nearest ahead."""
+    ahead = (wanted - today.weekday()) % 7
+    if which in ("last", "since"):
+        return today - timedelta((today.weekday() - wanted) % 7 or 7)
+    if which == "next":
+        return today + timedelta(7 - today.weekday() + wanted)
+    return today + timedelta(ahead)
+
+
+def _period(unit: str, by: int, today: date) -> str:
+    if unit == "week":
+        return f"week of {today + timedelta(7 * by - today.weekday())}"
+    if unit == "year":
+        return str(today.year + by)
+    months = today.year * 12 + today.month - 1
+    if unit == "quarter":
+        quarter = months // 3 + by
+        return f"Q{quarter % 4 + 1} {quarter // 4}"
+    months += by
+    return f"{months // 12}-{months % 12 + 1:02}"
+
+
+def _end(unit: str, today: date) -> date:
+    if unit == "week":
+        return today + timedelta(6 - today.weekday())
+    month = {"month": today.month, "quarter": (today.month + 2) // 3 * 3, "year": 12}[unit]
+    return date(today.year, month, monthrange(today.year, month)[1])

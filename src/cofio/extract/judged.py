@@ -1,0 +1,247 @@
+"""Extraction without a language model: the spans of a turn that the judgement model finds worth keeping, as facts.
+
+    message ─ prose ─ judge.spans ─▶ spans ─ statement ─▶ Found, one fact each
+
+A fact is kept in the person's own words, made readable by itself: without lead-ins, with the reason that was given,
+with the question that it answers where it is no sentence, with dates in place of "tomorrow".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cofio import late, sentences
+from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Way
+from cofio.extract import patterns
+from cofio.extract.dates import resolve
+from cofio.judgement.encoding import sentences_of
+from cofio.ports import Judge, Span
+from cofio.stems import stem
+from cofio.wording import telling
+
+KEPT = "Worth keeping"
+DOUBTFUL = "May be worth keeping"
+NOTHING = "Nothing that will matter in a month"
+_KEPT: tuple[Way, str] = ("pattern", KEPT)
+_DOUBTFUL: tuple[Way, str] = ("model", DOUBTFUL)
+_SKIPPED: tuple[Way, str] = ("skip", NOTHING)
+WINDOWS = {"user": 8, "assistant": 2}  # parts of 160 tokens that are read of one message
+RETRACTION = "retraction"
+_LONGEST = 600  # characters of a fact; what is longer is a paste
+_ALL_BUT = 0.7  # of the words of a span that a pattern's wording must keep
+_NEAR_BEFORE = 200  # characters of the sentence before
+_FEWEST_WORDS, _MOST_WORDS = 4, 60  # of a message without facts that is compared with what is known
+_MOST = 8  # facts of one message; where there are more, it is a document
+
+_FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
+_LEAD_IN = late.compile(
+    r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|note|remember|reminder|ps|p\.s\.|psa|plus|well|hey"
+    r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls)\b[\s,:;.!–—-]*"
+    r"|(?:no|nope|yes|that)[,:;.!]\s*)+",
+    re.IGNORECASE,
+)
+_BULLET = late.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
+_TAIL = late.compile(
+    r"[\s,;:–—-]*(?:\b(?:and|but|so|or|because|please|pls|btw|ok|okay|thanks|right)\b)?[\s,;:–—-]*$", re.IGNORECASE
+)
+_REASON = late.compile(
+    r"^[\s,;:–—(-]*(?:because|cause|cuz|since|as|due to|so that|so we|otherwise|after|until|unless|except|but only"
+    r"|only|for|when|if|while)\b[^.!?;\n]{3,160}",
+    re.IGNORECASE,
+)
+_POINTS = late.compile(
+    r"^(?:it|its|it's|it’s|that|that's|that’s|this|they|they're|these|those|he|she|him|her|them|there|same"
+    r"|the (?:former|latter|first|second|other) one)\b",
+    re.IGNORECASE,
+)
+#: Somebody or something named before, among the first words.
+_REFERS = late.compile(
+    r"^(?:\S+ ){0,5}?(?:his|her|their|theirs|them|they|he|she|in there|of it|to it)\b", re.IGNORECASE
+)
+_VERB_OR_VALUE = late.compile(r"[\w]{2,}\s+\S+\s+\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One message as it is read, and what the other side said before it."""
+
+    text: str
+    before: str
+    role: str
+    at: str
+    spans: Sequence[Span] = ()
+
+    def states_before(self, place: int) -> bool:
+        """Return whether the sentence before a place states a fact: then that is a memory of its own."""
+        earlier = sentences_of(self.text[:place])
+        return bool(earlier) and any(span.start < earlier[-1][1] and span.end > earlier[-1][0] for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A sentence of a turn: its place, the spans that are kept, the facts of patterns, the spans that may be facts."""
+
+    place: tuple[int, int]
+    sure: Sequence[Span]
+    rows: Sequence[Found]
+    likely: Sequence[Span]
+
+
+def prose(text: str) -> str:
+    """Return a message without fenced code, quoted lines and tables."""
+    plain = _FENCED.sub("\n", text) if "```" in text or "~~~" in text else text
+    return _QUOTED.sub("", plain)
+
+
+def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
+    """Return every sentence of an exchange with the facts in it; `before` is the other side's turn before the first."""
+    found: list[Sentence] = []
+    for message in exchange.messages:
+        believed = "user" if exchange.context == OBSERVATION else message.role
+        turn = _Turn(prose(message.text), before, believed, exchange.at)
+        found += _read_turn(turn, judge, message.role)
+        before = message.text
+    return found
+
+
+def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
+    """Return the spans of a message that are kept as facts; they are places in what `prose` leaves of it."""
+    turn = _Turn(prose(said), before, role, "")
+    return [span for part in _parts(turn, judge) for span in part.sure][:_MOST]
+
+
+def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
+    """Return the kind of a fact that somebody typed, and whether it is about the person."""
+    spans = judge.spans(text, "", "user", windows=1)
+    if not spans:
+        return "other", False
+    surest = max(spans, key=lambda span: span.probability)
+    return ("other" if surest.kind == RETRACTION else surest.kind), surest.about == "person"
+
+
+def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
+    parts = list(_parts(turn, judge))
+    turn = replace(turn, spans=[span for part in parts for span in part.sure])
+    found = []
+    count = 0
+    for part in parts:
+        chosen = part.sure or (part.likely if turn.role == "user" else [])
+        facts = tuple(_facts(turn, part.place, chosen, role, part.rows))[: max(0, _MOST - count)]
+        count += len(facts)
+        if not part.sure:
+            facts = tuple(replace(fact, tentative=True) for fact in facts)
+        way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
+        text = turn.text[part.place[0] : part.place[1]]
+        found.append(Sentence(text=text, role=role, way=way, reason=reason, found=facts))
+    if role == "user" and not any(sentence.found for sentence in found):
+        _add_news(turn, found)
+    return found
+
+
+def _add_news(turn: _Turn, found: list[Sentence]) -> None:
+    """Add what a short message without facts states as one tentative fact: it may still change a memory."""
+    stated = [each.text for each in found if not each.text.rstrip().endswith("?")]
+    text = _trimmed(" ".join(stated))
+    if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
+        return
+    at = next(place for place, each in enumerate(found) if each.text == stated[0])
+    news = Found(text=resolve(sentences.capitalised(text), turn.at), kind="observation", confidence=0.5, tentative=True)
+    found[at] = replace(found[at], found=(news,))
+
+
+def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+    """Yield the sentences of a turn with the spans that are kept."""
+    spans = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
+    doubted, worded = judge.thresholds["doubtful fact"], min(kept, judge.thresholds["worded fact"])
+    for start, end in sentences_of(turn.text):
+        inside = [span for span in spans if span.start < end and span.end > start]
+        rows = patterns.find(turn.text[start:end], role=turn.role) if inside else []
+        sure = [span for span in inside if span.probability >= (worded if rows else kept)]
+        likely = [span for span in inside if span.probability >= doubted]
+        yield _Part((start, end), sure, rows, likely)
+
+
+def _facts(
+    turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
+) -> Iterator[Found]:
+    worded: list[Found] = []
+    for number, span in enumerate(spans):
+        if row := _worded(turn.text[span.start : span.end], rows):
+            if row not in worded:  # a pattern may read what the model takes for two facts
+                worded.append(row)
+                yield replace(row, text=resolve(row.text, turn.at), about=span.about, role=role)
+            continue
+        following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
+        text = _statement(turn, sentence, span, following, alone=len(spans) == 1)
+        if text and len(text) <= _LONGEST:
+            yield Found(
+                text=text,
+                kind=span.kind,
+                entities=patterns.named(text),
+                confidence=round(min(0.95, span.probability), 2),
+                said=_context(turn, sentence),
+                role=role,
+                about=span.about,
+            )
+
+
+def _worded(said: str, rows: Sequence[Found]) -> Found | None:
+    """Return the fact of a pattern that says what a span says, in settled words; None where it would lose something."""
+    wanted = {stem(word) for word in telling(said)}
+    for row in rows:
+        if len(wanted & {stem(word) for word in telling(row.text)}) >= _ALL_BUT * len(wanted):
+            return row
+    return None
+
+
+def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
+    """Return the fact in a span, readable by itself; "" where nothing is left of it."""
+    text = turn.text[span.start : span.end]
+    if reason := _REASON.match(turn.text[span.end : following]):
+        text += reason[0]
+    text = _trimmed(text)
+    if not text:
+        return ""
+    if alone and not _names_its_subject(text):
+        text = _trimmed(turn.text[sentence[0] : sentence[1]])
+    if not _names_its_subject(text) or (_REFERS.match(text) and not turn.states_before(sentence[0])):
+        text = f"{_asked_before(turn, sentence[0])} {text}".strip()
+    return resolve(sentences.capitalised(text), turn.at)
+
+
+def _names_its_subject(text: str) -> bool:
+    """Return whether no pronoun opens a text, and it is more than two words."""
+    return not _POINTS.match(text) and _VERB_OR_VALUE.search(text) is not None
+
+
+def _trimmed(text: str) -> str:
+    plain = " ".join(text.split())
+    plain = _TAIL.sub("", _LEAD_IN.sub("", _BULLET.sub("", plain))).rstrip(" .,;:")
+    for opening, closing in (("(", ")"), ("[", "]"), ("“", "”")):
+        if plain.count(opening) > plain.count(closing):
+            plain += closing
+        elif plain.count(closing) > plain.count(opening):
+            plain = plain.removesuffix(closing)
+    return plain if telling(plain) else ""
+
+
+def _asked_before(turn: _Turn, start: int) -> str:
+    """Return what a fragment refers to: the sentence before it, or the question that it answers."""
+    for text in (turn.text[:start], turn.before):
+        places = sentences_of(text)
+        if places and telling(text[places[-1][0] : places[-1][1]]):
+            last = " ".join(text[places[-1][0] : places[-1][1]].split())
+            return last[-200:] if last[-1] in ".?!:" else f"{last[-200:]}:"
+    return ""
+
+
+def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
+    """Return the sentence of a fact, after the one before it where that is not long: it often names the subject."""
+    said = " ".join(turn.text[sentence[0] : sentence[1]].split())[:_LONGEST]
+    earlier = sentences_of(turn.text[: sentence[0]])
+    before = " ".join(turn.text[earlier[-1][0] : earlier[-1][1]].split()) if earlier else ""
+    return f"{before} {said}" if 0 < len(before) <= _NEAR_BEFORE else said

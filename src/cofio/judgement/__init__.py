@@ -1,0 +1,7 @@
+"""Trained judgement without a language model: what is worth keeping, how a statement relates to a memory, what helps.
+
+One small encoder with three heads (`model.py`), trained by `training/` on the labelled text in `evals/data`:
+
+    turn ─ tag ─▶ spans worth keeping        memory, statement ─ relate ─▶ add / same / update / delete
+                                             memory, prompt ─ score ─▶ probability that the memory helps
+"""

@@ -1,0 +1,115 @@
+"""Texts as the model reads them: token ids with a task marker, and where each word of a turn lies.
+
+    [CLS] [task] left [SEP] right [SEP]
+
+The same code encodes for training and at run time. Every input is cut to a length that keeps one run cheap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from cofio.embedders.wordpiece import WordPiece
+
+MEMORY_TOKENS = 48
+STATEMENT_TOKENS = 72
+PROMPT_TOKENS = 64
+BEFORE_TOKENS = 32
+WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
+
+_TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}
+_WORD = re.compile(r"\S+")
+#: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon.
+_SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)[\"')\]]*\s+|\s*\n+\s*|;\s+")
+
+
+class Window(NamedTuple):
+    """A part of a turn as it is read; `places` has, for each word, its first token and its place in the turn."""
+
+    ids: list[int]
+    types: list[int]
+    places: list[tuple[int, tuple[int, int]]]
+
+
+class Encoder:
+    """Encodes turns, pairs and prompts for the judgement model."""
+
+    def __init__(self, words: WordPiece) -> None:
+        self._words = words
+        self._first, self._separator = words.id_of("[CLS]"), words.id_of("[SEP]")
+        self._tasks = {name: words.id_of(token) for name, token in _TASKS.items()}
+
+    def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
+        """Return (ids, types) of a memory and what was said later."""
+        return self._joined("relation", self._ends(memory, MEMORY_TOKENS), self._ends(said, STATEMENT_TOKENS))
+
+    def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
+        """Return (ids, types) of a memory and a prompt."""
+        return self._joined("relevance", self._ends(memory, MEMORY_TOKENS), self._ends(prompt, PROMPT_TOKENS))
+
+    def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
+        """Yield the turn in windows of whole sentences, each with the end of the other side's previous turn."""
+        left = [number for word, _, _ in words_of(before[-400:]) for number in self._words.pieces(word)][
+            -BEFORE_TOKENS:
+        ]
+        pending: list[tuple[list[int], tuple[int, int]]] = []
+        size = 0
+        for start, end in sentences_of(said):
+            sentence = [
+                (self._words.pieces(word) or [self._separator], (start + first, start + last))
+                for word, first, last in words_of(said[start:end])
+            ]
+            length = sum(len(pieces) for pieces, _ in sentence)
+            if pending and size + length > WINDOW_TOKENS:
+                yield self._window(role, left, pending)
+                pending, size = [], 0
+            for pieces, place in sentence:  # a sentence that is longer than a window is cut between words
+                if size + len(pieces) > WINDOW_TOKENS and pending:
+                    yield self._window(role, left, pending)
+                    pending, size = [], 0
+                pending.append((pieces[:WINDOW_TOKENS], place))
+                size += len(pieces)
+        if pending:
+            yield self._window(role, left, pending)
+
+    def _window(self, role: str, left: list[int], words: list[tuple[list[int], tuple[int, int]]]) -> Window:
+        task = self._tasks["assistant" if role == "assistant" else "user"]
+        ids = [self._first, task, *left, self._separator]
+        types = [0] * len(ids)
+        places = []
+        for pieces, place in words:
+            places.append((len(ids), place))
+            ids += pieces
+        ids.append(self._separator)
+        return Window(ids, types + [1] * (len(ids) - len(types)), places)
+
+    def _joined(self, task: str, left: list[int], right: list[int]) -> tuple[list[int], list[int]]:
+        one = [self._first, self._tasks[task], *left, self._separator]
+        return [*one, *right, self._separator], [0] * len(one) + [1] * (len(right) + 1)
+
+    def _ends(self, text: str, most: int) -> list[int]:
+        """Return the token ids of a text; of a long one the beginning and the end, half and half."""
+        pieces = self._words.pieces(text if len(text) <= 16 * most else f"{text[: 8 * most]} {text[-8 * most :]}")
+        return pieces if len(pieces) <= most else pieces[: most // 2] + pieces[-(most - most // 2) :]
+
+
+def words_of(text: str) -> list[tuple[str, int, int]]:
+    """Return (word, start, end) of everything that white space separates."""
+    return [(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
+
+
+def sentences_of(text: str) -> list[tuple[int, int]]:
+    """Return (start, end) of the sentences and lines of a text, without white space around them."""
+    found, start = [], 0
+    for end, following in [*((match.start(), match.end()) for match in _SENTENCE_END.finditer(text)), (len(text),) * 2]:
+        first, last = start, end
+        while first < last and text[first].isspace():
+            first += 1
+        while last > first and text[last - 1].isspace():
+            last -= 1
+        if last > first:
+            found.append((first, last))
+        start = following
+    return found

@@ -1,0 +1,101 @@
+"""Decodes the model's tags into spans: which parts of a turn are worth keeping, one fact each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cofio.judgement.encoding import sentences_of
+from cofio.judgement.labels import ABOUT, KINDS, TAGS
+from cofio.ports import Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_INSIDE = 0.35  # probability from which a word belongs to a fact; a span is as probable as its surest words
+_NEW_FACT = 0.5  # probability of a first word at which a run is cut in two, behind a comma or a conjunction
+_BORDER = 0.1  # probability from which the words beside a run are taken into it, up to a comma
+_CONJUNCTIONS = frozenset("and but also plus while or so whereas".split())
+_GAP = 2  # words between two runs of one sentence that are taken into the fact
+
+
+class Tagged(NamedTuple):
+    """The words of a window (first token, place in the text) and the model's logits for its tokens."""
+
+    places: Sequence[tuple[int, tuple[int, int]]]
+    logits: NDArray[Any]
+
+
+def decode(text: str, tagged: Tagged) -> list[Span]:
+    """Return the spans of a window, in order; every span lies within one sentence."""
+    if not tagged.places:
+        return []
+    logits = tagged.logits[[token for token, _ in tagged.places]]
+    tags = softmax(logits[:, : len(TAGS)])
+    inside, first = 1.0 - tags[:, 0], tags[:, 1]
+    ends = [end for _, end in sentences_of(text)]
+    found, run = [], list[int]()
+
+    def close() -> None:
+        if run:
+            found.append(_span(text, tagged, logits, inside, run, ends))
+            run.clear()
+
+    for at, (_, (start, _)) in enumerate(tagged.places):
+        if run and (crosses(ends, tagged.places[run[-1]][1][0], start) or at - run[-1] > _GAP + 1):
+            close()
+        if inside[at] >= _INSIDE:
+            if run and first[at] >= _NEW_FACT and _divides(text, tagged, at):
+                close()
+            run.append(at)
+    close()
+    return found
+
+
+def _divides(text: str, tagged: Tagged, at: int) -> bool:
+    """Return whether a word begins a clause: behind punctuation, or at or behind a conjunction."""
+    before, word = (text[slice(*tagged.places[place][1])].lower() for place in (at - 1, at))
+    return before[-1] in ",;:.!?)–—-" or before in _CONJUNCTIONS or word in _CONJUNCTIONS
+
+
+def crosses(ends: Sequence[int], one: int, other: int) -> bool:
+    """Return whether a sentence ends between two places."""
+    return any(one < end <= other for end in ends)
+
+
+def _span(
+    text: str, tagged: Tagged, logits: NDArray[Any], inside: NDArray[Any], run: Sequence[int], ends: Sequence[int]
+) -> Span:
+    first, last = _with_border(text, tagged, inside, run[0], run[-1], ends)
+    start, end = tagged.places[first][1][0], tagged.places[last][1][1]
+    surest = np.sort(inside[list(run)])[-3:]
+    mean = logits[list(run)].mean(0)
+    kind = KINDS[int(mean[len(TAGS) : len(TAGS) + len(KINDS)].argmax())]
+    about = ABOUT[int(mean[len(TAGS) + len(KINDS) :].argmax())]
+    return Span(start, end, float(surest.mean()), kind, about)
+
+
+def _with_border(
+    text: str, tagged: Tagged, inside: NDArray[Any], first: int, last: int, ends: Sequence[int]
+) -> tuple[int, int]:
+    """Return the run with the words beside it that may belong to it, up to the end of the clause."""
+
+    def joins(word: int, beside: int) -> bool:
+        (_, (left, left_end)), (_, (right, _)) = sorted((tagged.places[word], tagged.places[beside]))
+        divided = text[left_end - 1] in ",;:.!?" or crosses(ends, left, right)
+        return bool(inside[word] >= _BORDER) and not divided
+
+    while first > 0 and joins(first - 1, first):
+        first -= 1
+    while last + 1 < len(inside) and joins(last + 1, last):
+        last += 1
+    return first, last
+
+
+def softmax(logits: NDArray[Any]) -> NDArray[Any]:
+    """Return the probabilities along the last axis."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    probabilities: NDArray[Any] = powers / powers.sum(-1, keepdims=True)
+    return probabilities

@@ -1,0 +1,55 @@
+/** Episodes that answer a search: what was said in captured turns. Each opens in place, with the whole turn. */
+
+import { get, path, post } from "./api.js";
+import { beginning, counted, fill, make, newId, said, time } from "./dom.js";
+import { trouble } from "./frame.js";
+
+const HITS = 10; // that are asked for
+const LEAST = 0.05; // the score below which nothing is shown
+const LETTERS = 280; // of a passage in its row
+
+/** Search episodes and draw them into a place; with no query, empty it. `isCurrent()` tells whether it is still wanted. */
+export async function drawEpisodes(place, query, within, isCurrent) {
+  if (!query) return hide(place);
+  try {
+    const { episodes } = await post("episodes/search", { query, k: HITS, min_score: LEAST, ...within });
+    if (!isCurrent()) return;
+    const heading = newId("episodes");
+    place.hidden = false;
+    place.setAttribute("aria-labelledby", heading);
+    fill(place, make("h2", { id: heading }, "Episodes: what was said"),
+      make("p", { class: "dim", role: "status" }, counted(episodes.length, "episode", "episodes"), ", best first"),
+      ...episodes.map(row));
+  } catch (error) {
+    if (!isCurrent()) return;
+    place.hidden = false;
+    fill(place, trouble(error));
+  }
+}
+
+function hide(place) {
+  place.hidden = true;
+  fill(place);
+}
+
+function row(hit) {
+  const whole = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
+  const summary = make("summary", {},
+    make("span", { class: "dim" }, time(hit.at), hit.session ? [" · session ", said(hit.session)] : null),
+    make("span", { class: "number" }, ` ${hit.score.toFixed(2)} `),
+    said(beginning(hit.text, LETTERS)));
+  const shown = make("details", { class: "episode" }, summary, whole);
+  shown.addEventListener("toggle", () => shown.open && load(hit.episode, whole), { once: true });
+  return shown;
+}
+
+async function load(id, place) {
+  try {
+    const { text, project, source } = await get(path("episodes", String(id)));
+    const where = [project, source].filter(Boolean).join(" · ");
+    fill(place, make("p", { class: "dim" }, `Episode ${id}`, where ? [" · ", said(where)] : null),
+      said(text, { class: "long" }));
+  } catch (error) {
+    fill(place, trouble(error));
+  }
+}

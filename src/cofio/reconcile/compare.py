@@ -1,0 +1,142 @@
+"""Comparison of a statement with a memory: one answer for capture, add, import, deduplication and contradictions.
+
+    statement, memory, cosine ─▶ Verdict: same, update, delete, doubtful or add
+
+`JudgedComparer` asks the judgement model. Guards veto a repetition that brings a new number, name or negation, and a
+replacement across environments. `WordComparer` stands in where the model is missing: it knows repetitions only.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol
+
+from cofio.literals import unlike
+from cofio.ports import Judge
+from cofio.sameness import LONG, VALUES, apart, gist, inverse, names, negated, numbers
+from cofio.stems import stem
+from cofio.wording import telling
+
+Kind = Literal["same", "update", "delete", "doubtful", "add"]
+_NEAR = 0.6  # cosine below which a change must have a word in common with what it changes
+_ONE_FACT = 12  # telling words of a memory that states one thing
+_ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
+
+
+class Verdict(NamedTuple):
+    """What a statement is to a memory, how sure that is, and why."""
+
+    kind: Kind
+    probability: float
+    reason: str
+
+    @property
+    def changes(self) -> bool:
+        """Whether the memory no longer holds."""
+        return self.kind in ("update", "delete")
+
+
+class Comparer(Protocol):
+    """Tells what a statement is to a memory."""
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+        """Return the verdict. `retracts`: the statement only ends something."""
+
+
+class JudgedComparer:
+    """Asks the judgement model, and vetoes what words rule out."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+        """Return the verdict of the model, after the guards."""
+        if plain := _word_for_word(statement, memory):
+            return plain
+        limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
+        if chances.same >= limits["same"] and not retracts:
+            return _guarded(statement, memory, chances.same)
+        if chances.change < limits["doubtful change"]:
+            return Verdict("add", chances.add, "both may hold")
+        if veto := _other_environment(statement, memory):
+            return Verdict("add", chances.change, veto)
+        if chances.change < (limits["retraction"] if retracts else _least(limits["change"], memory)):
+            return Verdict("doubtful", chances.change, "it may have changed")
+        if cosine < _NEAR and not _shares_a_word(statement, memory):
+            return Verdict("doubtful", chances.change, "they have no word in common")
+        if retracts or chances.delete > chances.update:
+            return Verdict("delete", chances.change, "it has ended")
+        return Verdict("update", chances.change, "it has changed")
+
+
+class WordComparer:
+    """Recognises repetitions by their words, from a cosine on; never a change."""
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
+        """Return "same" for the same in nearly the same words, else "add"."""
+        if plain := _word_for_word(statement, memory):
+            return plain
+        if retracts or cosine < self._threshold:
+            return Verdict("add", 1.0, "both may hold")
+        against = apart(statement, memory, cosine, sure=(1 + self._threshold) / 2)
+        return Verdict("add", 1.0, against) if against else Verdict("same", cosine, "it says the same")
+
+
+def _shares_a_word(statement: str, memory: str) -> bool:
+    return not {stem(word) for word in telling(statement)}.isdisjoint(stem(word) for word in telling(memory))
+
+
+def _least(usual: float, memory: str) -> float:
+    """Return the probability from which a memory is replaced: higher for one that states several things."""
+    return min(0.92, usual + 0.01 * max(0, len(telling(memory)) - _ONE_FACT))
+
+
+def _word_for_word(statement: str, memory: str) -> Verdict | None:
+    """Return the verdict where words alone decide: the same words, or texts too long to compare otherwise."""
+    if gist(statement) == gist(memory):
+        differs = unlike(statement, memory)
+        return Verdict("add", 1.0, differs) if differs else Verdict("same", 1.0, "it is said in the same words")
+    if max(len(statement), len(memory)) > LONG:
+        return Verdict("add", 1.0, "texts of this length are compared word for word")
+    return None
+
+
+def _guarded(statement: str, memory: str, probability: float) -> Verdict:
+    """Return "same" unless a value differs: a number, or in similar words a negation, an opposite or an identifier.
+
+    In other words the same is often said with a negation that the memory has not ("no floats", "integers only").
+    """
+    alike = share_words(statement, memory)
+    if alike and negated(statement) != negated(memory):
+        return Verdict("doubtful", probability, "one of them negates")
+    said, held = set(gist(statement)), set(gist(memory))
+    if alike and (against := inverse(said - held, held - said)):
+        return Verdict("doubtful", probability, against)
+    stated, known = _figures(statement), _figures(memory)
+    if stated - known:
+        reason = f"it names another number: {min(stated - known)}"
+        if not known - stated:
+            return Verdict("add", probability, reason)
+        return Verdict("update" if share_words(statement, memory, least=2) else "doubtful", probability, reason)
+    held |= set(names(memory))
+    new = [name for name in names(statement) if name not in held and not name.isalpha()] if alike else []
+    if new:
+        return Verdict("add", probability, f"it names something else: {new[0]}")
+    return Verdict("same", probability, "it says the same")
+
+
+def share_words(one: str, other: str, *, least: int = 1) -> bool:
+    """Return whether half of the words of the shorter text, and so many, are in the other, numbers left out."""
+    words, others = ({stem(word) for word in telling(text)} - _figures(text) for text in (one, other))
+    return len(words & others) >= max(least, min(len(words), len(others)) / 2)
+
+
+def _figures(text: str) -> set[str]:
+    return {each.split()[0] for each in numbers(text)}
+
+
+def _other_environment(statement: str, memory: str) -> str:
+    one, other = _ENVIRONMENTS & set(gist(statement)), _ENVIRONMENTS & set(gist(memory))
+    return f"one is about {min(one)}, the other about {min(other)}" if one and other and not one & other else ""

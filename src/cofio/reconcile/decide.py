@@ -1,0 +1,414 @@
+"""Decides what becomes of facts, given what is known: added, replacing or ending a memory, or noted as known.
+
+    fact ─ candidates (vector, words) ─ comparer ─▶ verdicts ─▶ Settled: add, update, delete or noop
+
+A confident change archives the old memory with a link both ways; a doubtful one leaves both, and the pair is listed
+under contradictions. A retraction archives the memory that it names and is not kept itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from cofio import late
+from cofio.conversation import Settled
+from cofio.model import (
+    MAX_LABELS,
+    Add,
+    Change,
+    Decision,
+    Delete,
+    Fact,
+    Memory,
+    Noop,
+    Novelty,
+    Occurrence,
+    Scope,
+    Update,
+    audience,
+    same_place,
+)
+from cofio.ports import Matrix, Store, Vector
+from cofio.reconcile.compare import Comparer, Verdict, share_words
+from cofio.sameness import gist, names, negated, numbers
+from cofio.stems import stem
+from cofio.wording import telling, words
+
+CANDIDATES = 5  # memories that a fact is compared with
+PERSON = "person"  # metadata "about" of a fact that holds in every project
+_ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
+_LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
+_CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
+_SURELY = 0.9  # probability from which a fact archives further memories, or is known by the sentences around it
+_TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds whose rows tell themselves which one changes
+_ECHO, _COVERED = 0.80, 0.70  # an echo has at least this cosine, and so many of its words in the memory
+
+
+# ── a batch of facts ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> list[Settled]:
+    """Return what is to become of each fact, in order. A memory makes way for one fact of a batch at most.
+
+    Of two facts of the batch that exclude each other the later one stands and replaces what the earlier would have.
+    """
+    taken: set[int] = set()
+    settled: list[Settled] = []
+    for place, fact in enumerate(facts):
+        repeats, corrected = _said_earlier(facts, vectors, settled, place, comparer)
+        if repeats:
+            settled.append(Settled(fact=fact, reason="said before in the same exchange"))
+            continue
+        withdrawn = [decision for at in corrected for decision in settled[at].decisions]
+        for at in corrected:
+            settled[at] = Settled(fact=facts[at], reason="corrected in the same exchange")
+        taken -= _replaced(withdrawn)
+        done = _taking_over(_settled(fact, vectors[place], store, comparer, taken), withdrawn)
+        taken |= _replaced(done.decisions)
+        settled.append(done)
+    return settled
+
+
+def _replaced(decisions: Sequence[Decision]) -> set[int]:
+    """Return the memories that the decisions replace or archive."""
+    return {each.id for each in decisions if isinstance(each, Update | Delete)}
+
+
+def _taking_over(settled: Settled, withdrawn: Sequence[Decision]) -> Settled:
+    """Return the decision about a correction, with what the corrected fact would have replaced or archived."""
+    decision, known = settled.decision, _replaced(settled.decisions)
+    if decision is None or isinstance(decision, Delete):  # nothing takes the place of what was withdrawn
+        return settled
+    left = [each for each in withdrawn if isinstance(each, Update | Delete) and each.id not in known]
+    update = next((each for each in left if isinstance(each, Update)), None)
+    if update and isinstance(decision, Add):
+        left.remove(update)
+        decision = replace(update, fact=settled.fact)
+    gone = tuple(Delete(each.id, each.reason) for each in left)
+    return replace(settled, decision=decision, also=(*settled.also, *gone))
+
+
+class Typed(NamedTuple):
+    """What becomes of facts that somebody typed: the decisions, per decision its fact, per fact its decision."""
+
+    decisions: list[Decision]
+    facts: list[int]
+    settled_by: list[int]
+    near: dict[int, tuple[Memory, ...]]  # by fact: memories that it may replace and that were left
+
+    def repeat(self, place: int, first: int, fact: Fact) -> None:
+        """Settle a fact that the batch has before. A sighting of a known memory is noted for each of them."""
+        decision = self.decisions[self.settled_by[first]]
+        if isinstance(decision, Noop):
+            self.settled_by[place] = len(self.decisions)
+            self.decisions.append(replace(decision, occurrence=_sighting(fact)))
+            self.facts.append(place)
+        else:
+            self.settled_by[place] = self.settled_by[first]
+
+    def changes(self, done: Sequence[Change]) -> list[Change]:
+        """Return the change of each fact. A fact that the batch repeats has the sighting that was noted for it."""
+        firsts = {id(change): place for place, change in enumerate(done)}
+        starts = [firsts[id(change)] for change in changes_by_decision(self.decisions, done)]
+        repeated = dict.fromkeys(self.settled_by, 0)
+        answers = []
+        for place, decision in enumerate(self.settled_by):
+            offset = repeated[decision] if isinstance(self.decisions[decision], Add) else 0
+            repeated[decision] += 1
+            answers.append(replace(done[starts[decision] + offset], near=self.near.get(place, ())))
+        return answers
+
+
+def settle_typed(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Comparer) -> Typed:
+    """Reconcile facts that were typed. What the batch itself repeats becomes further sightings of one memory."""
+    first = _first_mentions(facts, vectors, comparer)
+    typed = Typed([], [], [0] * len(facts), {})
+    taken: set[int] = set()
+    for place, fact in enumerate(facts):
+        if first[place] != place:
+            typed.repeat(place, first[place], fact)
+            continue
+        near = related(fact, vectors[place], store, comparer)
+        done = _decided(fact, near, store, taken)
+        taken |= _replaced(done.decisions)
+        decision = done.decision or Add(fact, done.reason, unless_known=True)
+        if isinstance(decision, Add):
+            again = tuple(_sighting(facts[at]) for at in range(place + 1, len(facts)) if first[at] == place)
+            decision = replace(decision, again=again)
+            doubtful = (memory for memory, verdict in near if verdict.kind == "doubtful" and replaces(fact, memory))
+            typed.near[place] = tuple(memory for memory in doubtful if memory.id not in taken)
+        typed.settled_by[place] = len(typed.decisions)
+        typed.decisions.extend([decision, *done.also])
+        typed.facts.extend([place] * (1 + len(done.also)))
+    return typed
+
+
+def _first_mentions(facts: Sequence[Fact], vectors: Matrix, comparer: Comparer) -> list[int]:
+    """Return, for each fact, the first fact of the batch that says the same: itself, mostly."""
+    first = list(range(len(facts)))
+    for place in range(1, len(facts)):
+        cosines = vectors[:place] @ vectors[place]
+        for other in sorted((cosines >= _ALIKE).nonzero()[0].tolist(), key=lambda at: -cosines[at])[:_ALIKE_COMPARED]:
+            same = same_place(facts[place], facts[other])
+            if same and comparer.compare(facts[place].text, facts[other].text, float(cosines[other])).kind == "same":
+                first[place] = first[other]
+                break
+    return first
+
+
+def changes_by_decision(decisions: Sequence[Decision], changes: Sequence[Change]) -> list[Change]:
+    """Return the first change of each decision. An update brings two, an addition one more per further sighting."""
+    firsts, place = [], 0
+    for decision in decisions:
+        firsts.append(changes[place])
+        if isinstance(decision, Add):
+            place += 1 + len(decision.again)
+        else:
+            place += 2 if isinstance(decision, Update) or (isinstance(decision, Delete) and decision.into) else 1
+    return firsts
+
+
+def _said_earlier(
+    facts: Sequence[Fact], vectors: Matrix, settled: Sequence[Settled], place: int, comparer: Comparer
+) -> tuple[bool, list[int]]:
+    """Return whether the batch says a fact before, and the places of the facts that it corrects.
+
+    One turn says much that is related, so a correction must share its words with what it corrects. A retraction is
+    about memories and corrects nothing that is said beside it.
+    """
+    fact, corrected = facts[place], []
+    for at in (at for at in range(place) if settled[at].decision is not None and same_place(fact, facts[at])):
+        if _tells_another_row(fact, facts[at]):
+            continue
+        cosine = float(vectors[at] @ vectors[place])
+        verdict = comparer.compare(fact.text, facts[at].text, cosine, retracts=_retracts(fact))
+        if verdict.kind == "same":
+            return True, []
+        corrects = verdict.kind == "update" and cosine >= _CORRECTS and share_words(fact.text, facts[at].text)
+        if corrects and not _retracts(fact):
+            corrected.append(at)
+    return False, corrected
+
+
+def _retracts(fact: Fact) -> bool:
+    return fact.metadata.get("retracts") is True
+
+
+def _settled(fact: Fact, vector: Vector, store: Store, comparer: Comparer, taken: set[int]) -> Settled:
+    retracts = _retracts(fact)
+    return _decided(fact, related(fact, vector, store, comparer, retracts=retracts), store, taken, retracts=retracts)
+
+
+def _decided(
+    fact: Fact,
+    near: Sequence[tuple[Memory, Verdict]],
+    store: Store,
+    taken: set[int],
+    *,
+    retracts: bool = False,
+) -> Settled:
+    verdicts = [(memory, verdict) for memory, verdict in near if memory.id not in taken]
+    against = [each for each in verdicts if each[1].changes and replaces(fact, each[0])]
+    if newer := next((memory for memory, _ in against if said_since(fact, memory, store)), None):
+        return Settled(fact=fact, reason=f"memory {newer.id} is newer and says otherwise")
+    changed = [each for each in against if not each[0].pinned]
+    nearness = {memory.id: 1 - 0.01 * place for place, (memory, _) in enumerate(near)}  # nearest first
+    changed.sort(key=lambda each: -each[1].probability * nearness[each[0].id])
+    if retracts:
+        return _retracted(fact, changed)
+    same = next((memory for memory, verdict in verdicts if verdict.kind == "same"), None)
+    if same:
+        return _noted(fact, same, f"memory {same.id} says so already", changed)
+    if changed:  # also where a memory has ended: the fact that says so is kept in its place, with a link both ways
+        memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
+        update = Update(memory.id, _with_tags_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
+        return Settled(fact=fact, decision=update, also=_retired([each for each in changed if each[0].id != memory.id]))
+    return Settled(fact=fact, decision=Add(fact, _why_new(verdicts), unless_known=True))
+
+
+def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+    """Archive the one memory that a retraction is surest about; the retraction itself is not kept."""
+    if not changed:
+        return Settled(fact=fact, reason="it takes something back, and no memory says that")
+    memory, verdict = changed[0]
+    return Settled(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
+
+
+def related(
+    fact: Fact, vector: Vector, store: Store, comparer: Comparer, *, retracts: bool = False
+) -> list[tuple[Memory, Verdict]]:
+    """Return the memories that a fact may be about, nearest first, with what it is to each."""
+    exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
+    known = [(memory, Verdict("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
+    if known and same_place(fact, exact[0]):
+        return known  # else the fact's own place may say otherwise than the memory that holds beyond it
+    return known + [
+        (memory, _compared(fact, memory, cosine, comparer, retracts=retracts))
+        for memory, cosine in candidates(fact, vector, store)
+        if memory.id not in (each.id for each in exact)
+    ]
+
+
+def _compared(fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool) -> Verdict:
+    """Compare a memory with a fact, and with the sentences in which it was said where the fact alone says nothing."""
+    if _tells_another_row(fact, memory):
+        return Verdict("add", 1.0, "they tell different rows")
+    alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
+    if alone.kind in ("same", "update", "delete") or not fact.context:
+        return alone
+    around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts)
+    known = around.kind == "same" and around.probability >= _SURELY  # a fact that is wrongly taken for known is lost
+    return around if around.changes or known else alone
+
+
+def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
+    """Return whether both tell exact knowledge, of different tables or of different pairs."""
+    if not (fact.kind in _TABLED and other.kind in _TABLED):
+        return False
+    return fact.kind != other.kind or (fact.kind == "correlation" and gist(fact.text) != gist(other.text))
+
+
+def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
+    """Return the memories that share place and audience with a fact, nearest first, with their cosines."""
+    scope = seen_with(fact)
+    matched = [each.id for each in store.matching(telling(fact.text), _LOOKED_UP, scope).candidates]
+    near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    peers = [(memories[each.id], each.score) for each in near if each.id in memories]
+    return [each for each in peers if is_peer(fact, each[0])][:CANDIDATES]
+
+
+def seen_with(fact: Fact) -> Scope:
+    """Return the scope of the memories that hold where the fact holds."""
+    return Scope(seen_from=fact.project, visibility=tuple(sorted({fact.visibility, "global"})))
+
+
+def is_peer(fact: Fact, memory: Memory) -> bool:
+    """Return whether a memory may say the same as a fact: same audience and speaker, same project or none.
+
+    In a project also one for everybody: the fact is noted there, and never replaces it.
+    """
+    if fact.project and memory.visibility == "global" and fact.speaker == memory.speaker:
+        return True
+    return (
+        audience(fact) == audience(memory)
+        and fact.speaker == memory.speaker
+        and (memory.project in (fact.project, ""))
+        and (bool(fact.project) or memory.source == fact.source or _is_personal(memory) or _is_personal(fact))
+    )
+
+
+def replaces(fact: Fact, memory: Memory) -> bool:
+    """Return whether a fact may replace a memory: one of its own place, or of its audience and about the person."""
+    if audience(fact) != audience(memory) or fact.speaker != memory.speaker:
+        return False
+    return same_place(fact, memory) or (_is_personal(memory) and (_is_personal(fact) or not memory.project))
+
+
+def _is_personal(known: Fact | Memory) -> bool:
+    return known.metadata.get("about") == PERSON
+
+
+def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
+    """Return whether the memory was said, or said again, after the fact was."""
+    if not fact.created_at or memory.created_at > fact.created_at:
+        return bool(fact.created_at)
+    return memory.occurrences > 1 and store.sightings(memory.id)[-1].at > fact.created_at
+
+
+def _retired(changed: Sequence[tuple[Memory, Verdict]]) -> tuple[Delete, ...]:
+    """Archive further memories that a fact surely makes untrue."""
+    sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _SURELY]
+    return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
+
+
+def _noted(fact: Fact, memory: Memory, reason: str, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
+    noop = Noop(memory.id, _sighting(fact), reason)
+    return Settled(fact=fact, decision=noop, also=_retired([each for each in changed if each[0].id != memory.id]))
+
+
+def _sighting(fact: Fact) -> Occurrence:
+    return Occurrence(fact.agent, fact.session, fact.created_at)
+
+
+def _with_tags_of(old: Memory, fact: Fact) -> Fact:
+    return replace(fact, tags=tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS])
+
+
+def _why_new(verdicts: Sequence[tuple[Memory, Verdict]]) -> str:
+    doubtful = next((memory for memory, verdict in verdicts if verdict.kind == "doubtful"), None)
+    if doubtful:
+        return f"new; it may replace memory {doubtful.id}: both are kept"
+    return f"new; nearest is memory {verdicts[0][0].id}: {verdicts[0][1].reason}" if verdicts else "new"
+
+
+# ── novelty and echoes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def novelty(fact: Fact, vector: Vector, store: Store, scope: Scope, comparer: Comparer, least: float = 0.0) -> Novelty:
+    """Return whether the text says something new within the scope; the nearest memory comes along either way."""
+    exact = store.get(store.known(fact.text, scope)[:1])
+    if exact:
+        return Novelty(novel=False, similarity=1.0, match=exact[0], reason="it is known word for word")
+    near = store.nearest(vector, _LOOKED_UP, scope)
+    memories = {memory.id: memory for memory in store.get([each.id for each in near])}
+    found = [(memories[each.id], each.score) for each in near if each.id in memories]
+    reason = "nothing says the same"
+    for memory, cosine in found[:CANDIDATES]:
+        verdict = comparer.compare(fact.text, memory.text, cosine)
+        if verdict.kind == "same" and cosine >= least:
+            known = f"memory {memory.id} says so already"
+            return Novelty(novel=False, similarity=cosine, match=memory, reason=known)
+        if memory is found[0][0]:
+            reason = f"near to memory {memory.id}, but {verdict.reason}"
+    nearest, cosine = found[0] if found else (None, 0.0)
+    return Novelty(novel=True, similarity=cosine, match=nearest, reason=reason)
+
+
+def echoes(fact: Fact, vector: Vector, store: Store | None, injected: Sequence[str], comparer: Comparer) -> str:
+    """Return why a fact only repeats what was put before the agent, or what the store has; "" when it is news."""
+    for line in (part for text in injected for part in text.splitlines() if part.strip()):
+        if _is_echo(fact.text, _MARKER.sub("", line), 1.0, comparer):
+            return "it was put before the agent in this conversation"
+    for memory, cosine in _shown_to_agent(fact, vector, store) if store else ():
+        if _is_echo(fact.text, memory.text, cosine, comparer):
+            return f"the agent repeats memory {memory.id}"
+    return ""
+
+
+def _shown_to_agent(fact: Fact, vector: Vector, store: Store) -> Iterator[tuple[Memory, float]]:
+    """Yield what the agent may have seen that is near to a fact: its project's memories, and those for everybody."""
+    found: dict[int, float] = {}
+    for scope in (Scope(seen_from=fact.project),) if fact.project else (Scope(source=fact.source), _GLOBAL):
+        found.update((each.id, each.score) for each in store.nearest(vector, CANDIDATES, scope))
+    yield from ((memory, found[memory.id]) for memory in store.get(list(found)))
+
+
+def _is_echo(text: str, known: str, cosine: float, comparer: Comparer) -> bool:
+    if _repeats(text, known, _COVERED if cosine >= _ECHO else 1.0):
+        return True
+    return _repeats(text, known, 0.5) and comparer.compare(text, known, cosine).kind == "same"
+
+
+def _repeats(text: str, known: str, covered: float) -> bool:
+    """Return whether so many words of a text are in a known one, and no number, name or negation is new."""
+    one, other = _stems(text), _stems(known)
+    shared = len(set(one) & set(other))
+    within = shared >= covered * len(set(one)) or (shared >= covered * len(set(other)) and len(one) <= 1.5 * len(other))
+    if not shared or not within or negated(text) != negated(known):
+        return False
+    told = {each.split()[0] for each in numbers(text)} <= {each.split()[0] for each in numbers(known)}
+    return told and set(names(text)) <= {*names(known), *words(known)}
+
+
+def _stems(text: str) -> list[str]:
+    return [each for word in telling(text) if (each := stem(word)) not in _SPEAKERS]
+
+
+_GLOBAL = Scope(visibility=("global",))
+#: Words for who speaks: the other side uses others.
+_SPEAKERS = frozenset(map(stem, "user team project policy currently already".split()))
+#: What stands before a recalled line: a bullet, a score or a source in brackets.
+_MARKER = late.compile(r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*")

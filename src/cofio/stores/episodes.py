@@ -1,0 +1,296 @@
+"""Episodes in the SQL stores: turns of the inbox, indexed in passages by words and vectors.
+
+    inbox ─ trigger ─▶ unindexed ─ index ─▶ episodes, passages, words ─ put_vectors ─▶ vectors
+                                                    └─ nearest, matching ─▶ candidates, by passage
+
+`SqlEpisodes` is the same in every dialect; `SqliteEpisodes` adds how an SQLite file ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from cofio.episodes import (
+    CarriedEpisode,
+    Episode,
+    EpisodeCounts,
+    Passage,
+    base_turn,
+    episode_of,
+    is_indexed,
+    passages_of,
+)
+from cofio.errors import Conflict
+from cofio.model import Candidate, Matching, Scope, Viewer, moment
+from cofio.ports import Vector
+from cofio.stores import captures
+from cofio.stores.domain import Asking, SqliteAsking
+from cofio.stores.file import BRIEFLY, StoreFile
+from cofio.stores.postings import PASSAGES
+from cofio.stores.ranking import Ranking
+from cofio.stores.rows import check_vectors, fits
+
+_LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility")
+_COLUMNS = ("created_at", *_LABELS)
+_LISTED = ", ".join(f'"{name}"' for name in _COLUMNS)
+_FLOAT = 4  # bytes of a number of a vector
+_AT_ONCE = 200  # episodes removed in one transaction
+Ask = Callable[[], AbstractContextManager[Asking]]
+
+
+class SqlEpisodes:
+    """The EpisodeIndex of an SQL store, but for ranking; `reading` and `writing` give out connections."""
+
+    def __init__(self, reading: Ask, writing: Ask) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    # ── indexing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unindexed(self, limit: int) -> list[int]:
+        with self._reading() as asking:
+            return [capture for (capture,) in asking.all("captures_to_index", {"limit": limit})]
+
+    def index(self, capture: int) -> int | None:
+        with self._writing() as asking:
+            return self._indexed(asking, capture)
+
+    def _indexed(self, asking: Asking, capture: int) -> int | None:
+        asked = {"capture": capture}
+        found = asking.all("capture_to_index", asked)
+        exchange = captures.from_payload(found[0][0]) if found else None
+        old = _first(asking.all("episode_by_capture", asked))
+        asking.run("mark_indexed", asked)
+        if exchange is None:  # forgotten: what was indexed of it stays
+            return old
+        asking.run("drop_passages", asked)
+        number = None
+        if is_indexed(exchange):
+            episode = episode_of(exchange, capture)
+            number = self._row(asking, episode, old)
+            others = int(asking.all("count_passages", {"episode": number})[0][0])
+            self._insert(asking, number, capture, passages_of(episode.text, others))
+        if old not in (None, number):
+            asking.run("drop_empty_episode", {"episode": old})
+        return number
+
+    def _row(self, asking: Asking, episode: Episode, old: int | None) -> int:
+        """Return the row that the episode goes into: its own, that of its turn, or a new one."""
+        row = _to_row(episode)
+        if old is not None and not asking.all("count_passages", {"episode": old})[0][0]:
+            asking.run("save_episode", {**row, "id": old})
+            return old
+        known = _first(asking.all("episode_by_turn", {**row, "base": base_turn(episode.turn)}))
+        return known if known is not None else _inserted(asking, row)
+
+    def _insert(
+        self, asking: Asking, episode: int, capture: int | None, texts: Sequence[str], after: int = 0
+    ) -> list[int]:
+        numbers = []
+        for place, said in enumerate(texts, after):
+            text = captures.storable(said)
+            row = {"episode": episode, "capture": capture, "place": place, "size": len(text.encode()), "text": text}
+            numbers.append(int(asking.all("insert_passage", {**row, **self._searchable(text)})[0][0]))
+        return numbers
+
+    def _searchable(self, text: str) -> dict[str, Any]:  # noqa: ARG002
+        """Return further columns that word search needs."""
+        return {}
+
+    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, ids: Sequence[int]) -> list[Episode]:
+        with self._reading() as asking:
+            found = {episode.id: episode for episode in _episodes(asking, ids)}
+        return [found[each] for each in ids if each in found]
+
+    def passages(self, ids: Sequence[int]) -> list[Passage]:
+        with self._reading() as asking:
+            rows = asking.all("get_passages", {"ids": _listed(asking, ids)})
+        found = {row[0]: Passage(*row) for row in rows}
+        return [found[each] for each in ids if each in found]
+
+    def of_memory(self, memory_id: int) -> int | None:
+        if not fits(memory_id):
+            return None
+        with self._reading() as asking:
+            return _first(asking.all("episode_by_memory", {"memory": memory_id}))
+
+    def unembedded(self, limit: int) -> list[Passage]:
+        with self._reading() as asking:
+            return [Passage(*row) for row in asking.all("passage_unembedded", {"limit": limit})]
+
+    def counts(self) -> EpisodeCounts:
+        with self._reading() as asking:
+            return EpisodeCounts(*asking.all("count_episodes", {})[0])
+
+    # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def remove(self, ids: Sequence[int]) -> int:
+        with self._writing() as asking:
+            asked = {"ids": _listed(asking, ids)}
+            if waiting := asking.all("open_captures_of", asked):
+                hint = "Try again once it is; `cofio inbox` shows what waits."
+                raise Conflict(f"Episode {waiting[0][0]} is still to be learned from.", hint)
+            there = len(asking.all("get_episodes", asked, columns=_LISTED))
+            for name in ("erase_captures_of", "remove_episodes"):
+                asking.run(name, asked)
+            self._wipe(asking)
+        return there
+
+    def forget(self, before: str, most_bytes: int) -> int:
+        with self._reading() as asking:
+            limits = {"before": moment(before), "most": most_bytes, "vector": self._vector_size(asking)}
+            old = [number for (number,) in asking.all("old_episodes", limits)]
+        for start in range(0, len(old), _AT_ONCE):  # bit by bit: other writers do not wait for all of it
+            with self._writing() as asking:
+                asking.run("remove_episodes", {"ids": asking.listed(old[start : start + _AT_ONCE])})
+        return len(old)
+
+    def _vector_size(self, asking: Asking) -> int:
+        """Return the bytes that a passage's vector takes."""
+        raise NotImplementedError
+
+    def _wipe(self, asking: Asking) -> None:
+        """Have nothing left of the words that were removed."""
+
+
+def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | None) -> int:
+    """Remove the episodes that a purged memory was learned from, or that say its words; return how many.
+
+    With a viewer, only those that they told.
+    """
+    found = [number for (number,) in asking.all("episodes_saying", {"id": memory_id, "said": asking.listed(said)})]
+    if viewer is not None:
+        found = [episode.id for episode in _episodes(asking, found) if captures.is_told_by(episode, viewer)]
+    if found:
+        asking.run("remove_episodes", {"ids": asking.listed(found)})
+    return len(found)
+
+
+def carried(asking: Asking, after: int, limit: int) -> list[CarriedEpisode]:
+    """Return the episodes above an id, to be adopted by another store."""
+    rows = asking.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
+    listed = asking.listed([row[0] for row in rows])
+    said = groupby(asking.all("carried_passages", {"ids": listed}), key=lambda row: row[0])
+    parts = {number: tuple((text, _as_blob(vector)) for _, text, vector in some) for number, some in said}
+    return [
+        CarriedEpisode(_to_episode(row, [text for text, _ in parts.get(row[0], ())]), parts.get(row[0], ()))
+        for row in rows
+    ]
+
+
+def _as_blob(vector: Any) -> bytes | None:
+    if vector is None or isinstance(vector, bytes):
+        return vector
+    return np.ascontiguousarray(vector.to_numpy(), dtype="<f4").tobytes()
+
+
+def adopt_rows(index: SqlEpisodes, asking: Asking, episodes: Sequence[CarriedEpisode]) -> dict[int, bytes]:
+    """Write episodes of another store under their own ids, in place of those there; return vectors by passage."""
+    asking.run("remove_episodes", {"ids": asking.listed([each.episode.id for each in episodes])})
+    vectors: dict[int, bytes] = {}
+    for episode, parts in episodes:
+        number = _inserted(asking, {**_to_row(episode), "id": episode.id}, ("id", *_COLUMNS))
+        passages = index._insert(asking, number, None, [text for text, _ in parts])
+        vectors.update({each: blob for each, (_, blob) in zip(passages, parts, strict=True) if blob is not None})
+    return vectors
+
+
+def _episodes(asking: Asking, ids: Sequence[int]) -> list[Episode]:
+    asked = {"ids": _listed(asking, ids)}
+    said = groupby(asking.all("passages_of", asked), key=lambda row: row[0])
+    texts = {number: [text for _, _, text in rows] for number, rows in said}
+    rows = asking.all("get_episodes", asked, columns=_LISTED)
+    return [_to_episode(row, texts.get(row[0], [])) for row in rows]
+
+
+def _inserted(asking: Asking, row: Mapping[str, Any], names: Sequence[str] = _COLUMNS) -> int:
+    columns = ", ".join(f'"{name}"' for name in names)
+    places = ", ".join(asking.dialect.value.format(name) for name in names)
+    return int(asking.all("insert_episode", row, columns=columns, places=places)[0][0])
+
+
+def _to_row(episode: Episode) -> dict[str, Any]:
+    return {"created_at": episode.at, **{name: getattr(episode, name) for name in _LABELS}}
+
+
+def _to_episode(row: Sequence[Any], texts: Sequence[str]) -> Episode:
+    number, at, *labels, capture = row
+    named: dict[str, Any] = dict(zip(_LABELS, labels, strict=True))
+    return Episode(id=number, at=at, text="".join(texts).strip(), capture=capture, **named)
+
+
+def _first(rows: Sequence[Sequence[Any]]) -> int | None:
+    return int(rows[0][0]) if rows else None
+
+
+def _listed(asking: Asking, ids: Iterable[int]) -> Any:
+    return asking.listed([each for each in ids if fits(each)])
+
+
+def whole(scope: Scope) -> Scope:
+    """Return the scope over all episodes: none is ever archived."""
+    return replace(scope, include_archived=True)
+
+
+class SqliteEpisodes(SqlEpisodes):
+    """The EpisodeIndex of an SQLite file."""
+
+    def __init__(
+        self, file: StoreFile, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
+    ) -> None:
+        @contextmanager
+        def reading() -> Iterator[Asking]:
+            with file.reading() as connection:
+                yield SqliteAsking(connection)
+
+        @contextmanager
+        def writing() -> Iterator[Asking]:
+            with file.writing() as connection:
+                yield SqliteAsking(connection)
+
+        super().__init__(reading, writing)
+        self._file = file
+        self._ranking = Ranking(file, PASSAGES, refuse_another_embedder)
+        self._refuse_another_embedder = refuse_another_embedder
+        self._wiped = wiped  # has the write-ahead log emptied
+
+    def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
+        return self._ranking.nearest(vector, k, whole(scope), also)
+
+    def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
+        return self._ranking.matching(words, k, whole(scope))
+
+    def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
+        blobs = {each: np.ascontiguousarray(vector, dtype="<f4").tobytes() for each, vector in vectors.items()}
+        with self._file.writing(BRIEFLY) as connection:  # whoever has facts to write goes first
+            asking = SqliteAsking(connection)
+            self._refuse_another_embedder(str(asking.all("state", {})[0][3]))
+            check_vectors(vectors, (self._vector_size(asking) // _FLOAT) or None)
+            self._fill(asking, blobs)
+
+    def _fill(self, asking: Asking, blobs: Mapping[int, bytes]) -> None:
+        for each, blob in blobs.items():
+            asking.run("passage_fill_vector", {"id": each, "vector": blob})
+
+    def remove(self, ids: Sequence[int]) -> int:
+        there = super().remove(ids)
+        self._wiped()
+        return there
+
+    def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
+        with self._writing() as asking:
+            self._fill(asking, adopt_rows(self, asking, episodes))
+
+    def _vector_size(self, asking: Asking) -> int:
+        return int(asking.all("passage_size_of_vectors", {})[0][1] or 0)
+
+    def _wipe(self, asking: Asking) -> None:
+        asking.run("tidy_passage_words", {})

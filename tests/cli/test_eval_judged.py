@@ -1,0 +1,76 @@
+"""`cofio eval` of pairs, relevance, quoted turns, streams and DevMemBench, with the real model; figures are free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cofio
+from tests.evaluation import test_devmem, test_relations, test_relevance, test_spans, test_streams
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> dict[str, Path]:
+    """A path for every command."""
+    rows: dict[str, list[Any]] = {
+        "pairs": test_relations.ANN, "relevance": test_relevance.ROWS, "turns": test_spans.ROWS,
+    }  # fmt: skip
+    paths = {}
+    for name, some in rows.items():
+        paths[name] = tmp_path / name / "ann.jsonl"
+        paths[name].parent.mkdir()
+        paths[name].write_text("".join(f"{json.dumps(row)}\n" for row in some), encoding="utf-8")
+    paths["streams"] = test_streams.write(tmp_path)
+    paths["devmem"] = tmp_path / "devmem"
+    paths["devmem"].mkdir()
+    for name, objects in (("sessions", test_devmem.SESSIONS), ("questions", test_devmem.QUESTIONS)):
+        (paths["devmem"] / f"{name}.json").write_text(json.dumps(objects), encoding="utf-8")
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("command", "measure", "key"),
+    [
+        ("pairs", "pairs", "changes_found"),
+        ("relevance", "relevance", "needed_injected"),
+        ("turns", "spans", "facts_found"),
+        ("streams", "streams", "durable facts stored"),
+        ("devmem", "devmem", "facts"),
+    ],
+)
+def test_a_report_is_json_text_and_files(
+    cofio: Cofio, data: dict[str, Path], tmp_path: Path, command: str, measure: str, key: str
+) -> None:
+    done = cofio("eval", command, str(data[command]), "--json", "--write", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert key in report
+    assert report["measure"] == measure
+    assert report["command"] == f"cofio eval {command} {data[command].name}"
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{measure}.json", f"{measure}.md"}
+
+
+@pytest.mark.parametrize("command", ["pairs", "relevance", "turns", "streams", "devmem"])
+def test_a_missing_path_is_reported(cofio: Cofio, tmp_path: Path, command: str) -> None:
+    done = cofio("eval", command, str(tmp_path / "none"))
+    assert done.exit_code == 1
+    assert "Error: " in done.stderr
+    assert "none" in done.stderr
+    assert cofio("eval", command).exit_code == 2
+
+
+def test_a_folder_is_measured_by_author(cofio: Cofio, data: dict[str, Path]) -> None:
+    assert list(cofio.json("eval", "turns", str(data["turns"].parent))["by_author"]) == ["ann"]
+
+
+def test_quoted_turns_have_no_split(cofio: Cofio, data: dict[str, Path]) -> None:
+    done = cofio("eval", "turns", str(data["turns"]), "--split", "dev")
+    assert done.exit_code == 1
+    assert "--split" in done.stderr
+
+
+def test_failures_of_streams_are_listed(cofio: Cofio, data: dict[str, Path]) -> None:
+    assert "\nFailures:\n" in cofio("eval", "streams", str(data["streams"]), "--failures").stdout

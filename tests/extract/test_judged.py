@@ -1,0 +1,256 @@
+"""Reading of turns by the judgement model: how a span becomes a fact, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cofio.conversation import OBSERVATION, Exchange, Found, Message, Sentence
+from cofio.extract import judged
+from cofio.keeper import Keeper
+from cofio.ports import Judge, Span
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from tests.judging import FixedJudge
+
+AT = "2026-11-17T10:00:00Z"
+
+
+def read(judge: Judge, *said: str | tuple[str, str], before: str = "", **about: Any) -> list[Sentence]:
+    messages = tuple(Message(*(("user", each) if isinstance(each, str) else each)) for each in said)
+    return judged.read(Exchange(messages=messages, **{"at": AT, **about}), judge, before)
+
+
+def facts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[Found]:
+    return [fact for sentence in read(judge, *said, **how) for fact in sentence.found]
+
+
+def texts(judge: Judge, *said: str | tuple[str, str], **how: Any) -> list[str]:
+    return [fact.text for fact in facts(judge, *said, **how)]
+
+
+def marked(
+    text: str, probability: float = 0.95, kind: str = "observation", about: str = "project"
+) -> tuple[str, FixedJudge]:
+    """Return the text without its [brackets], and a judge that finds what is inside of them."""
+    spans, plain = [], ""
+    for place, part in enumerate(text.replace("]", "[").split("[")):
+        if place % 2:
+            spans.append(Span(len(plain), len(plain) + len(part), probability, kind, about))
+        plain += part
+    return plain, FixedJudge(*spans)
+
+
+# ── from a span to a fact ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("[btw, the gateway speaks gRPC.]", "The gateway speaks gRPC"),
+        ("[Oh, and also: the gateway speaks gRPC]", "The gateway speaks gRPC"),
+        ("[- heads up: the gateway speaks gRPC, ok]", "The gateway speaks gRPC"),
+        ("[No, the gateway speaks gRPC]", "The gateway speaks gRPC"),
+        ("I think [the gateway   speaks\tgRPC]", "The gateway speaks gRPC"),
+        ("[The gateway speaks gRPC (since v2]", "The gateway speaks gRPC (since v2)"),
+        ("[Notes go to the wiki]", "Notes go to the wiki"),
+    ],
+)
+def test_lead_ins_and_ends_are_cut(said: str, kept: str) -> None:
+    text, judge = marked(said)
+    assert texts(judge, text) == [kept]
+
+
+def test_several_facts_of_a_sentence_are_kept_apart() -> None:
+    text, judge = marked("[The gateway speaks gRPC], and [the worker polls a queue].")
+    assert texts(judge, text) == ["The gateway speaks gRPC", "The worker polls a queue"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("[The gateway speaks gRPC] because phones need it.", "The gateway speaks gRPC because phones need it"),
+        ("[The gateway speaks gRPC], unless a proxy is used.", "The gateway speaks gRPC, unless a proxy is used"),
+        ("[The gateway speaks gRPC]. Because of that we wait.", "The gateway speaks gRPC"),
+    ],
+)
+def test_reasons_and_conditions_are_kept(said: str, kept: str) -> None:
+    text, judge = marked(said)
+    assert texts(judge, text) == [kept]
+
+
+def test_a_fragment_is_kept_with_the_question_that_it_answers() -> None:
+    text, judge = marked("[Port 8443]")
+    assert texts(judge, text, before="Which port does the gateway use?") == [
+        "Which port does the gateway use? Port 8443"
+    ]
+
+
+def test_a_pronoun_is_kept_with_the_sentence_before() -> None:
+    text, judge = marked("The gateway is new. [It needs a client certificate].")
+    assert texts(judge, text) == ["The gateway is new. It needs a client certificate"]
+
+
+def test_the_sentence_before_is_the_context_of_a_fact() -> None:
+    text, judge = marked("The gateway is new. [Requests need a client certificate].")
+    [fact] = facts(judge, text)
+    assert fact.said == "The gateway is new. Requests need a client certificate."
+
+
+def test_dates_are_resolved() -> None:
+    text, judge = marked("[The main branch is frozen until next Friday].")
+    assert texts(judge, text) == ["The main branch is frozen until next Friday (2026-11-27)"]
+
+
+def test_a_pattern_words_a_fact_once_though_two_spans_say_it() -> None:
+    text, judge = marked("[We decided to keep the monolith] because [splitting it costs too much].")
+    assert texts(judge, text) == ["Team decided to keep the monolith because splitting it costs too much"]
+
+
+def test_the_fields_of_a_fact_come_from_its_span() -> None:
+    text, judge = marked("[The nightly job writes to Kafka].", 0.97, "technology", "person")
+    [fact] = facts(judge, text)
+    assert (fact.kind, fact.about, fact.confidence, fact.role) == ("technology", "person", 0.95, "user")
+    assert "Kafka" in fact.entities
+
+
+def test_a_doubtful_span_is_tentative_and_a_poor_one_is_left() -> None:
+    limits = FixedJudge.thresholds
+    text, judge = marked("[Gateways speak gRPC here].", (limits["fact"] + limits["doubtful fact"]) / 2)
+    [sentence] = read(judge, text)
+    assert (sentence.way, sentence.reason, [fact.tentative for fact in sentence.found]) == (
+        "model",
+        judged.DOUBTFUL,
+        [True],
+    )
+    text, judge = marked("[Gateways speak gRPC here].", limits["doubtful fact"] - 0.01)
+    [sentence] = read(judge, text)
+    assert (sentence.way, sentence.reason) == ("skip", judged.NOTHING)
+    assert all(fact.tentative for fact in sentence.found)  # it may still change a memory
+
+
+def test_an_assistant_has_to_be_surer_except_in_an_observation() -> None:
+    limits = FixedJudge.thresholds
+    text, judge = marked("[The gateway speaks gRPC].", (limits["fact"] + limits["assistant fact"]) / 2)
+    assert texts(judge, text) == ["The gateway speaks gRPC"]
+    assert facts(judge, ("assistant", text)) == []
+    [fact] = facts(judge, ("assistant", text), context=OBSERVATION)
+    assert fact.role == "assistant"
+
+
+def test_a_document_yields_a_few_facts_and_a_paste_none() -> None:
+    text, judge = marked(" ".join(f"[Service {each} speaks gRPC]." for each in "abcdefghijklmnop"))
+    assert len(texts(judge, text)) == 8
+    text, judge = marked(f"[{'words ' * 200}]")
+    assert texts(judge, text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a\n```sh\nWe use tabs\n```\nb", ["a", "b"]),
+        ("a\n~~~\nWe use tabs", ["a"]),
+        ("> We use tabs\nb", ["b"]),
+        ("| We use | tabs |\nb", ["b"]),
+        ("a > b", ["a > b"]),
+    ],
+)
+def test_prose_is_without_code_quotes_and_tables(text: str, left: list[str]) -> None:
+    assert judged.prose(text).split("\n") == left or judged.prose(text).split() == " ".join(left).split()
+
+
+def test_a_typed_fact_has_the_kind_of_its_surest_span() -> None:
+    kind = judged.kind_of(
+        "x y", FixedJudge(Span(0, 1, 0.3, "policy", "project"), Span(2, 3, 0.9, "decision", "person"))
+    )
+    assert kind == ("decision", True)
+    assert judged.kind_of("x", FixedJudge(Span(0, 1, 0.9, "retraction", "project"))) == ("other", False)
+    assert judged.kind_of("x", FixedJudge()) == ("other", False)
+
+
+# ── the model itself ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Which database do we use?",
+        "Can you fix the failing login test?",
+        "Please rename the function parse_row to read_row and run the tests.",
+        "Look at this:\n```\nWe always deploy on Fridays.\nI prefer tabs over spaces.\n```\nWhat is wrong?",
+        "> We always deploy on Fridays.\nIs this still in the docs?",
+        "| team | rule |\n| red | we always use tabs |",
+        "thanks!",
+        "",
+    ],
+)
+def test_questions_tasks_quotes_and_code_state_nothing(judge: Judge, said: str) -> None:
+    assert [fact for fact in facts(judge, said) if not fact.tentative] == []
+
+
+def test_the_plans_of_an_assistant_state_nothing(judge: Judge) -> None:
+    assert facts(judge, "hi", ("assistant", "I'll have a look at the tests now and run them.")) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "kind", "about"),
+    [
+        ("btw, we use pnpm instead of npm.", "We use pnpm instead of npm", "technology", "project"),
+        ("Sofia owns the billing service.", "Sofia owns the billing service", "other", "project"),
+        ("We never deploy on Fridays.", "Team policy: never deploy on Fridays", "policy", "project"),
+        (
+            "We decided to keep the monolith because splitting it costs too much.",
+            "Team decided to keep the monolith because splitting it costs too much",
+            "decision",
+            "project",
+        ),
+        ("We no longer deploy on Fridays.", "We no longer deploy on Fridays", "retraction", "project"),
+        ("I'm allergic to peanuts.", "I'm allergic to peanuts", "preference", "person"),
+    ],
+)
+def test_plain_statements_are_facts(judge: Judge, said: str, kept: str, kind: str, about: str) -> None:
+    [fact] = facts(judge, said)
+    assert (fact.text, fact.kind, fact.about, fact.tentative) == (kept, kind, about, False)
+
+
+# ── in a keeper ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def keeper(judge: Judge) -> Keeper:
+    return Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge)
+
+
+def test_facts_about_the_person_belong_to_no_project_and_say_where_they_were_said(keeper: Keeper) -> None:
+    keeper.learn("User: I'm allergic to peanuts.", project="/srv/web", source="claude-code/web")
+    keeper.learn("User: I'm allergic to peanuts.", project="/srv/api", source="codex/api")
+    [memory] = keeper
+    assert (memory.project, memory.metadata["about"], memory.metadata["said_in"]) == ("", "person", "/srv/web")
+    assert memory.occurrences == 2
+
+
+def test_a_retraction_is_not_stored(keeper: Keeper) -> None:
+    learned = keeper.learn("User: We no longer deploy on Fridays.")
+    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert list(keeper) == []
+
+
+def test_a_tentative_fact_only_changes_memories() -> None:
+    limits = FixedJudge.thresholds
+    said = "Gateways speak gRPC here."
+    doubtful = Span(0, len(said) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
+    with Keeper(
+        MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=FixedJudge(doubtful, update=0.97)
+    ) as keeper:
+        assert keeper.learn(f"User: {said}").actions == ()
+        keeper.add("Gateways speak REST here", dedup=False)
+        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["update"]
+        assert [memory.text for memory in keeper] == ["Gateways speak gRPC here"]
+
+
+def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -> None:
+    with Keeper(SqliteStore(tmp_path / "x.db", FixedClock()), HashEmbedder(), FixedClock()) as keeper:
+        keeper.learn("User: We use npm.")
+        keeper.learn("User: We switched from npm to pnpm.")
+        assert sorted(memory.text for memory in keeper) == ["Team switched from npm to pnpm", "We use npm"]

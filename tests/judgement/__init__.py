@@ -1,0 +1,1 @@
+"""Tests of the judgement model: encoding, spans, files, loading."""

@@ -1,0 +1,84 @@
+"""Encoding of turns and pairs: windows, offsets, and limits."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from cofio.embedders.wordpiece import WordPiece
+from cofio.judgement import encoding
+from cofio.judgement.encoding import WINDOW_TOKENS, Encoder, sentences_of, words_of
+from cofio.judgement.model import WEIGHTS
+
+UNICODE = "Das Café-Team nutzt 🚀 Rocket.\n日本語の文。 Naïve “quotes” – done! \u00a0İstanbul\tand ẞ; e\u0301clair?"
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder(WordPiece.read(WEIGHTS / "vocab.txt"))
+
+
+@pytest.mark.parametrize("text", [UNICODE, "", "  \n\n ", "a", "We use e.g. Redis, i.e. a cache vs. a store. Ok."])
+def test_sentences_lie_within_the_text_in_order(text: str) -> None:
+    places = sentences_of(text)
+    assert all(text[start:end] == text[start:end].strip() != "" for start, end in places)
+    assert all(one[1] <= other[0] for one, other in pairwise(places))
+    kept = "".join(text[start:end] for start, end in places)
+    assert "".join(kept.split()) == "".join(text.replace(";", "").split())
+
+
+def test_abbreviations_and_semicolons() -> None:
+    text = "We use e.g. Redis. It caches; it is fast!\nDone"
+    assert [text[start:end] for start, end in sentences_of(text)] == [
+        "We use e.g. Redis.",
+        "It caches",
+        "it is fast!",
+        "Done",
+    ]
+
+
+@pytest.mark.parametrize("text", [UNICODE, "one two", UNICODE * 40, "word " * 1_000])
+def test_every_word_of_a_turn_is_in_one_window_at_its_place(encoder: Encoder, text: str) -> None:
+    places = [place for window in encoder.windows(text, "before?") for _, place in window.places]
+    assert places == sorted(set(places))
+    sentences = sentences_of(text)
+    assert [text[start:end] for start, end in places] == [
+        word for start, end in sentences for word, _, _ in words_of(text[start:end])
+    ]
+
+
+@pytest.mark.parametrize("text", ["word " * 1_000, "Short sentence. " * 200, "a" * 5_000, UNICODE * 40])
+def test_windows_are_bounded_and_well_formed(encoder: Encoder, text: str) -> None:
+    windows = list(encoder.windows(text, "What did we say before? " * 50))
+    for window in windows:
+        assert len(window.ids) == len(window.types) <= WINDOW_TOKENS + encoding.BEFORE_TOKENS + 4
+        assert all(0 < token < len(window.ids) - 1 and window.types[token] == 1 for token, _ in window.places)
+        assert window.types == sorted(window.types)
+    assert len(windows) > 1 or text.startswith("aaa")
+
+
+def test_the_role_and_the_turn_before_are_encoded(encoder: Encoder) -> None:
+    [user] = encoder.windows("We use Redis", "What caches?")
+    [assistant] = encoder.windows("We use Redis", "What caches?", "assistant")
+    [alone] = encoder.windows("We use Redis")
+    assert [one != other for one, other in zip(user.ids, assistant.ids, strict=True)].count(True) == 1
+    assert len(alone.ids) < len(user.ids)
+
+
+def test_an_empty_turn_has_no_window(encoder: Encoder) -> None:
+    assert list(encoder.windows(" \n ", "before")) == []
+
+
+def test_of_a_long_memory_beginning_and_end_are_encoded(encoder: Encoder) -> None:
+    long = f"Alpha {'filler ' * 5_000} Omega"
+    ids, types = encoder.pair(long, long)
+    assert len(ids) == len(types) == encoding.MEMORY_TOKENS + encoding.STATEMENT_TOKENS + 4
+    first, last = encoder.pair("Alpha", "x")[0][2], encoder.pair("Omega", "x")[0][2]
+    assert first in ids
+    assert last in ids
+
+
+def test_pairs_are_ordered_and_tasks_differ(encoder: Encoder) -> None:
+    assert encoder.pair("a", "b") != encoder.pair("b", "a")
+    assert encoder.pair("a", "b")[0] != encoder.relevance("a", "b")[0]

@@ -1,0 +1,79 @@
+"""Judges for tests: the model of the package, loaded once per process, and one that judges by rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from cofio.judgement.encoding import sentences_of
+from cofio.judgement.labels import RETRACTION
+from cofio.judgement.model import LocalJudge, read_card
+from cofio.ports import Relation, Span
+from cofio.reconcile.compare import JudgedComparer
+
+
+@cache
+def judge() -> LocalJudge:
+    """Return the model."""
+    return LocalJudge()
+
+
+def comparer() -> JudgedComparer:
+    """Return a comparer that asks the model."""
+    return JudgedComparer(judge())
+
+
+class ValueJudge:
+    """Judges by rule, for tests of what follows from a verdict: every statement is a fact, and a fact that differs from
+    another one in its numbers only replaces it; "X no longer …" ends it, and so does the retraction "Cancelled: X"."""
+
+    thresholds: Mapping[str, float] = read_card()["thresholds"]
+
+    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        """Return every sentence that is no question."""
+        return [
+            Span(start, end, 0.95, RETRACTION if "Cancelled:" in said[start:end] else "other", "project")
+            for start, end in sentences_of(said)
+            if not said[start:end].endswith("?")
+        ]
+
+    def relation(self, statement: str, memory: str) -> Relation:
+        """Return a sure answer."""
+        new, old = _words(statement), _words(memory)
+        if new - {"longer"} != old:
+            return Relation(0.97, 0.01, 0.01, 0.01)
+        if "longer" in new or "Cancelled:" in statement:
+            return Relation(0.01, 0.01, 0.01, 0.97)
+        same = _NUMBER.findall(statement) == _NUMBER.findall(memory)
+        return Relation(0.01, 0.97, 0.01, 0.01) if same else Relation(0.01, 0.01, 0.97, 0.01)
+
+    def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
+        """Return 0.5 for each memory."""
+        return [0.5] * len(memories)
+
+
+class FixedJudge(ValueJudge):
+    """Gives the same answer to every pair, and the spans that it was made with to every turn."""
+
+    def __init__(self, *spans: Span, same: float = 0.0, update: float = 0.0, delete: float = 0.0) -> None:
+        self._spans = list(spans)
+        self._relation = Relation(1.0 - same - update - delete, same, update, delete)
+        self.asked = 0
+
+    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        """Return the spans."""
+        return self._spans
+
+    def relation(self, statement: str, memory: str) -> Relation:
+        """Return the answer, and count the question."""
+        self.asked += 1
+        return self._relation
+
+
+_NUMBER = re.compile(r"\d+")
+_FILLERS = frozenset("the a is of for in no now actually wait team project shop its cancelled".split())
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", text.lower())) - _FILLERS

@@ -1,0 +1,162 @@
+"""Comparison of a statement with a memory: the thresholds of the model, the guards, and the fallback without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cofio.reconcile.compare import JudgedComparer, Verdict, WordComparer
+from cofio.sameness import LONG
+from tests.judging import FixedJudge, ValueJudge
+
+LIMITS = ValueJudge.thresholds
+
+
+def compared(statement: str, memory: str, *, retracts: bool = False, **chances: float) -> Verdict:
+    return JudgedComparer(FixedJudge(**chances)).compare(statement, memory, 0.8, retracts=retracts)
+
+
+# ── what the model says ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("chances", "kind"),
+    [
+        ({}, "add"),
+        ({"same": LIMITS["same"] + 0.01}, "same"),
+        ({"same": LIMITS["same"] - 0.01}, "add"),
+        ({"update": LIMITS["doubtful change"] - 0.01}, "add"),
+        ({"update": LIMITS["doubtful change"] + 0.01}, "doubtful"),
+        ({"update": LIMITS["change"] - 0.01}, "doubtful"),
+        ({"update": LIMITS["change"] + 0.01}, "update"),
+        ({"update": LIMITS["change"] / 2, "delete": LIMITS["change"] / 2 + 0.01}, "delete"),
+    ],
+)
+def test_thresholds_decide(chances: dict[str, float], kind: str) -> None:
+    assert compared("We deploy with Fly", "We deploy with Heroku", **chances).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("chances", "kind"),
+    [
+        ({"same": 0.97}, "add"),
+        ({"update": LIMITS["retraction"] - 0.01}, "doubtful"),
+        ({"update": LIMITS["retraction"] + 0.01}, "delete"),
+        ({"delete": 0.97}, "delete"),
+    ],
+)
+def test_a_retraction_deletes_and_never_repeats(chances: dict[str, float], kind: str) -> None:
+    assert compared("Scrap the Friday deploys", "We deploy on Fridays", retracts=True, **chances).kind == kind
+
+
+def test_changes_are_updates_and_deletions() -> None:
+    kinds = ("same", "update", "delete", "doubtful", "add")
+    assert [Verdict(kind, 1.0, "").changes for kind in kinds] == [False, True, True, False, False]
+
+
+# ── guards ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_same_words_are_the_same_without_asking_the_model() -> None:
+    judge = FixedJudge(update=0.99)
+    verdict = JudgedComparer(judge).compare("The repo uses pnpm", "the repository uses pnpm!", 0.1)
+    assert (verdict.kind, judge.asked) == ("same", 0)
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory", "kind"),
+    [
+        ("The API listens on port 9090", "The API listens on port 8080", "update"),
+        ("The client retries 5 times", "The client retries", "add"),
+        ("The client retries", "The client retries 5 times", "same"),
+        ("The client retries five times", "The client retries three times", "update"),
+        # Nothing but a number in common: not another value of the same thing.
+        ("A restore is tested on the first Monday", "Backups are kept for 14 days", "doubtful"),
+    ],
+)
+def test_a_repetition_with_another_number_is_none(statement: str, memory: str, kind: str) -> None:
+    assert compared(statement, memory, same=0.97).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory"),
+    [
+        ("billing-service caches in Redis", "auth-service caches in Redis"),
+        ("Edit src/config.ts for the flags", "Edit the config for the flags"),
+        ("The flag new_checkout is on", "The flag is on"),
+    ],
+)
+def test_a_repetition_with_another_identifier_is_added(statement: str, memory: str) -> None:
+    verdict = compared(statement, memory, same=0.97)
+    assert verdict.kind == "add"
+    assert "names something else" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory"),
+    [
+        ("We never deploy on Fridays", "We deploy on Fridays"),
+        ("Tests run without a database", "Tests run with a database"),
+        ("We do deploy on Fridays", "We don't deploy on Fridays"),
+    ],
+)
+def test_a_repetition_that_negates_is_doubtful(statement: str, memory: str) -> None:
+    assert compared(statement, memory, same=0.97).kind == "doubtful"
+
+
+@pytest.mark.parametrize("chances", [{"update": 0.97}, {"delete": 0.97}, {"update": 0.6}])
+def test_another_environment_is_never_changed(chances: dict[str, float]) -> None:
+    memory = "The staging database is Postgres 15"
+    assert compared("The production database is Postgres 16", memory, **chances).kind == "add"
+    assert compared("The staging database is Postgres 16", memory, **chances).kind != "add"
+    assert compared("The database is Postgres 16", memory, **chances).kind != "add"
+
+
+def test_long_texts_are_compared_word_for_word() -> None:
+    text = "The gateway checks tokens. " * (LONG // 20)
+    judge = FixedJudge(same=0.99)
+    assert JudgedComparer(judge).compare(f"{text} Also today.", text, 0.99).kind == "add"
+    assert JudgedComparer(judge).compare(text, text, 0.99).kind == "same"
+    assert judge.asked == 0
+
+
+# ── without the model ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory", "cosine", "kind"),
+    [
+        ("The repo uses pnpm", "The repository uses pnpm", 0.1, "same"),
+        ("We deploy by hand on Monday", "On Monday we deploy manually", 0.89, "add"),
+        ("The web app is deployed manually", "The web app is deployed by hand", 0.97, "same"),
+        ("The API listens on port 9090", "The API listens on port 8080", 0.99, "add"),
+        ("We never squash commits", "We always squash commits", 0.99, "add"),
+        ("We switched from npm to pnpm", "We use npm", 0.99, "add"),
+    ],
+)
+def test_words_recognise_repetitions_and_no_changes(statement: str, memory: str, cosine: float, kind: str) -> None:
+    assert WordComparer(0.9).compare(statement, memory, cosine).kind == kind
+
+
+def test_words_recognise_no_retraction() -> None:
+    assert WordComparer(0.9).compare("We no longer use npm", "We use npm", 0.99, retracts=True).kind == "add"
+
+
+def test_a_number_in_the_same_words_is_not_the_same() -> None:
+    for comparer in (WordComparer(0.9), JudgedComparer(FixedJudge(same=0.99))):
+        assert comparer.compare("Set retries to 5", "Set retries to 3", 0.99).kind != "same"
+
+
+# ── the model itself ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory", "kind"),
+    [
+        ("Raj owns the billing service now, Sofia left", "Sofia owns the billing service", "update"),
+        ("We no longer deploy on Fridays", "We deploy on Fridays", "delete"),
+        ("We deploy to Fly.io", "We deploy with Fly.io", "same"),
+        ("Ada reviews what touches billing", "The database is Postgres 16", "add"),
+    ],
+)
+def test_the_model_recognises_plain_cases(judge: ValueJudge, statement: str, memory: str, kind: str) -> None:
+    assert JudgedComparer(judge).compare(statement, memory, 0.8).kind == kind

@@ -1,0 +1,190 @@
+"""Prompt recall by the relevance of the judgement model, and without repetition within a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from cofio import recall
+from cofio.judgement.model import Relation
+from cofio.judgement.spans import Span
+from cofio.keeper import Keeper
+from cofio.model import Fact, Memory
+from cofio.settings import Settings
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore
+from cofio.wording import telling
+from tests.cli.conftest import served
+
+WEB = "/home/ada/web"
+
+
+class WordJudge:
+    """Judges by words: the probability is the share of a memory's telling words that stand in the prompt."""
+
+    thresholds: Mapping[str, float] = {"relevant": 0.6}
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
+        return []
+
+    def relation(self, statement: str, memory: str) -> Relation:
+        return Relation(1.0, 0.0, 0.0, 0.0)
+
+    def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
+        self.asked.append((prompt, list(memories)))
+        known = set(telling(prompt))
+        return [len(known & set(telling(each))) / max(1, len(telling(each))) for each in memories]
+
+
+@pytest.fixture
+def judge() -> WordJudge:
+    return WordJudge()
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def keeper(judge: WordJudge, clock: FixedClock) -> Iterator[Keeper]:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge) as keeper:
+        yield keeper
+
+
+def add(keeper: Keeper, text: str, **about: str) -> int:
+    return keeper.add(Fact(text=text, **{"project": WEB, **about}), dedup=False).memory_id  # type: ignore[arg-type]
+
+
+# ── relevance ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_memories_at_or_above_the_threshold_are_injected_best_first(keeper: Keeper) -> None:
+    half = add(keeper, "deploy production tuesdays noon")
+    most = add(keeper, "deploy production")
+    add(keeper, "deploy staging fridays evening")
+    told = keeper.recall("deploy to production on tuesdays", project=WEB)
+    assert told.ids == (most, half)
+
+
+def test_at_most_five_of_ten_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
+    for each in range(15):
+        add(keeper, f"deploy production host{each}")
+    assert len(keeper.recall("deploy production", project=WEB).ids) == recall.AT_PROMPT
+    [(_, judged)] = judge.asked
+    assert len(judged) == recall.CANDIDATES
+
+
+def test_setting_overrides_the_threshold_of_the_model(judge: WordJudge, clock: FixedClock) -> None:
+    store = MemoryStore(clock)
+    for least, expected in ((0.0, False), (0.4, True), (0.9, False)):
+        keeper = Keeper(store, HashEmbedder(), clock, judge=judge, recall_at=least)
+        if not keeper.count():
+            add(keeper, "deploy production tuesdays noon")
+        assert bool(keeper.recall("deploy to production", project=WEB)) is expected
+
+
+def test_usual_threshold_is_that_of_the_model_or_of_the_search(judge: WordJudge) -> None:
+    assert recall.Relevance(judge).least == 0.6
+    assert recall.Relevance(None).least == recall.MIN_SCORE
+    assert recall.Relevance(judge, 0.9).least == recall.Relevance(None, 0.9).least == 0.9
+    assert Settings(recall_min_score=0.0).recall_min_score == 0.0
+
+
+def test_long_prompt_counts_the_better_of_its_two_questions(keeper: Keeper, judge: WordJudge) -> None:
+    first, last = add(keeper, "checkout test fails"), add(keeper, "payment iframe late")
+    log = "\n".join(f"2026-11-02T10:14:{each % 60:02}Z ERROR [queue] id={each:08x}" for each in range(200))
+    told = keeper.recall(f"the checkout test fails again\n{log}\nthe payment iframe is late", project=WEB)
+    assert set(told.ids) == {first, last}
+    assert [question for question, _ in judge.asked] == ["the checkout test fails again", "the payment iframe is late"]
+
+
+def test_given_memories_do_not_take_the_places_of_candidates(keeper: Keeper, judge: WordJudge) -> None:
+    for each in range(15):
+        add(keeper, f"deploy production host{each}")
+    given: dict[int, str] = {}
+    for _ in range(3):
+        told = keeper.recall("deploy production", project=WEB, given=given)
+        assert len(told.ids) == recall.AT_PROMPT
+        assert not given.keys() & told.given.keys()
+        given.update(told.given)
+
+
+def test_context_shows_probabilities_and_leaves_out_the_rest(keeper: Keeper) -> None:
+    add(keeper, "deploy production tuesdays")
+    add(keeper, "bananas are yellow")
+    assert "- [0.67] deploy production tuesdays" in keeper.recall_context("deploy to production")
+    assert "No prior context found." in keeper.recall_context("what about cheese")
+
+
+def test_enrichment_takes_what_is_relevant(keeper: Keeper) -> None:
+    add(keeper, "deploy production tuesdays")
+    add(keeper, "deploy production mondays", visibility="team")
+    add(keeper, "deploy staging rarely nowadays")
+    own, team = keeper.enrich_prompt("deploy to production", include_team=True).split("## Relevant Team Context:")
+    assert own.strip().splitlines() == ["## Relevant Personal Context:", "- deploy production tuesdays"]
+    assert team.strip() == "- deploy production mondays"
+    assert keeper.enrich_prompt("what about cheese") == ""
+
+
+def test_warming_loads_the_model(keeper: Keeper, judge: WordJudge) -> None:
+    keeper.warm()
+    assert judge.asked
+
+
+# ── within a session ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_memories_of_the_same_session_are_left_out(keeper: Keeper) -> None:
+    said = {"source": "claude-code/web", "session": "s1"}
+    own = add(keeper, "deploy production tuesdays", **said)
+    ask = "deploy to production on tuesdays"
+    assert not keeper.recall(ask, project=WEB, client="claude-code", session="s1")
+    assert not keeper.recall(ask, project=WEB, session="s1")
+    assert keeper.recall(ask, project=WEB, client="claude-code", session="s2").ids == (own,)
+    assert keeper.recall(ask, project=WEB, client="codex", session="s1").ids == (own,)
+    assert keeper.recall(ask, project=WEB).ids == (own,)
+
+
+def test_memories_from_before_the_compaction_are_shown_again(keeper: Keeper, clock: FixedClock) -> None:
+    said = {"source": "claude-code/web", "session": "s1"}
+    before = add(keeper, "deploy production tuesdays", **said)
+    clock.advance(60)
+    since = clock()
+    add(keeper, "deploy production noon", **said)
+    told = keeper.recall("deploy production tuesdays noon", project=WEB, session="s1", since=since)
+    assert told.ids == (before,)
+
+
+def test_session_start_leaves_out_what_the_session_said(keeper: Keeper) -> None:
+    add(keeper, "deploy production tuesdays", source="claude-code/web", session="s1")
+    other = add(keeper, "bananas are yellow", source="claude-code/web", session="s2")
+    assert keeper.recall(project=WEB, client="claude-code", session="s1").ids == (other,)
+
+
+def test_service_leaves_out_the_session_that_asks(keeper: Keeper) -> None:
+    from cofio.client import Client
+
+    own = add(keeper, "deploy production tuesdays", source="claude-code/web", session="s1")
+    ask = "deploy to production on tuesdays"
+    with served(keeper, Settings.load({"port": 0}, environ={})) as url, Client(url) as client:
+        assert client.recall(ask, project=WEB).ids == (own,)
+        assert not client.recall(ask, project=WEB, client="claude-code", session="s1")
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ({"session": "s1", "source": "codex"}, True),
+        ({"session": "s1", "source": "acme/codex/web"}, True),  # a key's sources lie below its prefix
+        ({"session": "s1", "source": "codexes/web"}, False),
+        ({"session": "", "source": "codex"}, False),
+    ],
+)
+def test_session_is_told_by_its_name_and_client(keeper: Keeper, about: dict[str, str], expected: bool) -> None:
+    memory: Memory = keeper.get(add(keeper, "x", **about))
+    assert recall.CurrentSession("codex", "s1").has(memory) is expected
+    assert not recall.CurrentSession("codex", "").has(memory)

@@ -1,0 +1,208 @@
+"""The block at the start of a session: which memories, in what order, within how many tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from cofio import briefing, recall
+from cofio.briefing import Entry, Line, StartRule, select_start, tokens
+from cofio.errors import Misconfigured
+from cofio.hooks import degrade
+from cofio.hooks.clients import event
+from cofio.keeper import Keeper
+from cofio.model import Fact
+from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder
+
+WEB, OPS = "/home/ada/web", "/home/ada/ops"
+NOW = "2026-11-02T10:00:00Z"
+RULE = StartRule(1_200, "2026-11-02", "2026-11-16")
+
+
+class Starts(Protocol):
+    """Returns the texts of a block at the start of a session."""
+
+    def __call__(self, *, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]: ...
+
+
+@pytest.fixture
+def keeper(tmp_path: Path) -> Iterator[Keeper]:
+    clock = FixedClock(NOW)
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as keeper:
+        yield keeper
+
+
+@pytest.fixture(params=["service", "file"])
+def starts(request: pytest.FixtureRequest, keeper: Keeper, tmp_path: Path) -> Starts:
+    """The start of a session by the service, and by the hook that reads the file itself."""
+
+    def by_service(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
+        keeper._start_tokens = tokens
+        return texts(keeper.recall(project=project, client="claude-code", session=session).text)
+
+    def by_file(*, tokens: int = 1_200, project: str = WEB, session: str = "") -> list[str]:
+        import sqlite3
+
+        happened = event("claude-code", f'{{"hook_event_name": "SessionStart", "session_id": "{session}"}}'.encode())
+        rule = degrade._start_rule(str(tokens), 1793613600.0)  # NOW
+        with closing(sqlite3.connect(tmp_path / "cofio.db")) as file:
+            return texts(briefing.block(degrade._start_lines(file, happened, project, rule), briefing.START)[0])
+
+    return by_service if request.param == "service" else by_file
+
+
+def texts(block: str) -> list[str]:
+    return [line.partition("] ")[2] for line in block.splitlines() if line.startswith("- ")]
+
+
+def add(keeper: Keeper, text: str, **about: Any) -> int:
+    return keeper.add(Fact(text=text, **{"project": WEB, **about}), dedup=False).memory_id
+
+
+def test_order_is_pinned_rules_due_own_and_the_rest(keeper: Keeper, starts: Starts) -> None:
+    add(keeper, "A detail of all projects", project="")
+    add(keeper, "A decision of all projects", project="", kind="decision")
+    add(keeper, "A detail")
+    add(keeper, "A lesson", kind="learning")
+    add(keeper, "A decision", kind="decision", created_at="2020-01-01")
+    add(keeper, "The audit is on 2026-11-10")
+    add(keeper, "The freeze lasts two weeks", kind="temporal")
+    add(keeper, "The user prefers tabs", kind="preference", project="")
+    add(keeper, "Never push on Fridays", kind="policy", project=OPS, visibility="global")
+    keeper.update(add(keeper, "Ask Mireille about refunds"), pinned=True)
+    add(keeper, "A decision of another project", kind="decision", project=OPS)
+    assert starts() == [
+        "Ask Mireille about refunds",
+        "Never push on Fridays",
+        "The user prefers tabs",
+        "The audit is on 2026-11-10",
+        "The freeze lasts two weeks",
+        "A decision",
+        "A lesson",
+        "A detail",
+        "A decision of all projects",
+        "A detail of all projects",
+    ]
+
+
+def test_all_facts_of_a_small_project_are_there(keeper: Keeper, starts: Starts) -> None:
+    for number in range(30):
+        add(keeper, f"Fact number {number} of the web shop")
+    assert len(starts()) == 30
+
+
+@pytest.mark.parametrize("budget", [200, 600, 1_200, 2_000])
+def test_block_fills_its_tokens_and_no_more(keeper: Keeper, budget: int) -> None:
+    for number in range(150):
+        add(keeper, f"Decision number {number} of the web shop concerns the layout of a page", kind="decision")
+    keeper._start_tokens = budget
+    told = keeper.recall(project=WEB)
+    assert budget - 40 <= told.tokens <= budget
+
+
+def test_rules_and_due_dates_get_their_share_in_a_crowd(keeper: Keeper, starts: Starts) -> None:
+    for number in range(80):
+        add(keeper, f"Decision number {number} of the web shop concerns the layout", kind="decision")
+        add(keeper, f"The user prefers colour number {number} for links", kind="preference", project="")
+        add(keeper, f"Milestone number {number} is due on 2026-11-05 at noon")
+    shown = starts()
+    rules, due = ([each for each in shown if word in each] for word in ("prefers", "Milestone"))
+    assert 0 < sum(tokens(f"- [2026-11-02] {each}\n") for each in rules) <= 1_200 // 4
+    assert 0 < sum(tokens(f"- [2026-11-02] {each}\n") for each in due) <= 1_200 // 6
+    assert len(shown) > 2 * len(rules)
+
+
+def test_new_decision_is_shown_at_once(keeper: Keeper, starts: Starts) -> None:
+    for number in range(80):
+        old = add(keeper, f"Decision number {number} of the web shop", kind="decision", created_at="2026-06-01")
+        keeper.note_recalled([("2026-07-01T10:00:00Z", "claude-code", [old] * 30)])
+    add(keeper, "We moved to pnpm", kind="decision")
+    assert starts()[0] == "We moved to pnpm"
+
+
+def test_being_shown_or_retrieved_does_not_change_the_order(keeper: Keeper, starts: Starts) -> None:
+    ids = [add(keeper, f"Decision number {number}", kind="decision") for number in range(5)]
+    first = starts()
+    keeper.note_recalled([("2026-10-31T10:00:00Z", "claude-code", ids[:1] * 20)])
+    assert starts() == first
+    assert keeper.get(ids[-1]).retrieval_count == 0
+
+
+def test_what_was_learned_in_the_session_is_left_out(keeper: Keeper, starts: Starts) -> None:
+    add(keeper, "We moved to pnpm", source="claude-code/web", session="s1")
+    add(keeper, "We moved to npm", source="codex/web", session="s1")
+    add(keeper, "We moved to yarn", source="claude-code/web", session="s2")
+    assert starts(session="s1") == ["We moved to yarn", "We moved to npm"]
+
+
+def test_archived_memories_are_not_shown(keeper: Keeper, starts: Starts) -> None:
+    keeper.supersede(add(keeper, "We deploy on Fridays", kind="decision"), "We deploy on Mondays")
+    assert starts() == ["We deploy on Mondays"]
+
+
+# ── the selection itself ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def entry(number: int, text: str, **about: Any) -> Entry:
+    line = Line(number, text, at="2026-10-01", kind=about.pop("kind", "other"), pinned=about.pop("pinned", False))
+    return Entry(line, **{"category": "detail", "project": WEB, "visibility": "private", "occurrences": 1, **about})
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "day"),
+    [
+        ("due on 2026-11-02", "other", "2026-11-02"),
+        ("due on 2026-11-16.", "other", "2026-11-16"),
+        ("from 2026-11-20 or 2026-11-09 on", "other", "2026-11-09"),
+        ("due on 2026-11-17", "other", ""),
+        ("due on 2026-11-01", "other", ""),
+        ("order 12026-11-05", "other", ""),
+        ("due next week", "temporal", "9999"),
+        ("due on 2027-01-01", "temporal", "9999"),
+        ("was due on 2026-10-01", "temporal", ""),
+    ],
+)
+def test_dates_within_fourteen_days_fall_due(text: str, kind: str, day: str) -> None:
+    assert entry(1, text, kind=kind).due("2026-11-02", "2026-11-16") == day
+
+
+def test_due_dates_come_in_order() -> None:
+    entries = [entry(1, "b 2026-11-12"), entry(2, "someday", kind="temporal"), entry(3, "a 2026-11-03")]
+    lines = select_start(entries, "elsewhere", RULE, lambda each: each.line)
+    assert [line.id for line in lines] == [3, 1, 2]
+
+
+def test_memories_that_are_left_out_make_room_for_others() -> None:
+    entries = [entry(number, f"fact {number}") for number in range(20)]
+    rule = RULE._replace(most=4)
+    lines = select_start(entries, WEB, rule, lambda each: None if each.line.id % 2 else each.line)
+    assert [line.id for line in lines] == [18, 16, 14, 12]
+
+
+def test_short_lines_fill_what_a_long_one_leaves() -> None:
+    entries = [entry(1, "x", occurrences=1), *(entry(each, f"{each} long word " * 200, pinned=True) for each in (2, 3))]
+    lines = select_start(entries, WEB, RULE._replace(tokens=400), lambda each: each.line)
+    assert [line.id for line in lines] == [3, 1]
+
+
+def test_the_same_words_are_selected_once() -> None:
+    lines = select_start([entry(1, "We use PNPM"), entry(2, "we use  pnpm")], WEB, RULE, lambda each: each.line)
+    assert [line.id for line in lines] == [2]
+
+
+def test_both_paths_reckon_the_same_days() -> None:
+    assert recall.start_rule(1_200, NOW) == degrade._start_rule("1200", 1793613600.0) == RULE
+    assert degrade._start_rule("", 0.0).tokens == degrade._start_rule("x", 0.0).tokens == briefing.START_TOKENS
+
+
+@pytest.mark.parametrize("value", ["199", "2001", "many"])
+def test_budget_is_from_200_to_2000(value: str) -> None:
+    with pytest.raises(Misconfigured, match="start_tokens"):
+        Settings.load(environ={"COFIO_START_TOKENS": value})
+    assert Settings.load(environ={"COFIO_START_TOKENS": "200"}).start_tokens == 200
