@@ -202,7 +202,7 @@ def test_nothing_but_a_closer_look_depends_on_a_reader_that_fails(caplog: pytest
         ann = keeper.seen_by(Viewer(user="ann"))
         keeper.warm()
         assert keeper.read_missing() == 0
-        assert Worker(keeper)._read_on() == 2.0
+        assert Worker(keeper)._catch_up() == 2.0
         assert ann.search("ferry")
         assert len(caplog.records) == 1  # viewers hear of it too
 
@@ -224,7 +224,7 @@ def test_the_worker_lets_writers_go_first(tmp_path: Path) -> None:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         keeper.read_missing(most=1)
         with stores[1]._file.writing():
-            assert Worker(keeper)._read_on() == 2.0
+            assert Worker(keeper)._catch_up() == 2.0
         stores[1].close()
 
 
@@ -269,8 +269,8 @@ def test_the_worker_reads_what_is_new_and_rests_when_all_is_read(tmp_path: Path)
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, reader=WordReader()) as keeper:
         keeper.add_all([Fact(text=f"fact {number}") for number in range(20)], dedup=False)
         worker = Worker(keeper)
-        assert worker._read_on() < 2.0
+        assert worker._catch_up() < 2.0
         assert keeper.unread() == 12
-        worker._read_on()
-        assert worker._read_on() == 2.0
+        worker._catch_up()
+        assert worker._catch_up() == 2.0
         assert keeper.unread() == 0

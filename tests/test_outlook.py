@@ -157,7 +157,7 @@ def test_a_viewers_overview_is_of_what_they_see_and_of_nobodys_doings(keeper: Ke
 def test_agents_are_told_of_at_once(keeper: Keeper) -> None:
     keeper.add("We decided on Drizzle.", source="claude-code/web")
     keeper.search("which drizzle?", by="cursor")
-    keeper.recall(by="codex")
+    keeper.recall("which drizzle?", by="codex")
     assert {each.name: (each.memories, each.recalls) for each in keeper.outlook.agents()} == {
         "codex": (0, 1),
         "cursor": (0, 1),

@@ -78,6 +78,13 @@ def test_at_most_five_of_ten_candidates_are_injected(keeper: Keeper, judge: Word
     assert len(judged) == recall.CANDIDATES
 
 
+@pytest.fixture
+def model_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No score of a search counts as an answer: the model decides alone."""
+    monkeypatch.setattr(recall, "ANSWERS", 2.0)
+
+
+@pytest.mark.usefixtures("model_alone")
 def test_setting_overrides_the_threshold_of_the_model(judge: WordJudge, clock: FixedClock) -> None:
     store = MemoryStore(clock)
     for least, expected in ((0.0, False), (0.4, True), (0.9, False)):
@@ -113,6 +120,7 @@ def test_given_memories_do_not_take_the_places_of_candidates(keeper: Keeper, jud
         given.update(told.given)
 
 
+@pytest.mark.usefixtures("model_alone")
 def test_context_shows_probabilities_and_leaves_out_the_rest(keeper: Keeper) -> None:
     add(keeper, "deploy production tuesdays")
     add(keeper, "bananas are yellow")

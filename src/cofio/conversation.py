@@ -112,6 +112,7 @@ class Found:
     role: str = "user"  # who said it
     about: str = "project"  # or "person": such a fact holds in every project
     tentative: bool = False  # not worth keeping by itself; only where it changes what is known
+    is_message: bool = False  # all of a message in which no fact was found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +160,8 @@ class Settled:
     decision: Decision | None = None
     reason: str = ""
     also: tuple[Delete, ...] = ()  # further memories that the fact makes untrue
+    doubt: float = 0.0  # probability that a new fact changes a memory that is left beside it
+    ends: bool = False  # the memory that is replaced has ended; what the fact says beyond that is not known
 
     @property
     def action(self) -> str:

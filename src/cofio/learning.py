@@ -59,6 +59,7 @@ from cofio.wording import passage, telling
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
+_BRIEF = 30  # words of a message that only ends a memory
 NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
@@ -469,7 +470,7 @@ def _fact(found: Found, exchange: Exchange) -> Fact:
 
     A fact about the person belongs to no project; where it was said is noted. A retraction is never stored.
     """
-    personal = found.about == "person" and not exchange.by_key
+    personal = found.about == "person" and found.kind != RETRACTION and not exchange.by_key
     metadata: dict[str, Any] = {"about": "person", "said_in": exchange.project} if personal else {}
     if found.kind == RETRACTION:
         metadata["retracts"] = True
@@ -500,16 +501,27 @@ def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
 
 
 def _if_it_changes(settled: Settled, found: Found, by_agent: bool) -> Settled:
-    """Return the decision; of a tentative fact only one that changes a memory. An agent's word changes none."""
+    """Return the decision; of a tentative fact only one that changes a memory. An agent's word changes none.
+
+    What probably changes a memory is kept beside it. Of a message that only ends a memory nothing is kept.
+    """
     role = found.role if by_agent else "user"
-    if found.tentative and not isinstance(settled.decision, Update | Delete):
+    changes = isinstance(settled.decision, Update | Delete)
+    if found.tentative and not changes and (found.is_message or settled.doubt < decide.LIKELY):
         return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
+    if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
+        ended = Delete(settled.decision.id, settled.decision.reason)
+        return Settled(fact=settled.fact, decision=ended, also=settled.also)
     if role != "assistant" or isinstance(settled.decision, Add | Noop):
         return replace(settled, also=()) if role == "assistant" else settled
     if isinstance(settled.decision, Update):
         kept = Add(settled.decision.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
         return Settled(fact=settled.fact, decision=kept)
     return Settled(fact=settled.fact, reason=settled.reason or "an agent's word ends nothing")
+
+
+def _is_brief(text: str) -> bool:
+    return len(text.split()) <= _BRIEF
 
 
 def _is_covered(found: Found, told: Sequence[Found]) -> bool:

@@ -54,6 +54,9 @@ _CATEGORY_OF: Mapping[str, Category] = {
     "learning": "learning",
 }
 
+#: Metadata of a memory: the ids of older memories that it probably replaces, and that were left.
+MAY_REPLACE = "may_replace"
+
 
 def category_of(kind: str) -> Category:
     """The category, and so the retention, of a fact of this kind; detail when the kind is unknown."""

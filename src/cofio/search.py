@@ -15,7 +15,17 @@ from datetime import date
 from typing import NamedTuple
 
 from cofio.episodes import EpisodeHit, Passage
-from cofio.model import Candidate, Explanation, Hit, Matching, MatchType, Memory, Query, same_place
+from cofio.model import (
+    MAY_REPLACE,
+    Candidate,
+    Explanation,
+    Hit,
+    Matching,
+    MatchType,
+    Memory,
+    Query,
+    same_place,
+)
 from cofio.ports import EpisodeIndex, Reader, Store, Vector
 from cofio.wording import telling, words
 
@@ -26,6 +36,7 @@ _PER_EPISODE = 8  # candidates for each episode that is wanted: several of its p
 READ = 2 * DEPTH  # candidates that are read word by word: all that there are
 READ_WEIGHT = 0.4  # of what the reading says; anything from 0.25 to 0.5 does as well
 NEAR_ALIKE = 0.85  # cosine from which the newer of two memories goes first
+_FIRST_PLACES = 12  # first places in which a memory goes before those that it probably replaces
 ALIKE_WITHIN = 0.03  # by which their scores may differ: more costs recall on LoCoMo
 NAMED_SPEAKER = 0.05  # the query names who said it
 NAMED_DATE = 0.10  # the query names the day; half for the month alone
@@ -201,6 +212,15 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
         ]:
             newest = max(later, key=lambda at: newer[order[place]][order[at]])
             order[place], order[newest] = order[newest], order[place]
+    return _before_what_they_replace(order, store)
+
+
+def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
+    """Return the ids in this order, but every memory among the first before those that it probably replaces."""
+    for memory in store.get(order[:_FIRST_PLACES]):
+        older = [order.index(each) for each in memory.metadata.get(MAY_REPLACE, ()) if each in order]
+        if older and min(older) < (place := order.index(memory.id)):
+            order.insert(min(older), order.pop(place))
     return order
 
 

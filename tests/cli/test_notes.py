@@ -175,7 +175,7 @@ def test_the_folders_are_shown_with_how_they_stand(anywhere: Cofio, vault: Path)
 
 def test_a_vault_goes_there_and_back(anywhere: Cofio, tmp_path: Path) -> None:
     anywhere.json("add", "We deploy with Fly.io", "--kind", "policy", "--tag", "infra")
-    anywhere.json("add", "Ada prefers tabs")
+    anywhere.json("add", "Ada prefers tabs", "--kind", "preference")
     out = tmp_path / "new" / "vault"
     out.parent.mkdir()
     out.mkdir()

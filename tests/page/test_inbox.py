@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from cofio.access import Grant
+from cofio.judgement.model import LocalJudge
 from cofio.keeper import Keeper
 from cofio.ports import LLM
 from cofio.stores.sqlite import SqliteStore
@@ -23,9 +24,10 @@ from tests.page.conftest import PHONE, Visitor, at, hindrances, overflow, pictur
 
 PLACE = {"source": "claude-code/shop", "project": "/srv/shop"}
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} \u202eback'
-TALK = """User: Hi! We switched from Prisma to Drizzle last week. Can you update the docs?
+CAUSE = "The root cause was a stale lock file, so CI must always install with --frozen-lockfile"
+TALK = f"""User: Hi! We switched from Prisma to Drizzle last week. Can you update the docs?
 The staging API listens on port 9090 now. We deploy on Fridays, after lunch.
-Assistant: Done. The root cause was a stale lock file."""
+Assistant: Done. {CAUSE}."""
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 NOW = "2026-01-01T06:00:00Z"
 
@@ -58,14 +60,14 @@ Open = Callable[..., Inbox]
 
 
 @pytest.fixture
-def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None]) -> Iterator[Open]:
-    """Makes a service; what is given is done to its keeper before."""
+def inbox(tmp_path: Path, afterwards: Callable[[Callable[[], None]], None], judge: LocalJudge) -> Iterator[Open]:
+    """Makes a service that asks the judgement model; what is given is done to its keeper before."""
     stack = ExitStack()
 
     def make(before: Callable[[Inbox], Any] = lambda _: None, llm: LLM | None = None) -> Inbox:
         clock = FixedClock()
         store = SqliteStore(tmp_path / "cofio.db", clock)
-        keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm))
+        keeper = stack.enter_context(Keeper(store, HashEmbedder(), clock, llm=llm, judge=judge))
         before(Inbox(keeper, clock))
         return Inbox(keeper, clock, stack.enter_context(serving(keeper)))
 
@@ -143,11 +145,11 @@ def test_every_capture_stands_with_its_state_why_from_whom_and_when(inbox: Open,
     told = {
         "The cache in front": ["Pending", "tried once, next in 7 days", "did not answer in time", "codex"],
         "Remember the thing": ["Parked", "tried once", "gave nothing usable"],
-        "What time is it": ["Rejected", "Pure question without facts", "cursor", "2 hours ago"],
+        "What time is it": ["Rejected", "Nothing that will matter in a month", "cursor", "2 hours ago"],
         "Flag AAPL": ["Stored", "1 kept, 1 row of knowledge", "watcher"],
         "We deploy on Fridays": ["Merged", "What it says was known already."],
         "We switched from MySQL": ["Stored", "1 kept", "claude-code · ann"],
-        "Thanks, that works": ["Rejected", "Greeting or confirmation"],
+        "Thanks, that works": ["Rejected", "Nothing that will matter in a month"],
     }
     for says, parts in told.items():
         for part in parts:
@@ -270,9 +272,6 @@ def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> 
 # ── trying one ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.xfail(
-    reason="without the model nothing is replaced; with it the fact of this test that is new is not kept", strict=True
-)
 def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     before, captured = here.keeper.count(), here.keeper.ledger().captured
@@ -282,8 +281,9 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     judged = tried.locator(".sentence")
     expect(judged).to_have_count(7)
     expect(judged.nth(0)).to_contain_text("Passed over")
-    expect(judged.nth(0)).to_contain_text("Greeting or confirmation")
+    expect(judged.nth(0)).to_contain_text("Nothing that will matter in a month")
     expect(judged.nth(1)).to_contain_text("Read by a pattern")
+    expect(judged.nth(1)).to_contain_text("Worth keeping")
     cards = tried.locator(".card")
     port = cards.filter(has_text="staging API")
     expect(port.locator("del")).to_have_text("8080")
@@ -296,9 +296,6 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     assert (here.keeper.count(), here.keeper.ledger().captured) == (before, captured)
 
 
-@pytest.mark.xfail(
-    reason="without the model nothing is replaced; with it the fact of this test that is new is not kept", strict=True
-)
 def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     page = open_page(visit, here, "#/try")
@@ -317,9 +314,6 @@ def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -
     assert here.keeper.get(3).superseded_by is None
 
 
-@pytest.mark.xfail(
-    reason="without the model nothing is replaced; with it the fact of this test that is new is not kept", strict=True
-)
 def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     page = open_page(visit, here, "#/try")
@@ -332,7 +326,7 @@ def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     press(cause, "Keep this one")
     expect(cause).to_contain_text("Kept · memory")
     kept = here.keeper.list(limit=1).memories[0]
-    assert (kept.text, kept.project, kept.kind) == ("The root cause was a stale lock file", "/srv/shop", "learning")
+    assert (kept.text, kept.project, kept.kind) == (CAUSE, "/srv/shop", "learning")
     press(port, "Undo")
     expect(notice(page)).to_contain_text("Taken back.")
     expect(port.get_by_role("button", name="Keep this one")).to_be_focused()
@@ -358,14 +352,15 @@ def test_plain_notes_and_reports_are_read_too(inbox: Open, visit: Visitor) -> No
 
 
 def test_what_a_model_would_find_is_shown(inbox: Open, visit: Visitor) -> None:
-    found = {"facts": [{"text": "The team wants British English in commits", "kind": "preference"}]}
+    found = {"facts": [{"text": "The team wants British English in its commit messages", "kind": "preference"}]}
     decided = {"decisions": [{"fact": "f1", "action": "ADD", "memory": None, "text": None}]}
     llm = ScriptedLLM([json.dumps(found), json.dumps(decided)])
     page = open_page(visit, inbox(llm=llm), "#/try")
     expect(page.locator(".paste")).to_contain_text("put to script of scripted")
-    tried = try_it(page, "User: I always want British English in commit messages.")
+    tried = try_it(page, "User: British English please, in the commit messages.")
     expect(tried.locator(".sentence")).to_contain_text("For a model")
-    expect(tried.locator(".card")).to_contain_text("The team wants British English in commits")
+    expect(tried.locator(".sentence")).to_contain_text("May be worth keeping")
+    expect(tried.locator(".card")).to_contain_text("The team wants British English in its commit messages")
 
 
 def test_an_empty_text_is_refused_and_another_text_is_looked_at_before_it_is_learned(

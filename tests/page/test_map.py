@@ -217,7 +217,7 @@ def test_one_goes_nearer_by_key_by_wheel_and_by_button_and_the_address_remembers
     whole = chart.view
     chart.canvas.focus()
     page.keyboard.press("+")
-    expect(chart.canvas).not_to_have_attribute("data-view", ",".join(map(str, whole)))
+    chart.until("scale > value", whole[2])  # it is drawn in the next frame
     assert math.isclose(chart.view[2], whole[2] * 1.5, rel_tol=1e-6)
     page.keyboard.press("-")
     page.keyboard.press("ArrowRight")

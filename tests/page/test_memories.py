@@ -436,6 +436,7 @@ def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: V
     expect(pane(page).get_by_role("heading", name="Memory 15")).to_be_visible()
     expect(pane(page).locator(".lineal")).to_contain_text("memory 4")
     assert shop.get("/memory/4").json["superseded_by"] == 15
+    expect(notice(page)).to_contain_text("Said anew: Terraform")
     press(page, "Pin")
     expect(notice(page)).to_contain_text("Pinned: Terraform")
     expect(page.get_by_role("button", name="Unpin", exact=True)).to_be_focused()
@@ -445,6 +446,7 @@ def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: V
     expect(pane(page).locator(".label.archived")).to_be_visible()
     press(page, "Restore")
     expect(line(page, "Terraform")).to_have_count(1)
+    expect(notice(page)).to_contain_text("Brought back: Terraform")  # until then, Undo is of the archiving
     notice(page).get_by_role("button", name="Undo").click()
     expect(line(page, "Terraform")).to_have_count(0)
     expect(page.get_by_role("button", name="Restore", exact=True)).to_be_visible()

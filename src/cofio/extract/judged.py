@@ -31,12 +31,13 @@ WINDOWS = {"user": 8, "assistant": 2}  # parts of 160 tokens that are read of on
 RETRACTION = "retraction"
 _LONGEST = 600  # characters of a fact; what is longer is a paste
 _ALL_BUT = 0.7  # of the words of a span that a pattern's wording must keep
-_NEAR_BEFORE = 200  # characters of the sentence before
-_FEWEST_WORDS, _MOST_WORDS = 4, 60  # of a message without facts that is compared with what is known
+_FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
+_FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with what is known
 _MOST = 8  # facts of one message; where there are more, it is a document
 
 _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
+_PASTED = late.compile(r"""^[ \t]*["“](?=[^"“”\n]{60})(?:(?!\n[ \t]*\n)[^"“”])*["”][ \t]*$""", re.MULTILINE)
 _LEAD_IN = late.compile(
     r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|note|remember|reminder|ps|p\.s\.|psa|plus|well|hey"
     r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls)\b[\s,:;.!–—-]*"
@@ -47,6 +48,10 @@ _BULLET = late.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 _TAIL = late.compile(
     r"[\s,;:–—-]*(?:\b(?:and|but|so|or|because|please|pls|btw|ok|okay|thanks|right)\b)?[\s,;:–—-]*$", re.IGNORECASE
 )
+_CLAUSE_END = late.compile(r"[,;:–—(]\s+|\s[-–—]+\s")
+_MIDDLE = late.compile(
+    r"(?:to|of|about|with|in|on|at|by|for|from|than|into|over|under|as|is|are|was|has|have)\b", re.IGNORECASE
+)  # no clause begins with such a word and has others before it
 _REASON = late.compile(
     r"^[\s,;:–—(-]*(?:because|cause|cuz|since|as|due to|so that|so we|otherwise|after|until|unless|except|but only"
     r"|only|for|when|if|while)\b[^.!?;\n]{3,160}",
@@ -91,9 +96,9 @@ class _Part:
 
 
 def prose(text: str) -> str:
-    """Return a message without fenced code, quoted lines and tables."""
+    """Return a message without fenced code, quoted lines, tables and paragraphs in quotation marks."""
     plain = _FENCED.sub("\n", text) if "```" in text or "~~~" in text else text
-    return _QUOTED.sub("", plain)
+    return _PASTED.sub("", _QUOTED.sub("", plain))
 
 
 def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
@@ -148,7 +153,13 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
     if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
         return
     at = next(place for place, each in enumerate(found) if each.text == stated[0])
-    news = Found(text=resolve(sentences.capitalised(text), turn.at), kind="observation", confidence=0.5, tentative=True)
+    news = Found(
+        text=resolve(sentences.capitalised(text), turn.at),
+        kind="observation",
+        confidence=0.5,
+        tentative=True,
+        is_message=True,
+    )
     found[at] = replace(found[at], found=(news,))
 
 
@@ -200,8 +211,9 @@ def _worded(said: str, rows: Sequence[Found]) -> Found | None:
 
 def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: int, *, alone: bool) -> str:
     """Return the fact in a span, readable by itself; "" where nothing is left of it."""
-    text = turn.text[span.start : span.end]
-    if reason := _REASON.match(turn.text[span.end : following]):
+    text = _snapped(turn, sentence, span, following)
+    rest = turn.text[sentence[0] : following].partition(text)[2]
+    if reason := _REASON.match(rest):
         text += reason[0]
     text = _trimmed(text)
     if not text:
@@ -211,6 +223,18 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
     if not _names_its_subject(text) or (_REFERS.match(text) and not turn.states_before(sentence[0])):
         text = f"{_asked_before(turn, sentence[0])} {text}".strip()
     return resolve(sentences.capitalised(text), turn.at)
+
+
+def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int) -> str:
+    """Return the words of a span, with the few before and after them that belong to the same clause."""
+    before, after = turn.text[sentence[0] : span.start], turn.text[span.end : following]
+    before = before[max((match.end() for match in _CLAUSE_END.finditer(before)), default=0) :]
+    end = _CLAUSE_END.search(after)
+    after = after[: end.start()] if end else after
+    said = turn.text[span.start : span.end]
+    if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(said):
+        before = ""
+    return before + said + (after if len(after.split()) <= _FEW_AFTER else "")
 
 
 def _names_its_subject(text: str) -> bool:
@@ -240,8 +264,8 @@ def _asked_before(turn: _Turn, start: int) -> str:
 
 
 def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
-    """Return the sentence of a fact, after the one before it where that is not long: it often names the subject."""
-    said = " ".join(turn.text[sentence[0] : sentence[1]].split())[:_LONGEST]
-    earlier = sentences_of(turn.text[: sentence[0]])
-    before = " ".join(turn.text[earlier[-1][0] : earlier[-1][1]].split()) if earlier else ""
-    return f"{before} {said}" if 0 < len(before) <= _NEAR_BEFORE else said
+    """Return what a fact was said in: the message without its questions, of a long one the sentences around the fact."""
+    places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place == sentence]
+    at = places.index(sentence)
+    around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, at - 1) : at + 2]
+    return " ".join(" ".join(turn.text[start:end].split()) for start, end in around)[:_LONGEST]

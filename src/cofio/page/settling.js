@@ -24,7 +24,7 @@ function drawn({ pairs, count, note, as_of }, acts) {
     each.onsettled = (done) => follow(cards, each, done);
     each.onundone = (done) => follow(cards, each, done);
   }
-  const says = count === 0 ? "Nothing contradicts itself, as far as rules can tell."
+  const says = count === 0 ? "No contradictions found."
     : count === 1 ? "One pair cannot both hold." : `${plainNumber(count)} pairs cannot both hold.`;
   const more = count > pairs.length ? ` The newest ${plainNumber(pairs.length)} are shown.` : "";
   return [

@@ -8,6 +8,7 @@ replacement across environments. `WordComparer` stands in where the model is mis
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, Protocol
 
 from cofio.literals import unlike
@@ -57,7 +58,7 @@ class JudgedComparer:
             return _guarded(statement, memory, chances.same)
         if chances.change < limits["doubtful change"]:
             return Verdict("add", chances.add, "both may hold")
-        if veto := _other_environment(statement, memory):
+        if veto := _other_environment(statement, memory) or _other_row(statement, memory):
             return Verdict("add", chances.change, veto)
         if chances.change < (limits["retraction"] if retracts else _least(limits["change"], memory)):
             return Verdict("doubtful", chances.change, "it may have changed")
@@ -135,6 +136,21 @@ def share_words(one: str, other: str, *, least: int = 1) -> bool:
 
 def _figures(text: str) -> set[str]:
     return {each.split()[0] for each in numbers(text)}
+
+
+def _other_row(statement: str, memory: str) -> str:
+    """Return why two sentences of one form tell of two things: first an identifier differs, then a value."""
+    stated, known = gist(statement), gist(memory)
+    matcher = SequenceMatcher(None, stated, known, autojunk=False)
+    slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
+    if len(slots) < 2 or matcher.ratio() < 0.5:
+        return ""
+    one, other = (next((word for word in side if _is_code(word)), "") for side in slots[0])
+    return f"one is about {one}, the other about {other}" if one and other else ""
+
+
+def _is_code(word: str) -> bool:
+    return any(each.isdigit() for each in word) and any(each.isalpha() for each in word)
 
 
 def _other_environment(statement: str, memory: str) -> str:

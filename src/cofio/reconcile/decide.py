@@ -16,6 +16,7 @@ from cofio import late
 from cofio.conversation import Settled
 from cofio.model import (
     MAX_LABELS,
+    MAY_REPLACE,
     Add,
     Change,
     Decision,
@@ -36,8 +37,9 @@ from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
 
-CANDIDATES = 5  # memories that a fact is compared with
+CANDIDATES = 8  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
+LIKELY = 0.5  # probability from which a new fact goes before the memory that it may change
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
@@ -224,8 +226,17 @@ def _decided(
     if changed:  # also where a memory has ended: the fact that says so is kept in its place, with a link both ways
         memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
         update = Update(memory.id, _with_tags_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
-        return Settled(fact=fact, decision=update, also=_retired([each for each in changed if each[0].id != memory.id]))
-    return Settled(fact=fact, decision=Add(fact, _why_new(verdicts), unless_known=True))
+        also = _retired([each for each in changed if each[0].id != memory.id])
+        return Settled(fact=fact, decision=update, also=also, ends=verdict.kind == "delete")
+    doubtful = [each for each in verdicts if each[1].kind == "doubtful" and replaces(fact, each[0])]
+    doubt = max((verdict.probability for _, verdict in doubtful), default=0.0)
+    return Settled(fact=fact, decision=Add(_beside(fact, doubtful), _why_new(verdicts), unless_known=True), doubt=doubt)
+
+
+def _beside(fact: Fact, doubtful: Sequence[tuple[Memory, Verdict]]) -> Fact:
+    """Return the fact with the ids of the memories that it probably replaces: a search shows it before them."""
+    likely = [memory.id for memory, verdict in doubtful if verdict.probability >= LIKELY]
+    return replace(fact, metadata={**fact.metadata, MAY_REPLACE: likely}) if likely else fact
 
 
 def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
@@ -260,7 +271,7 @@ def _compared(fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, 
         return alone
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts)
     known = around.kind == "same" and around.probability >= _SURELY  # a fact that is wrongly taken for known is lost
-    return around if around.changes or known else alone
+    return around if around.changes or known or around.kind == "doubtful" else alone
 
 
 def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
@@ -282,7 +293,8 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
 
 def seen_with(fact: Fact) -> Scope:
     """Return the scope of the memories that hold where the fact holds."""
-    return Scope(seen_from=fact.project, visibility=tuple(sorted({fact.visibility, "global"})))
+    place = fact.project or str(fact.metadata.get("said_in", ""))
+    return Scope(seen_from=place, visibility=tuple(sorted({fact.visibility, "global"})))
 
 
 def is_peer(fact: Fact, memory: Memory) -> bool:
@@ -295,7 +307,7 @@ def is_peer(fact: Fact, memory: Memory) -> bool:
     return (
         audience(fact) == audience(memory)
         and fact.speaker == memory.speaker
-        and (memory.project in (fact.project, ""))
+        and memory.project in (fact.project, "", fact.metadata.get("said_in", ""))
         and (bool(fact.project) or memory.source == fact.source or _is_personal(memory) or _is_personal(fact))
     )
 
@@ -304,7 +316,9 @@ def replaces(fact: Fact, memory: Memory) -> bool:
     """Return whether a fact may replace a memory: one of its own place, or of its audience and about the person."""
     if audience(fact) != audience(memory) or fact.speaker != memory.speaker:
         return False
-    return same_place(fact, memory) or (_is_personal(memory) and (_is_personal(fact) or not memory.project))
+    if _is_personal(memory):
+        return same_place(fact, memory) or _is_personal(fact) or not memory.project
+    return same_place(fact, memory) or (_is_personal(fact) and memory.project == fact.metadata.get("said_in"))
 
 
 def _is_personal(known: Fact | Memory) -> bool:
