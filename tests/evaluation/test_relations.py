@@ -13,7 +13,12 @@ from cofio.evaluation import relations
 from tests.evaluation.judges import ScriptedJudge
 
 ANN = [
-    {"memory": "The API port is 8080.", "said": "port of the API is 9090 these days", "label": "update", "case": "new number"},
+    {
+        "memory": "The API port is 8080.",
+        "said": "port of the API is 9090 these days",
+        "label": "update",
+        "case": "new number",
+    },
     {"memory": "Anna likes short answers.", "said": "anna left in May", "label": "delete", "case": "left"},
     {"memory": "Docs are built with MkDocs.", "said": "mkdocs builds our docs", "label": "same"},
     {"memory": "Deploys go out on Tuesdays.", "said": "is Tuesday fixed?", "label": "add", "case": "question"},

@@ -33,6 +33,7 @@ _LONGEST = 600  # characters of a fact; what is longer is a paste
 _ALL_BUT = 0.7  # of the words of a span that a pattern's wording must keep
 _FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
 _FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with what is known
+_PART = 0.4  # probability of a part of a sentence that is a fact by itself
 _MOST = 8  # facts of one message; where there are more, it is a document
 
 _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -48,6 +49,7 @@ _BULLET = late.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
 _TAIL = late.compile(
     r"[\s,;:–—-]*(?:\b(?:and|but|so|or|because|please|pls|btw|ok|okay|thanks|right)\b)?[\s,;:–—-]*$", re.IGNORECASE
 )
+_JOINT = late.compile(r"[,;]\s+(?:and|but)\s+(?:also\s+)?|;\s+", re.IGNORECASE)
 _CLAUSE_END = late.compile(r"[,;:–—(]\s+|\s[-–—]+\s")
 _MIDDLE = late.compile(
     r"(?:to|of|about|with|in|on|at|by|for|from|than|into|over|under|as|is|are|was|has|have)\b", re.IGNORECASE
@@ -165,7 +167,8 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
 
 def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the sentences of a turn with the spans that are kept."""
-    spans = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    found = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    spans = [piece for span in found for piece in _split(span, turn.text, judge)]
     kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
     doubted, worded = judge.thresholds["doubtful fact"], min(kept, judge.thresholds["worded fact"])
     for start, end in sentences_of(turn.text):
@@ -174,6 +177,23 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
         sure = [span for span in inside if span.probability >= (worded if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
         yield _Part((start, end), sure, rows, likely)
+
+
+def _split(span: Span, text: str, judge: Judge) -> list[Span]:
+    """Return the parts of a span that joins statements, where each of them is a fact by itself."""
+    cuts = [match.span() for match in _JOINT.finditer(text, span.start, span.end)]
+    starts, ends = [span.start, *(end for _, end in cuts)], [*(start for start, _ in cuts), span.end]
+    parts = [span._replace(start=start, end=end) for start, end in zip(starts, ends, strict=True)]
+    if len(parts) == 1 or not all(_is_fact(text[part.start : part.end], judge) for part in parts):
+        return [span]
+    return parts
+
+
+def _is_fact(text: str, judge: Judge) -> bool:
+    if len(text.split()) < _FEWEST_WORDS:
+        return False
+    spans = judge.spans(text, "", "user", windows=1)
+    return any(each.probability >= _PART and 2 * (each.end - each.start) > len(text) for each in spans)
 
 
 def _facts(
@@ -264,7 +284,7 @@ def _asked_before(turn: _Turn, start: int) -> str:
 
 
 def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
-    """Return what a fact was said in: the message without its questions, of a long one the sentences around the fact."""
+    """Return what a fact was said in: the message without its questions, or the sentences around it of a long one."""
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place == sentence]
     at = places.index(sentence)
     around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, at - 1) : at + 2]

@@ -8,9 +8,11 @@ replacement across environments. `WordComparer` stands in where the model is mis
 
 from __future__ import annotations
 
+import re
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, Protocol
 
+from cofio import late
 from cofio.literals import unlike
 from cofio.ports import Judge
 from cofio.sameness import LONG, VALUES, apart, gist, inverse, names, negated, numbers
@@ -20,6 +22,11 @@ from cofio.wording import telling
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
 _NEAR = 0.6  # cosine below which a change must have a word in common with what it changes
 _ONE_FACT = 12  # telling words of a memory that states one thing
+_LEFT = late.compile(
+    r"\b(?:(?:switch|mov|migrat|chang|went|go|gone)\w* (?:away |over )?from|instead of|replac(?:e|ed|es|ing)"
+    r"|dropp(?:ed|ing)|off|rid of|done with|no longer (?:use|using|on))\s+(?:the |our )?([\w.+#-]*\w)",
+    re.IGNORECASE,
+)
 _ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
 
 
@@ -60,7 +67,8 @@ class JudgedComparer:
             return Verdict("add", chances.add, "both may hold")
         if veto := _other_environment(statement, memory) or _other_row(statement, memory):
             return Verdict("add", chances.change, veto)
-        if chances.change < (limits["retraction"] if retracts else _least(limits["change"], memory)):
+        sure = limits["retraction"] if retracts or _leaves(statement, memory) else _least(limits["change"], memory)
+        if chances.change < sure:
             return Verdict("doubtful", chances.change, "it may have changed")
         if cosine < _NEAR and not _shares_a_word(statement, memory):
             return Verdict("doubtful", chances.change, "they have no word in common")
@@ -87,6 +95,11 @@ class WordComparer:
 
 def _shares_a_word(statement: str, memory: str) -> bool:
     return not {stem(word) for word in telling(statement)}.isdisjoint(stem(word) for word in telling(memory))
+
+
+def _leaves(statement: str, memory: str) -> bool:
+    """Return whether a statement names something of the memory as what was left: "from Prisma to Drizzle"."""
+    return any(stem(match[1].lower()) in map(stem, telling(memory)) for match in _LEFT.finditer(statement))
 
 
 def _least(usual: float, memory: str) -> float:

@@ -8,7 +8,7 @@ under contradictions. A retraction archives the memory that it names and is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,8 +37,10 @@ from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
 
-CANDIDATES = 8  # memories that a fact is compared with
+CANDIDATES = 6  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
+_COMPARED = 0.5  # cosine from which they are compared; the nearest always is
+_SURELY_NOT = 0.8  # probability from which a message leaves a memory alone, and so do its facts
 LIKELY = 0.5  # probability from which a new fact goes before the memory that it may change
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
@@ -58,6 +60,7 @@ def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Compa
     """
     taken: set[int] = set()
     settled: list[Settled] = []
+    nearest = _nearest_facts(facts, vectors, store)
     for place, fact in enumerate(facts):
         repeats, corrected = _said_earlier(facts, vectors, settled, place, comparer)
         if repeats:
@@ -67,10 +70,21 @@ def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Compa
         for at in corrected:
             settled[at] = Settled(fact=facts[at], reason="corrected in the same exchange")
         taken -= _replaced(withdrawn)
-        done = _taking_over(_settled(fact, vectors[place], store, comparer, taken), withdrawn)
+        others = {memory for memory, at in nearest.items() if at != place}
+        near = related(fact, vectors[place], store, comparer, retracts=_retracts(fact), others=others)
+        done = _taking_over(_decided(fact, near, store, taken, retracts=_retracts(fact)), withdrawn)
         taken |= _replaced(done.decisions)
         settled.append(done)
     return settled
+
+
+def _nearest_facts(facts: Sequence[Fact], vectors: Matrix, store: Store) -> dict[int, int]:
+    """Return, by memory, the place of the fact that is nearest to it: what a message changes is changed by that one."""
+    nearest: dict[int, tuple[float, int]] = {}
+    for place, fact in enumerate(facts if len(facts) > 1 else ()):
+        for memory, cosine in candidates(fact, vectors[place], store):
+            nearest[memory.id] = max(nearest.get(memory.id, (cosine, place)), (cosine, place))
+    return {memory: place for memory, (_, place) in nearest.items()}
 
 
 def _replaced(decisions: Sequence[Decision]) -> set[int]:
@@ -198,11 +212,6 @@ def _retracts(fact: Fact) -> bool:
     return fact.metadata.get("retracts") is True
 
 
-def _settled(fact: Fact, vector: Vector, store: Store, comparer: Comparer, taken: set[int]) -> Settled:
-    retracts = _retracts(fact)
-    return _decided(fact, related(fact, vector, store, comparer, retracts=retracts), store, taken, retracts=retracts)
-
-
 def _decided(
     fact: Fact,
     near: Sequence[tuple[Memory, Verdict]],
@@ -248,28 +257,45 @@ def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled
 
 
 def related(
-    fact: Fact, vector: Vector, store: Store, comparer: Comparer, *, retracts: bool = False
+    fact: Fact,
+    vector: Vector,
+    store: Store,
+    comparer: Comparer,
+    *,
+    retracts: bool = False,
+    others: Collection[int] = (),
 ) -> list[tuple[Memory, Verdict]]:
-    """Return the memories that a fact may be about, nearest first, with what it is to each."""
+    """Return the memories that a fact may be about, nearest first, with what it is to each.
+
+    `others`: memories to which another fact of the same message is nearer.
+    """
     exact = [memory for memory in store.get(store.known(fact.text, seen_with(fact))) if is_peer(fact, memory)]
     known = [(memory, Verdict("same", 1.0, "it is said in the same words")) for memory in exact[:1]]
     if known and same_place(fact, exact[0]):
         return known  # else the fact's own place may say otherwise than the memory that holds beyond it
     return known + [
-        (memory, _compared(fact, memory, cosine, comparer, retracts=retracts))
+        (memory, _compared(fact, memory, cosine, comparer, retracts=retracts, own=memory.id not in others))
         for memory, cosine in candidates(fact, vector, store)
-        if memory.id not in (each.id for each in exact)
+        if memory not in exact
     ]
 
 
-def _compared(fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool) -> Verdict:
-    """Compare a memory with a fact, and with the sentences in which it was said where the fact alone says nothing."""
+def _compared(
+    fact: Fact, memory: Memory, cosine: float, comparer: Comparer, *, retracts: bool, own: bool = True
+) -> Verdict:
+    """Compare a memory with the message in which a fact was said, and with the fact itself where that may matter.
+
+    A change is often told over several sentences, and all facts of a message share what that comparison costs. It
+    counts for the fact that is nearest to the memory (`own`).
+    """
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
+    around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
+    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE:
+        return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
-    if alone.kind in ("same", "update", "delete") or not fact.context:
+    if around is None or not own or alone.kind in ("same", "update", "delete"):
         return alone
-    around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts)
     known = around.kind == "same" and around.probability >= _SURELY  # a fact that is wrongly taken for known is lost
     return around if around.changes or known or around.kind == "doubtful" else alone
 
@@ -288,7 +314,8 @@ def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, f
     near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
     peers = [(memories[each.id], each.score) for each in near if each.id in memories]
-    return [each for each in peers if is_peer(fact, each[0])][:CANDIDATES]
+    peers = [each for each in peers if is_peer(fact, each[0])][:CANDIDATES]
+    return [each for place, each in enumerate(peers) if not place or each[1] >= _COMPARED]
 
 
 def seen_with(fact: Fact) -> Scope:
