@@ -18,6 +18,7 @@ import numpy as np
 
 NAME, BASE = "cofio-judge-1", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
 NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.03, 0.01, 0.0135, 0.074
+ASSISTANT_LEAST = 0.97  # held out are 63 empty turns of assistants; in whole conversations less keeps reports of work
 
 
 def main() -> None:
@@ -27,6 +28,7 @@ def main() -> None:
     options.add_argument("model", type=Path, help="folder with model.onnx; model.json is written there")
     given = options.parse_args()
     answers = json.loads(given.answers.read_text(encoding="utf-8"))
+    turns = [each for each in answers if each["task"] == "words"]
     scale, shift, relevant = relevance([each for each in answers if each["task"] == "relevance"])
     card = {
         "name": NAME,
@@ -34,8 +36,8 @@ def main() -> None:
         "sha256": hashlib.sha256((given.model / "model.onnx").read_bytes()).hexdigest(),
         "relevance": [round(scale, 3), round(shift, 3)],
         "thresholds": {
-            "fact": fact([each for each in answers if each["task"] == "words"], "user", NOISE),
-            "assistant fact": fact([each for each in answers if each["task"] == "words"], "assistant", ASSISTANT_NOISE),
+            "fact": fact(turns, "user", NOISE),
+            "assistant fact": max(ASSISTANT_LEAST, fact(turns, "assistant", ASSISTANT_NOISE)),
             "worded fact": 0.3,
             "doubtful fact": 0.2,
             **changes([each for each in answers if each["task"] == "relation"]),

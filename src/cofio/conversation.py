@@ -160,7 +160,7 @@ class Settled:
     decision: Decision | None = None
     reason: str = ""
     also: tuple[Delete, ...] = ()  # further memories that the fact makes untrue
-    doubt: float = 0.0  # probability that a new fact changes a memory that is left beside it
+    chance: float = 0.0  # probability that a new fact changes a memory that is left beside it
     ends: bool = False  # the memory that is replaced has ended; what the fact says beyond that is not known
 
     @property

@@ -507,7 +507,7 @@ def _if_it_changes(settled: Settled, found: Found, by_agent: bool) -> Settled:
     """
     role = found.role if by_agent else "user"
     changes = isinstance(settled.decision, Update | Delete)
-    if found.tentative and not changes and (found.is_message or settled.doubt < decide.LIKELY):
+    if found.tentative and not changes and (found.is_message or settled.chance < decide.LIKELY):
         return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
     if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
         ended = Delete(settled.decision.id, settled.decision.reason)

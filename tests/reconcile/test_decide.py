@@ -261,10 +261,14 @@ def test_related_facts_of_an_exchange_are_both_kept(store: Store) -> None:
 
 
 def test_a_correction_takes_over_what_the_corrected_fact_replaced(store: Store) -> None:
-    known = remember(store, "The team uses Prisma", "The team likes Prisma")
+    known = remember(store, "The team uses Prisma", "Every query goes through Prisma")
     first, last = "The team uses Drizzle for every query", "No, the team uses Kysely for every query"
     comparer = Scripted(
-        {(first, "The team uses Prisma"): "update", (first, "The team likes Prisma"): "delete", (last, first): "update"}
+        {
+            (first, "The team uses Prisma"): "update",
+            (first, "Every query goes through Prisma"): "delete",
+            (last, first): "update",
+        }
     )
     withdrawn, correction = settle(store, first, last, comparer=comparer)
     assert (withdrawn.decision, withdrawn.also) == (None, ())

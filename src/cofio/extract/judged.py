@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cofio import late, sentences
-from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Way
+from cofio.conversation import ANALYSIS, OBSERVATION, Exchange, Found, Sentence, Way
 from cofio.extract import patterns
 from cofio.extract.dates import resolve
 from cofio.judgement.encoding import sentences_of
@@ -41,7 +41,8 @@ _QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 _PASTED = late.compile(r"""^[ \t]*["“](?=[^"“”\n]{60})(?:(?!\n[ \t]*\n)[^"“”])*["”][ \t]*$""", re.MULTILINE)
 _LEAD_IN = late.compile(
     r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|note|remember|reminder|ps|p\.s\.|psa|plus|well|hey"
-    r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls)\b[\s,:;.!–—-]*"
+    r"|yeah|actually|anyway|i think|i guess|i believe|one more thing|for the record"
+    r"|just so you know|please|pls)\b[\s,:;.!–—-]*"
     r"|(?:no|nope|yes|that)[,:;.!]\s*)+",
     re.IGNORECASE,
 )
@@ -107,7 +108,7 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
     """Return every sentence of an exchange with the facts in it; `before` is the other side's turn before the first."""
     found: list[Sentence] = []
     for message in exchange.messages:
-        believed = "user" if exchange.context == OBSERVATION else message.role
+        believed = "user" if exchange.context in (ANALYSIS, OBSERVATION) else message.role
         turn = _Turn(prose(message.text), before, believed, exchange.at)
         found += _read_turn(turn, judge, message.role)
         before = message.text

@@ -20,8 +20,7 @@ from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
-_NEAR = 0.6  # cosine below which a change must have a word in common with what it changes
-_ONE_FACT = 12  # telling words of a memory that states one thing
+_FEW_SHARED = (0.96, 0.93)  # probability from which a memory is replaced that shares no telling word, or one
 _LEFT = late.compile(
     r"\b(?:(?:switch|mov|migrat|chang|went|go|gone)\w* (?:away |over )?from|instead of|replac(?:e|ed|es|ing)"
     r"|dropp(?:ed|ing)|off|rid of|done with|no longer (?:use|using|on))\s+(?:the |our )?([\w.+#-]*\w)",
@@ -56,8 +55,8 @@ class JudgedComparer:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
-    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
-        """Return the verdict of the model, after the guards."""
+    def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:  # noqa: ARG002
+        """Return the verdict of the model, after the guards. It reads the words; a cosine tells it nothing more."""
         if plain := _word_for_word(statement, memory):
             return plain
         limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
@@ -67,14 +66,24 @@ class JudgedComparer:
             return Verdict("add", chances.add, "both may hold")
         if veto := _other_environment(statement, memory) or _other_row(statement, memory):
             return Verdict("add", chances.change, veto)
-        sure = limits["retraction"] if retracts or _leaves(statement, memory) else _least(limits["change"], memory)
-        if chances.change < sure:
-            return Verdict("doubtful", chances.change, "it may have changed")
-        if cosine < _NEAR and not _shares_a_word(statement, memory):
-            return Verdict("doubtful", chances.change, "they have no word in common")
+        shared = _shared_words(statement, memory)
+        if chances.change < self._least(shared, memory, retracts=retracts or _leaves(statement, memory)):
+            return Verdict("doubtful" if shared else "add", chances.change, "it may have changed")
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
         return Verdict("update", chances.change, "it has changed")
+
+    def _least(self, shared: int, memory: str, *, retracts: bool) -> float:
+        """Return the probability from which a memory is replaced: higher where it hardly has a word in common.
+
+        In a store nearly every memory is about something else, and the model takes some of them for changed.
+        """
+        if retracts and shared:
+            return self._judge.thresholds["retraction"]
+        usual = self._judge.thresholds["change"]
+        if shared >= len(_FEW_SHARED) or (shared and 2 * shared >= len(telling(memory))):
+            return usual
+        return max(usual, _FEW_SHARED[shared])
 
 
 class WordComparer:
@@ -93,18 +102,13 @@ class WordComparer:
         return Verdict("add", 1.0, against) if against else Verdict("same", cosine, "it says the same")
 
 
-def _shares_a_word(statement: str, memory: str) -> bool:
-    return not {stem(word) for word in telling(statement)}.isdisjoint(stem(word) for word in telling(memory))
+def _shared_words(statement: str, memory: str) -> int:
+    return len({stem(word) for word in telling(statement)} & {stem(word) for word in telling(memory)})
 
 
 def _leaves(statement: str, memory: str) -> bool:
     """Return whether a statement names something of the memory as what was left: "from Prisma to Drizzle"."""
     return any(stem(match[1].lower()) in map(stem, telling(memory)) for match in _LEFT.finditer(statement))
-
-
-def _least(usual: float, memory: str) -> float:
-    """Return the probability from which a memory is replaced: higher for one that states several things."""
-    return min(0.92, usual + 0.01 * max(0, len(telling(memory)) - _ONE_FACT))
 
 
 def _word_for_word(statement: str, memory: str) -> Verdict | None:

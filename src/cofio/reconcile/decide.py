@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from cofio import late
@@ -40,12 +41,13 @@ from cofio.wording import telling, words
 CANDIDATES = 6  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
 _COMPARED = 0.5  # cosine from which they are compared; the nearest always is
+_BY_WORDS = 2  # of them because they share words with the fact
 _SURELY_NOT = 0.8  # probability from which a message leaves a memory alone, and so do its facts
 LIKELY = 0.5  # probability from which a new fact goes before the memory that it may change
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
-_SURELY = 0.9  # probability from which a fact archives further memories, or is known by the sentences around it
+_SURELY, _RETIRES = 0.9, 0.8  # probability from which a message is known; from which a fact archives further memories
 _TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds whose rows tell themselves which one changes
 _ECHO, _COVERED = 0.80, 0.70  # an echo has at least this cosine, and so many of its words in the memory
 
@@ -236,10 +238,12 @@ def _decided(
         memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
         update = Update(memory.id, _with_tags_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
         also = _retired([each for each in changed if each[0].id != memory.id])
-        return Settled(fact=fact, decision=update, also=also, ends=verdict.kind == "delete")
+        ends = verdict.kind == "delete"
+        return Settled(fact=fact, decision=update, also=also, ends=ends)
     doubtful = [each for each in verdicts if each[1].kind == "doubtful" and replaces(fact, each[0])]
-    doubt = max((verdict.probability for _, verdict in doubtful), default=0.0)
-    return Settled(fact=fact, decision=Add(_beside(fact, doubtful), _why_new(verdicts), unless_known=True), doubt=doubt)
+    chance = max((verdict.probability for _, verdict in doubtful), default=0.0)
+    add = Add(_beside(fact, doubtful), _why_new(verdicts), unless_known=True)
+    return Settled(fact=fact, decision=add, chance=chance)
 
 
 def _beside(fact: Fact, doubtful: Sequence[tuple[Memory, Verdict]]) -> Fact:
@@ -308,14 +312,24 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
 
 
 def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
-    """Return the memories that share place and audience with a fact, nearest first, with their cosines."""
+    """Return the memories of a fact's place and audience that it may be about, nearest first, with their cosines.
+
+    They are the nearest, and those that share the most telling words with the fact.
+    """
     scope = seen_with(fact)
     matched = [each.id for each in store.matching(telling(fact.text), _LOOKED_UP, scope).candidates]
     near = store.nearest(vector, _LOOKED_UP, scope, also=matched)
     memories = {memory.id: memory for memory in store.get([each.id for each in near])}
-    peers = [(memories[each.id], each.score) for each in near if each.id in memories]
-    peers = [each for each in peers if is_peer(fact, each[0])][:CANDIDATES]
-    return [each for place, each in enumerate(peers) if not place or each[1] >= _COMPARED]
+    peers = {
+        each.id: (memories[each.id], each.score)
+        for each in near
+        if each.id in memories and is_peer(fact, memories[each.id])
+    }
+    nearest = [each for place, each in enumerate(peers) if not place or peers[each][1] >= _COMPARED]
+    chosen = dict.fromkeys(nearest[: CANDIDATES - _BY_WORDS])
+    by_words = (each for each in [*matched, *nearest] if each in peers and each not in chosen)
+    chosen |= dict.fromkeys(islice(by_words, CANDIDATES - len(chosen)))
+    return [peers[each] for each in peers if each in chosen]
 
 
 def seen_with(fact: Fact) -> Scope:
@@ -361,7 +375,7 @@ def said_since(fact: Fact, memory: Memory, store: Store) -> bool:
 
 def _retired(changed: Sequence[tuple[Memory, Verdict]]) -> tuple[Delete, ...]:
     """Archive further memories that a fact surely makes untrue."""
-    sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _SURELY]
+    sure = [(memory, verdict) for memory, verdict in changed if verdict.probability >= _RETIRES]
     return tuple(Delete(memory.id, f"out of date: {verdict.reason}") for memory, verdict in sure)
 
 
