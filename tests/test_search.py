@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput
 from cofio.keeper import Keeper
-from cofio.model import LIKELY, STRONG, Candidate, Fact, Hit, Matching, fits_badly
+from cofio.model import LIKELY, MAY_REPLACE, STRONG, Candidate, Fact, Hit, Matching, fits_badly
 from cofio.ports import Matrix
 from cofio.search import ALIKE_WITHIN, NEAR_ALIKE, judge, merge_hybrid_results, newer_first
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
@@ -240,6 +240,14 @@ def test_newer_memory_with_a_clearly_lower_score_stays_behind(angles: Keeper) ->
     assert ordered(angles) == [old, new]
     scores = {old: 0.5, new: 0.5 - ALIKE_WITHIN / 2}
     assert newer_first(scores, angles._store) == [new, old]
+
+
+def test_a_memory_goes_before_what_it_probably_replaces(keeper: Keeper) -> None:
+    old = keeper.add("We render charts with Datawrapper").memory_id
+    other = keeper.add("Charts are in English").memory_id
+    new = keeper.add("Everything is rebuilt in Flourish", metadata={MAY_REPLACE: [old]}).memory_id
+    assert newer_first({old: 0.6, other: 0.5, new: 0.2}, keeper._store) == [new, old, other]
+    assert newer_first({other: 0.5, new: 0.2}, keeper._store) == [other, new]
 
 
 def test_chains_of_near_alikes_are_in_order_pair_by_pair(angles: Keeper) -> None:

@@ -261,10 +261,10 @@ class Learner:
         if places:
             facts = [batch.facts[place] for place in places]
             settled = self._settled_locally(facts, batch.matrix(places), batch.store)
-            found = (batch.found[place] for place in places)
-            by_agent = batch.exchange.context not in (ANALYSIS, OBSERVATION)  # there an agent's word counts
-            decided = [_if_it_changes(one, each, by_agent) for one, each in zip(settled, found, strict=True)]
-            batch.take(places, decided)
+            if batch.exchange.context not in (ANALYSIS, OBSERVATION):  # there an agent's word counts
+                by_agent = [batch.found[place].role == "assistant" for place in places]
+                settled = [_as_agents_word(each) if its else each for each, its in zip(settled, by_agent, strict=True)]
+            batch.take(places, settled)
 
     def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[Settled]:
         return decide.settle(facts, vectors, store, self._comparer)
@@ -383,7 +383,7 @@ class _Batch:
 
     def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
         for place, each in zip(places, settled, strict=True):
-            self.settled[place] = each
+            self.settled[place] = _if_worth_keeping(each, self.found[place])
 
     def retire_each_once(self) -> None:
         """Leave out the further retirements of what another fact of the exchange is about, or retires as well."""
@@ -500,20 +500,24 @@ def _with_sentence(found: Found, read: Sequence[Found]) -> Found:
     return replace(found, said=found.said or next(reported, ""))
 
 
-def _if_it_changes(settled: Settled, found: Found, by_agent: bool) -> Settled:
-    """Return the decision; of a tentative fact only one that changes a memory. An agent's word changes none.
+def _if_worth_keeping(settled: Settled, found: Found) -> Settled:
+    """Return the decision; of a tentative fact only one that changes a memory, or that probably does.
 
-    What probably changes a memory is kept beside it. Of a message that only ends a memory nothing is kept.
+    Of a short message that only ends a memory nothing is kept.
     """
-    role = found.role if by_agent else "user"
     changes = isinstance(settled.decision, Update | Delete)
     if found.tentative and not changes and (found.is_message or settled.chance < decide.LIKELY):
         return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
     if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
         ended = Delete(settled.decision.id, settled.decision.reason)
         return Settled(fact=settled.fact, decision=ended, also=settled.also)
-    if role != "assistant" or isinstance(settled.decision, Add | Noop):
-        return replace(settled, also=()) if role == "assistant" else settled
+    return settled
+
+
+def _as_agents_word(settled: Settled) -> Settled:
+    """Return the decision about what an agent said: its word changes no memory."""
+    if isinstance(settled.decision, Add | Noop):
+        return replace(settled, also=())
     if isinstance(settled.decision, Update):
         kept = Add(settled.decision.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
         return Settled(fact=settled.fact, decision=kept)

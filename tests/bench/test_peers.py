@@ -208,7 +208,7 @@ def test_a_run_measures_the_sides_that_are_there_and_tells_why_the_others_are_no
     at_60 = results["speed"]["60"]
     for name in ("cofio", "FTS5", "NumPy"):
         assert at_60[name]["search_p50_ms"] > 0
-        assert at_60[name]["memories"] >= 60
+        assert at_60[name]["memories"] >= 55  # what is added alone may replace what it changes
         assert 0 <= at_60[name]["whole_search_embedding"] <= 1
     assert at_60["NumPy"]["whole_add_embedding"] > at_60["FTS5"]["whole_add_embedding"] == 0
     assert results["sameness"]["chromadb"] == {"reason": "not installed: run `make bench-peers`"}

@@ -46,7 +46,7 @@ def test_what_an_agent_keeps_saying_is_shown_with_how_often(cofio: Cofio) -> Non
 
 
 def test_a_prompt_is_enriched_for_other_programs(cofio: Cofio) -> None:
-    asked = "When does billing migrate its database, and which is it?"
+    asked = "What is the database of billing, and when does billing migrate its database?"
     personal = ["## Relevant Personal Context:", "- The database of billing is PostgreSQL"]
     assert cofio.lines("enrich", asked) == cofio.lines("enrich", asked, "--session", "s1") == personal
     assert cofio.lines("enrich", asked, "--session", "s1", "--team") == [

@@ -9,10 +9,11 @@ import pytest
 from cofio.conversation import OBSERVATION, Exchange, Found, Message, Sentence
 from cofio.extract import judged
 from cofio.keeper import Keeper
+from cofio.model import MAY_REPLACE
 from cofio.ports import Judge, Span
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
-from tests.judging import FixedJudge
+from tests.judging import FixedJudge, ValueJudge
 
 AT = "2026-11-17T10:00:00Z"
 
@@ -96,6 +97,51 @@ def test_the_sentence_before_is_the_context_of_a_fact() -> None:
     text, judge = marked("The gateway is new. [Requests need a client certificate].")
     [fact] = facts(judge, text)
     assert fact.said == "The gateway is new. Requests need a client certificate."
+
+
+def test_the_context_of_a_fact_is_its_message_without_questions() -> None:
+    text, judge = marked("The gateway is new. Who made it? [Requests need a client certificate]. Fix the test.")
+    [fact] = facts(judge, text)
+    assert fact.said == "The gateway is new. Requests need a client certificate. Fix the test."
+
+
+def test_the_context_in_a_long_message_is_the_sentences_around() -> None:
+    filler = "Nothing of this matters to anybody at all. " * 15
+    text, judge = marked(f"{filler}The gateway is new. [Requests need a client certificate]. Fix the test. {filler}")
+    [fact] = facts(judge, text)
+    assert fact.said == "The gateway is new. Requests need a client certificate. Fix the test."
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "The hall leaks, so the mock exam has slid [to the 25th of May].",
+            "The mock exam has slid to the 25th of May",
+        ),
+        ("For [the gateway please take gRPC], ok?", "For the gateway please take gRPC"),
+        ("[The gateway speaks] gRPC only, you know.", "The gateway speaks gRPC only"),
+        ("you broke it again my friend, but [the gateway speaks gRPC].", "The gateway speaks gRPC"),
+    ],
+)
+def test_a_span_is_completed_to_its_clause(said: str, kept: str) -> None:
+    text, judge = marked(said)
+    assert texts(judge, text) == [kept]
+
+
+def test_statements_that_are_joined_are_split_where_each_is_a_fact() -> None:
+    [said] = ["The gateway speaks gRPC only, and the worker polls a queue"]
+    assert texts(ValueJudge(), said) == ["The gateway speaks gRPC only", "The worker polls a queue"]
+    assert texts(ValueJudge(), "The gateway speaks gRPC only, and likes it") == [
+        "The gateway speaks gRPC only, and likes it"
+    ]
+
+
+def test_a_paragraph_in_quotation_marks_is_somebody_elses() -> None:
+    mail = '"Dear customer, our records show that your instances use a certificate that expires soon. Rotate it."'
+    assert judged.prose(f"what do they want?\n\n{mail}\n\nWe use gRPC.") == "what do they want?\n\n\n\nWe use gRPC."
+    term = 'The term is "control panel", lower case, and "console" is another product that we do not sell any more.'
+    assert judged.prose(term) == term
 
 
 def test_dates_are_resolved() -> None:
@@ -247,6 +293,26 @@ def test_a_tentative_fact_only_changes_memories() -> None:
         keeper.add("Gateways speak REST here", dedup=False)
         assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["update"]
         assert [memory.text for memory in keeper] == ["Gateways speak gRPC here"]
+
+
+def test_a_tentative_fact_that_probably_changes_a_memory_is_kept_beside_it() -> None:
+    limits = FixedJudge.thresholds
+    said = "Gateways speak gRPC here."
+    doubtful = Span(0, len(said) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
+    judge = FixedJudge(doubtful, update=limits["change"] - 0.05)
+    with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
+        old = keeper.add("Gateways speak REST here", dedup=False).memory_id
+        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["add"]
+        [new] = [memory for memory in keeper if memory.id != old]
+        assert new.metadata == {MAY_REPLACE: [old]}
+
+
+def test_a_short_message_that_only_ends_a_memory_is_not_stored() -> None:
+    said = "Forget the gateways that speak gRPC here, we never built them."
+    with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=FixedJudge(delete=0.97)) as keeper:
+        keeper.add("The gateways speak gRPC here", dedup=False)
+        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["delete"]
+        assert list(keeper) == []
 
 
 def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -> None:

@@ -53,6 +53,40 @@ def test_changes_are_updates_and_deletions() -> None:
     assert [Verdict(kind, 1.0, "").changes for kind in kinds] == [False, True, True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("statement", "update", "kind"),
+    [
+        ("The charts of this report are done in Flourish", 0.9, "update"),  # several words in common
+        ("Every chart is rebuilt in Flourish", 0.9, "doubtful"),  # one word
+        ("Every chart is rebuilt in Flourish", 0.95, "update"),
+        ("Everything is rebuilt in Flourish", 0.95, "add"),  # none
+        ("Everything is rebuilt in Flourish", 0.97, "update"),
+    ],
+)
+def test_the_fewer_words_are_shared_the_surer_a_change_must_be(statement: str, update: float, kind: str) -> None:
+    assert compared(statement, "The charts of this report are made in Datawrapper", update=update).kind == kind
+
+
+def test_one_shared_word_is_enough_in_a_short_memory() -> None:
+    assert compared("We deploy with Fly", "We deploy with Heroku", update=0.9).kind == "update"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "We switched from Prisma to Drizzle",
+        "Moving away from Prisma was worth it",
+        "Drizzle instead of Prisma",
+        "We replaced Prisma",
+        "finally off Prisma",
+    ],
+)
+def test_a_statement_that_names_what_was_left_need_not_be_as_sure(statement: str) -> None:
+    memory = "Prisma is the database layer of the shop"
+    assert compared(statement, memory, update=LIMITS["retraction"] + 0.05).kind == "update"
+    assert compared("Prisma has a new logo", memory, update=LIMITS["retraction"] + 0.05).kind == "doubtful"
+
+
 # ── guards ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -160,3 +194,16 @@ def test_a_number_in_the_same_words_is_not_the_same() -> None:
 )
 def test_the_model_recognises_plain_cases(judge: ValueJudge, statement: str, memory: str, kind: str) -> None:
     assert JudgedComparer(judge).compare(statement, memory, 0.8).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory", "kind"),
+    [
+        ("Crate W4N1 stands on shelf 400001", "Crate W2N1 stands on shelf 200001", "add"),
+        ("Crate W4N1 now stands on shelf 400001", "Crate W2N1 stands on shelf 200001", "add"),
+        ("Crate W4N1 stands on shelf 400001", "Crate W4N1 stands on shelf 200001", "update"),
+        ("Workers run on m7g.large nodes", "Workers run on m6i.large nodes", "update"),
+    ],
+)
+def test_rows_of_one_form_about_two_identifiers_both_hold(statement: str, memory: str, kind: str) -> None:
+    assert compared(statement, memory, update=0.98).kind == kind

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cofio.conversation import Settled
-from cofio.model import Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
+from cofio.model import MAY_REPLACE, Add, Delete, Edit, Fact, Memory, Noop, Occurrence, Scope, Update
 from cofio.ports import Store
 from cofio.reconcile import decide
 from cofio.reconcile.compare import JudgedComparer, Kind, Verdict
@@ -25,13 +25,13 @@ PERSON = {"about": "person", "said_in": WEB}
 class Scripted:
     """Gives the verdict that was written down for a statement and a memory, "add" otherwise."""
 
-    def __init__(self, kinds: dict[tuple[str, str], Kind]) -> None:
-        self._kinds = kinds
+    def __init__(self, kinds: dict[tuple[str, str], Kind], chance: float = 0.9) -> None:
+        self._kinds, self._chance = kinds, chance
         self.asked: list[tuple[str, str]] = []
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
         self.asked.append((statement, memory))
-        return Verdict(self._kinds.get((statement, memory), "add"), 0.9, "as scripted")
+        return Verdict(self._kinds.get((statement, memory), "add"), self._chance, "as scripted")
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -126,6 +126,49 @@ def test_a_doubtful_change_keeps_both(store: Store) -> None:
     assert isinstance(settled.decision, Add)
     assert (f"may replace memory {known}" in settled.decision.reason, settled.also) == (True, ())
     assert [memory.id for memory in typed(store, NEW, comparer=doubtful).near[0]] == [known]
+
+
+def test_a_probable_change_notes_what_it_may_replace(store: Store) -> None:
+    [known] = remember(store, OLD)
+    [settled] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}))
+    assert isinstance(settled.decision, Add)
+    assert (settled.decision.fact.metadata, settled.chance) == ({MAY_REPLACE: [known]}, 0.9)
+    [unlikely] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}, chance=decide.LIKELY - 0.01))
+    assert isinstance(unlikely.decision, Add)
+    assert unlikely.decision.fact.metadata == {}
+
+
+def test_a_change_that_is_told_by_the_whole_message_counts(store: Store) -> None:
+    [known] = remember(store, OLD)
+    message = "Mind the staging port. It moved, so 9090"
+    comparer = Scripted({(message, OLD): "update"})
+    [settled] = settle(store, fact("The port moved, so 9090", context=message), comparer=comparer)
+    assert update(settled).id == known
+
+
+def test_what_a_message_changes_is_changed_by_its_nearest_fact(store: Store) -> None:
+    [known] = remember(store, OLD)
+    message = "We like tea. The staging port moved"
+    comparer = Scripted({(message, OLD): "update"})
+    tea, port = (fact(each, context=message) for each in ("We like tea at staging", "The staging port moved"))
+    first, second = settle(store, tea, port, comparer=comparer)
+    assert isinstance(first.decision, Add)
+    assert update(second).id == known
+
+
+def test_facts_of_a_message_that_leaves_a_memory_alone_are_not_compared_with_it(store: Store) -> None:
+    remember(store, OLD)
+    message, said = "Tea is better. The cafe is near staging", "The cafe is near staging"
+    comparer = Scripted({})
+    settle(store, fact(said, context=message), comparer=comparer)
+    assert comparer.asked == [(message, OLD)]
+
+
+def test_memories_that_share_words_are_compared_though_others_are_nearer(store: Store) -> None:
+    remember(store, *(f"The {each} staging port is open" for each in ("old", "new", "third", "fourth", "fifth")))
+    [wanted] = remember(store, "Grafana was bought in spring by somebody who left the company long before that")
+    near = decide.candidates(fact("The staging port of Grafana is open"), embedded([NEW])[0], store)
+    assert (len(near), wanted in [memory.id for memory, _ in near]) == (decide.CANDIDATES, True)
 
 
 def test_a_pinned_memory_is_never_replaced(store: Store) -> None:

@@ -63,9 +63,9 @@ class Trial:
         self.session = f"{_SESSION}{secrets.token_hex(8)}"
         self._name = f"{record.PROOF}{secrets.token_hex(4)}"
         self.project = project.of(str(folder))
-        self.place, self.database, self.tool = (_word() for _ in range(3))
+        self.place, self.database = _word(), _word()
         self.prompt = (
-            f"Please remember: we never deploy the {self.place} service by hand, we always use {self.tool}. "
+            f"Please remember: we never deploy the {self.place} service on Fridays, only on Mondays. "
             f"Which database does the {self.place} service use?"
         )
 
