@@ -207,3 +207,5 @@ def test_the_model_recognises_plain_cases(judge: ValueJudge, statement: str, mem
 )
 def test_rows_of_one_form_about_two_identifiers_both_hold(statement: str, memory: str, kind: str) -> None:
     assert compared(statement, memory, update=0.98).kind == kind
+    if kind == "add":
+        assert compared(statement, memory, same=0.98).kind == "add"

@@ -59,12 +59,14 @@ class JudgedComparer:
         """Return the verdict of the model, after the guards. It reads the words; a cosine tells it nothing more."""
         if plain := _word_for_word(statement, memory):
             return plain
+        if veto := _other_row(statement, memory):
+            return Verdict("add", 1.0, veto)
         limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
         if chances.same >= limits["same"] and not retracts:
             return _guarded(statement, memory, chances.same)
         if chances.change < limits["doubtful change"]:
             return Verdict("add", chances.add, "both may hold")
-        if veto := _other_environment(statement, memory) or _other_row(statement, memory):
+        if veto := _other_environment(statement, memory):
             return Verdict("add", chances.change, veto)
         shared = _shared_words(statement, memory)
         if chances.change < self._least(shared, memory, retracts=retracts or _leaves(statement, memory)):
