@@ -51,6 +51,7 @@ def main() -> None:
         default=[],
         help="train without these groups, one at a time, and keep the answers for them",
     )
+    options.add_argument("--without", nargs="*", default=[], help="leave out the text of these authors")
     options.add_argument("--teacher", action="store_true", help="train the teacher first and learn from it")
     options.add_argument("--epochs", type=int, default=EPOCHS)
     options.add_argument("--rate", type=float, default=RATE)
@@ -61,6 +62,7 @@ def main() -> None:
     words = WordPiece.read(given.base / "vocab.txt")
     encoder = Encoder(words)
     examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
+    examples, _ = data.split(examples, frozenset(given.without))
     known, test = data.split(examples, data.TEST_AUTHORS)
     print(f"{len(known)} examples for training, {len(test)} for the test, on {DEVICE}", flush=True)
     report: dict[str, object] = {}

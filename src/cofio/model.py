@@ -291,6 +291,12 @@ class Memory:
     def archived(self) -> bool:
         return self.archived_at is not None
 
+    @property
+    def may_replace(self) -> list[int]:
+        """The ids of older memories that this one probably replaces."""
+        noted = self.metadata.get(MAY_REPLACE)
+        return [each for each in noted if isinstance(each, int)] if isinstance(noted, list) else []
+
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values, `timestamp` included."""
         plain = asdict(self)

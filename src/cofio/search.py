@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from cofio.episodes import EpisodeHit, Passage
 from cofio.model import (
-    MAY_REPLACE,
     Candidate,
     Explanation,
     Hit,
@@ -218,7 +217,7 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
 def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
     """Return the ids in this order, but every memory among the first before those that it probably replaces."""
     for memory in store.get(order[:_FIRST_PLACES]):
-        older = [order.index(each) for each in memory.metadata.get(MAY_REPLACE, ()) if each in order]
+        older = [order.index(each) for each in memory.may_replace if each in order]
         if older and min(older) < (place := order.index(memory.id)):
             order.insert(min(older), order.pop(place))
     return order

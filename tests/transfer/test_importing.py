@@ -17,7 +17,7 @@ import pytest
 
 from cofio.errors import Conflict, InvalidInput, StoreError, Unavailable
 from cofio.keeper import Keeper
-from cofio.model import Delete, Edit, Fact, Memory, Purge, Scope, Update
+from cofio.model import MAY_REPLACE, Delete, Edit, Fact, Memory, Purge, Scope, Update
 from cofio.ports import Matrix, Store
 from cofio.testing import FixedClock
 from cofio.transfer import importing
@@ -109,6 +109,17 @@ def test_a_grown_export_brings_what_is_new_with_its_links(make: Make) -> None:
     here = by_text(two)
     assert here["old"].superseded_by == here["new"].id
     assert here["new"].supersedes == here["old"].id
+
+
+def test_what_a_memory_may_replace_is_called_by_its_id_here(make: Make) -> None:
+    one, two = make(), make()
+    add(two, "own")
+    old = add(one, "old")
+    add(one, "new", metadata={MAY_REPLACE: [old.id, 77]})
+    imported(two, exported(one))
+    here = by_text(two)
+    assert here["new"].may_replace == [here["old"].id]
+    assert here["old"].id != old.id
 
 
 def test_links_to_what_is_not_in_the_file_are_dropped(make: Make) -> None:

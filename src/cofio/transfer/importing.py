@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 from cofio.chores import Carried
 from cofio.domain import Knowledge, KnowledgeDecision, Put
 from cofio.errors import CofioError, Conflict, InvalidInput
-from cofio.model import Add, Adopt, Changeset, Decision, Fact, Memory, place_of
+from cofio.model import MAY_REPLACE, Add, Adopt, Changeset, Decision, Fact, Memory, place_of
 from cofio.ports import Matrix, Store, Vector
 from cofio.stores.carrying import as_vector
 from cofio.transfer.foreign.reading import Skipped
@@ -206,7 +206,8 @@ class Import:
 
     def _cleaned(self, fact: Fact) -> Fact:
         changes = {**self.about, "text": self.redact(fact.text), "context": self.redact(fact.context)}
-        changes["metadata"] = _through(self.redact, fact.metadata)
+        kept = {name: each for name, each in fact.metadata.items() if name != MAY_REPLACE}  # ids of another store
+        changes["metadata"] = _through(self.redact, kept)
         changed = any(getattr(fact, name) != now for name, now in changes.items())
         return self.own(replace(fact, **changes) if changed else fact)
 

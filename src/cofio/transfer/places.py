@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cofio.errors import Conflict
-from cofio.model import Memory
+from cofio.model import MAY_REPLACE, Memory
 from cofio.ports import Store
 from cofio.transfer.lines import Outline
 
@@ -73,7 +73,11 @@ class Places:
             raise Conflict("The file was changed while it was read.", "Import it again: nothing comes twice.")
         origin = memory.origin if here == memory.id and self._same else self._name(memory)
         before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
-        return replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
+        placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
+        if not memory.may_replace:
+            return placed
+        older = [each for each in map(self._of, memory.may_replace) if each is not None]
+        return replace(placed, metadata={**memory.metadata, MAY_REPLACE: older})
 
     def linked(self, theirs: int) -> int | None:
         """Under which id it is to be found here what they call so, once all is imported; None when it does not come."""
