@@ -282,7 +282,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     expect(judged).to_have_count(7)
     expect(judged.nth(0)).to_contain_text("Passed over")
     expect(judged.nth(0)).to_contain_text("Nothing that will matter in a month")
-    expect(judged.nth(1)).to_contain_text("Read by a pattern")
+    expect(judged.nth(1)).to_contain_text("Kept")
     expect(judged.nth(1)).to_contain_text("Worth keeping")
     cards = tried.locator(".card")
     port = cards.filter(has_text="staging API")
@@ -358,7 +358,7 @@ def test_what_a_model_would_find_is_shown(inbox: Open, visit: Visitor) -> None:
     page = open_page(visit, inbox(llm=llm), "#/try")
     expect(page.locator(".paste")).to_contain_text("put to script of scripted")
     tried = try_it(page, "User: British English please, in the commit messages.")
-    expect(tried.locator(".sentence")).to_contain_text("For a model")
+    expect(tried.locator(".sentence")).to_contain_text("In doubt")
     expect(tried.locator(".sentence")).to_contain_text("May be worth keeping")
     expect(tried.locator(".card")).to_contain_text("The team wants British English in its commit messages")
 

@@ -312,7 +312,7 @@ def test_the_exchange_that_it_was_learned_from_is_quoted(shop: Caller, visit: Vi
     quotes = pane(page).locator("blockquote")
     expect(quotes).to_have_count(2)
     expect(quotes.first).to_contain_text("For the record: we switched from Prisma to Drizzle")
-    expect(pane(page)).to_contain_text("read by a pattern")
+    expect(pane(page)).to_contain_text("read without a language model")
     expect(pane(page).get_by_role("link", name="Capture 1")).to_have_attribute("href", "inbox#/1")
     page.goto(f"{shop.url}/ui/memories#/2")
     expect(pane(page).locator(".history")).to_be_visible()

@@ -93,7 +93,7 @@ def test_an_empty_store_says_what_to_do_first_and_shows_what_comes(service: Call
     expect(page.locator(".empty code")).to_have_text(
         ["cofio install", 'cofio add "We deploy on Fridays, after lunch"'],
     )
-    expect(box(page, "Health")).to_contain_text("None is set: patterns read what is said.")
+    expect(box(page, "Health")).to_contain_text("None is set: the judgement model in the package reads what is said.")
     expect(box(page, "Memories over time")).to_be_hidden()
     expect(page.locator(".tile:visible")).to_have_count(0)
     assert hindrances(page) == []

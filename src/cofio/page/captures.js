@@ -235,7 +235,7 @@ function facts(item) {
     "Tried": item.attempts ? attempts(item) : null,
     "Next": item.state === "pending" ? time(item.due_at) : null,
     "Settled": item.finished_at ? time(item.finished_at) : null,
-    "Read by": { llm: "the model", pattern: "patterns" }[item.result.method] ?? null,
+    "Read by": { llm: "the language model", pattern: "the judgement model" }[item.result.method] ?? null,
   });
   return make("details", {}, make("summary", {}, "About this capture"), told);
 }

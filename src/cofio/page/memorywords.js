@@ -8,7 +8,7 @@ export const CATEGORIES = Object.keys(MANY);
 export const VISIBILITIES = ["private", "team", "global"];
 
 /** How something was learned, as people say it. */
-export const METHODS = { pattern: "read by a pattern", llm: "read by a model", manual: "told by hand",
+export const METHODS = { pattern: "read without a language model", llm: "read by a language model", manual: "told by hand",
   import: "imported" };
 
 /** A text with a capital letter. */

@@ -403,7 +403,7 @@ function drawHealth() {
 }
 
 function modelState({ enabled, provider, model, status, problem }) {
-  if (!enabled) return state("off", "None is set: patterns read what is said. That is enough to learn.");
+  if (!enabled) return state("off", "None is set: the judgement model in the package reads what is said. That is enough to learn.");
   const name = said([provider, model].filter(Boolean).join(" · "));
   if (status === "healthy") return state("good", name, " answers.");
   if (!status) return state("off", name, " is asked how it is.");

@@ -11,7 +11,7 @@ import { button, fill, make, newId, said } from "./dom.js";
 import { field } from "./forms.js";
 import { doing, tell, undoing } from "./frame.js";
 
-const WAYS = { skip: "Passed over", pattern: "Read by a pattern", model: "For a model" };
+const WAYS = { skip: "Passed over", pattern: "Kept", model: "In doubt" };
 const EXAMPLE = "User: We switched from Prisma to Drizzle. Never deploy on a Friday.\nAssistant: Noted.";
 const CONTEXTS = [
   ["stop", "The end of a turn, as hooks hand it over"],
@@ -54,13 +54,13 @@ function choice(label, known) {
   return shown;
 }
 
-/** Who reads: the model, or patterns alone. */
+/** Who reads: a language model, or the judgement model alone. */
 function reader() {
   const line = make("p", { class: "hint" });
   const said = ({ enabled, provider, model, status }) => {
-    if (!enabled) return "No model is set: patterns and rules read it.";
+    if (!enabled) return "No language model is set: the judgement model in the package reads it.";
     const silent = status === "unhealthy" ? ", which does not answer now" : "";
-    return `What patterns cannot read is put to ${model} of ${provider}${silent}.`;
+    return `What may be worth keeping is put to ${model} of ${provider}${silent}.`;
   };
   get("extract/status").then((told) => fill(line, said(told)), () => {}); // it is a hint, and no more
   return line;
