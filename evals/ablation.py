@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +35,19 @@ from cofio.ports import Embedder
 from cofio.reconcile import compare
 from cofio.settings import Settings
 
-#: What is left out: (module, function, what stands in for it). The judgement model is left out by a setting.
-PARTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
+#: What is left out: (module, name, what stands in for it). The judgement model is left out by a setting.
+PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the patterns' wording": (judged, "_worded", lambda *_: None),
+    "without completing clauses": (
+        judged,
+        "_snapped",
+        lambda turn, _sentence, span, _following: turn.text[span.start : span.end],
+    ),
+    "without splitting": (judged, "_split", lambda span, *_: [span]),
+    "without the message": (judged, "_context", lambda *_: ""),
+    "without the guard: shared words": (compare, "_FEW_SHARED", (0.0, 0.0)),
+    "without the guard: rows": (compare, "_other_row", lambda *_: ""),
+    "without what was left": (compare, "_leaves", lambda *_: False),
     "without the guard: negation": (compare, "negated", lambda _: False),
     "without the guard: number": (compare, "_figures", lambda _: set()),
     "without the guard: identifier": (compare, "names", lambda _: []),
