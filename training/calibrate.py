@@ -1,6 +1,6 @@
 """Chooses thresholds on answers for held-out authors and writes model.json: `python -m training.calibrate --help`.
 
-The limits: at most 3 % of user turns without facts keep something and 1 % of assistant turns, 1.35 % of `add` pairs
+The limits: at most 3 % of user turns without facts keep something and 1 % of assistant turns, 1 % of `add` pairs
 count as changed, and 7 % of prompts that need nothing get a memory. Everything else follows from the answers.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 NAME, BASE = "cofio-judge-1", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.03, 0.01, 0.0135, 0.074
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.03, 0.01, 0.01, 0.074
 ASSISTANT_LEAST = 0.97  # held out are 63 empty turns of assistants; in whole conversations less keeps reports of work
 
 
