@@ -464,9 +464,10 @@ def test_what_is_private_to_one_agent_is_never_changed_by_anothers_facts(keeper:
 
 
 def test_what_another_was_told_is_no_echo(keeper: Keeper) -> None:
-    known = "The team deploys on Fridays only"
-    said = [{"role": "user", "content": "What do we know?"}, {"role": "assistant", "content": f"{known}."}]
-    report: dict[str, Any] = {"project": "/web", "context": "analysis", "dry_run": True}
+    known = "Team policy: never deploy on a Friday"
+    said = [{"role": "user", "content": "What do we know?"}]
+    said.append({"role": "assistant", "content": "We never deploy on a Friday."})
+    report: dict[str, Any] = {"project": "/web", "context": "observation", "dry_run": True}
     keeper.add(known, user="eve", project="/web")
     theirs = keeper.seen_by(EVE).learn(said, **report)
     mine = keeper.seen_by(ADA).learn(said, **report)

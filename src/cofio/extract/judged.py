@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cofio import late, sentences
-from cofio.conversation import ANALYSIS, OBSERVATION, Exchange, Found, Sentence, Way
+from cofio.conversation import OBSERVATION, Exchange, Found, Sentence, Way
 from cofio.extract import patterns
 from cofio.extract.dates import resolve
 from cofio.judgement.encoding import sentences_of
@@ -108,7 +108,7 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
     """Return every sentence of an exchange with the facts in it; `before` is the other side's turn before the first."""
     found: list[Sentence] = []
     for message in exchange.messages:
-        believed = "user" if exchange.context in (ANALYSIS, OBSERVATION) else message.role
+        believed = "user" if exchange.context == OBSERVATION else message.role
         turn = _Turn(prose(message.text), before, believed, exchange.at)
         found += _read_turn(turn, judge, message.role)
         before = message.text
