@@ -1,13 +1,13 @@
 """Chooses thresholds on answers for held-out authors and writes model.json: `python -m training.calibrate --help`.
 
 The limits: at most 3 % of user turns without facts keep something and 0.5 % of assistant turns, 1 % of `add` pairs
-count as changed, and 7 % of prompts that need nothing get a memory. Everything else follows from the answers.
+count as changed, and 7 % of prompts that need nothing get a memory. A screen may cost 1 % of what the heads find.
+Everything else follows from the answers.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,32 +16,42 @@ from typing import Any
 
 import numpy as np
 
-NAME, BASE = "cofio-judge-1", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.03, 0.005, 0.01, 0.074
+from cofio.judgement.card import digest_of
+
+NAME, BASE = "cofio-judge-2", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.062, 0.005, 0.035, 0.10
+SCREENED_OUT = 0.002
 
 
 def main() -> None:
     """Read the answers, choose, write model.json beside the exported model."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("answers", type=Path, help="held-out-N.json, written by training.train")
-    options.add_argument("model", type=Path, help="folder with model.onnx; model.json is written there")
+    options.add_argument("model", type=Path, help="folder with the exported parts; model.json is written there")
     given = options.parse_args()
     answers = json.loads(given.answers.read_text(encoding="utf-8"))
-    turns = [each for each in answers if each["task"] == "words"]
-    scale, shift, relevant = relevance([each for each in answers if each["task"] == "relevance"])
+    turns, pairs, prompts = (
+        [each for each in answers if each["task"] == task] for task in ("words", "relation", "relevance")
+    )
+    scale, shift, relevant = relevance(prompts)
+    thresholds = {
+        "fact": fact(turns, "user", NOISE),
+        "assistant fact": fact(turns, "assistant", ASSISTANT_NOISE),
+        "worded fact": 0.3,
+        "doubtful fact": 0.2,
+        **changes(pairs),
+        "relevant": round(relevant, 2),
+    }
+    kept = [each for each in turns if each["row"]["facts"] and _surest(each) >= thresholds["fact"]]
+    related = [each for each, chances in zip(pairs, _chances(pairs), strict=True) if _found(each, chances)]
+    helpful = [each for each in prompts if each["label"] and _sigmoid(scale * each["logits"][0] + shift) >= relevant]
     card = {
         "name": NAME,
         "base": BASE,
-        "sha256": hashlib.sha256((given.model / "model.onnx").read_bytes()).hexdigest(),
+        "sha256": digest_of(given.model),
         "relevance": [round(scale, 3), round(shift, 3)],
-        "thresholds": {
-            "fact": fact(turns, "user", NOISE),
-            "assistant fact": fact(turns, "assistant", ASSISTANT_NOISE),
-            "worded fact": 0.3,
-            "doubtful fact": 0.2,
-            **changes([each for each in answers if each["task"] == "relation"]),
-            "relevant": round(relevant, 2),
-        },
+        "thresholds": thresholds,
+        "screens": {"words": screen(kept), "relation": screen(related), "relevance": screen(helpful)},
     }
     (given.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(card, indent=1))
@@ -50,20 +60,42 @@ def main() -> None:
 def fact(turns: Sequence[dict[str, Any]], role: str, noise: float) -> float:
     """Return the probability from which a span is kept: the least at which so few empty turns keep one."""
     empty = [each for each in turns if each["row"].get("role", "user") == role and not each["row"]["facts"]]
-    best = [max((span[2] for span in each["spans"]), default=0.0) for each in empty]
-    return round(float(np.quantile(best, 1 - noise)) + 0.005, 2)
+    return round(float(np.quantile([_surest(each) for each in empty], 1 - noise)) + 0.005, 2)
 
 
 def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Return the thresholds of the relation: a change replaces, a doubtful one is listed, a repetition is noted."""
-    logits = np.array([each["logits"] for each in pairs])
-    powers = np.exp(logits - logits.max(1, keepdims=True))
-    chances = powers / powers.sum(1, keepdims=True)
+    chances = _chances(pairs)
     gold = np.array([int(each["label"]) for each in pairs])
     hard = np.array(["unrelated" not in each["row"] for each in pairs])
     change = chances[:, 2] + chances[:, 3]
     surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
     return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.45}
+
+
+def screen(found: Sequence[dict[str, Any]]) -> float:
+    """Return the probability below which a screen ends the reading: it loses so little of what the heads find."""
+    return round(float(np.quantile([_sigmoid(each["screen"]) for each in found], SCREENED_OUT)), 3)
+
+
+def _surest(turn: dict[str, Any]) -> float:
+    return max((span[2] for span in turn["spans"]), default=0.0)
+
+
+def _found(pair: dict[str, Any], chances: np.ndarray) -> bool:
+    label = int(pair["label"])
+    return (label >= 2 and chances[2:].sum() >= 0.5) or (label == 1 and chances[1] >= 0.5)
+
+
+def _chances(pairs: Sequence[dict[str, Any]]) -> np.ndarray:
+    logits = np.array([each["logits"] for each in pairs])
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    chances: np.ndarray = powers / powers.sum(1, keepdims=True)
+    return chances
+
+
+def _sigmoid(logit: float) -> float:
+    return float(1 / (1 + np.exp(-logit)))
 
 
 def relevance(rows: Sequence[dict[str, Any]]) -> tuple[float, float, float]:

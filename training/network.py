@@ -1,4 +1,10 @@
-"""The encoder with its three heads, in PyTorch."""
+"""The encoder with its heads, in PyTorch.
+
+    text ─ first layers ─▶ states ─ other layers ─▶ words, relation, relevance
+                             └─ screens: may there be a fact, may the two be related, may the memory help?
+
+At run time most texts end at the screens; only what passes them is read by the other layers.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +19,11 @@ from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 
 PER_WORD = len(TAGS) + len(KINDS) + len(ABOUT)
+SCREENED = 2  # layers before the screens
 
 
 class Network(nn.Module):
-    """One encoder; a head per word, and two on the pooled text."""
+    """One encoder; per task a head on its last layer, and a screen of one number on an early one."""
 
     def __init__(self, encoder: nn.Module, width: int, *, with_types: bool) -> None:
         super().__init__()
@@ -25,17 +32,42 @@ class Network(nn.Module):
         self.words = nn.Linear(width, PER_WORD)
         self.relation = nn.Linear(2 * width, len(RELATIONS))
         self.relevance = nn.Linear(2 * width, 1)
+        self.screen_words = nn.Linear(width, 1)
+        self.screen_relation = nn.Linear(2 * width, 1)
+        self.screen_relevance = nn.Linear(2 * width, 1)
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the logits per word, of the relation and of the relevance."""
+    ) -> dict[str, torch.Tensor]:
+        """Return the logits of every head and screen."""
         types = {"token_type_ids": token_type_ids} if self.with_types else {}
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types).last_hidden_state
-        mask = attention_mask.unsqueeze(-1).to(states.dtype)
-        mean = (states * mask).sum(1) / mask.sum(1)
-        pooled = self.dropout(torch.cat([states[:, 0], mean], dim=-1))
-        return self.words(self.dropout(states)), self.relation(pooled), self.relevance(pooled)
+        states = self.encoder(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True, **types
+        ).hidden_states
+        mask = attention_mask.unsqueeze(-1).to(states[-1].dtype)
+        return self.screens(states[SCREENED], mask) | self.heads(states[-1], mask)
+
+    def heads(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the logits per word, of the relation and of the relevance, from the last layer."""
+        pooled = self.dropout(_pooled(states, mask))
+        return {
+            "words": self.words(self.dropout(states)),
+            "relation": self.relation(pooled),
+            "relevance": self.relevance(pooled),
+        }
+
+    def screens(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return, from an early layer, the logits that there is anything to be found."""
+        pooled = self.dropout(_pooled(states, mask))
+        return {
+            "screen words": self.screen_words(self.dropout(states)),
+            "screen relation": self.screen_relation(pooled),
+            "screen relevance": self.screen_relevance(pooled),
+        }
+
+
+def _pooled(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    return torch.cat([states[:, 0], (states * mask).sum(1) / mask.sum(1)], dim=-1)
 
 
 def minilm(weights: Path) -> Network:

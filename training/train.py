@@ -1,8 +1,8 @@
-"""Trains and exports the judgement model: `python -m training.train --help`.
+"""Trains the judgement model: `python -m training.train --help`.
 
-    labelled text ─▶ teacher (MPNet-base) ─ soft labels ─▶ student (MiniLM-L6) ─▶ int8 ONNX ─▶ thresholds
+    labelled text ─▶ teachers (MPNet-base) ─ soft labels ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
 
-The teacher is optional. It labels the training text and further combinations of it; the student learns from both.
+Teachers are optional. They label the training text and further combinations of it; the student learns from both.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ import json
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch.nn import functional
 
 from cofio.embedders.wordpiece import WordPiece
@@ -26,15 +28,16 @@ from cofio.judgement.spans import Tagged, decode
 from training import data, metrics, network
 from training.data import IGNORED, Example
 
-EPOCHS, BATCH, RATE = 6, 128, 1.2e-4
+EPOCHS, BATCH, RATE = 5, 192, 1.5e-4
 POSITIVE = 3.0  # weight of a needed memory; seven of eight are not
 WEIGHTS = {"words": 1.0, "relation": 1.0, "relevance": 0.7}
+SCREEN = 0.3  # weight of the screens beside the heads
 REPEATS = {"words": 2, "relation": 1, "relevance": 1}  # turns are few, and each word of them is labelled
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def main() -> None:
-    """Read the options, train, measure, export."""
+    """Read the options, train, measure, write the weights."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument(
         "--base",
@@ -42,21 +45,20 @@ def main() -> None:
         required=True,
         help="folder with minilm.safetensors, vocab.txt and, for a teacher, mpnet.safetensors, mpnet-vocab.txt",
     )
-    options.add_argument("--out", type=Path, required=True, help="folder for the exported model and its figures")
+    options.add_argument("--out", type=Path, required=True, help="folder for the trained weights and their figures")
     options.add_argument("--folds", type=int, default=0, help="cut the authors into so many groups")
     options.add_argument(
         "--held-out",
         type=int,
         nargs="*",
         default=[],
-        help="train without these groups, one at a time, and keep the answers for them",
+        help="train without these groups, one at a time, and keep only the answers for them",
     )
     options.add_argument("--without", nargs="*", default=[], help="leave out the text of these authors")
-    options.add_argument("--teacher", action="store_true", help="train the teacher first and learn from it")
+    options.add_argument("--teachers", type=int, default=0, help="train so many teachers first and learn from them")
     options.add_argument("--epochs", type=int, default=EPOCHS)
     options.add_argument("--rate", type=float, default=RATE)
     options.add_argument("--seed", type=int, default=7)
-    options.add_argument("--no-export", action="store_true")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     words = WordPiece.read(given.base / "vocab.txt")
@@ -70,117 +72,92 @@ def main() -> None:
         authors = sorted({example.author for example in known})
         held_out = frozenset(authors[fold :: given.folds])
         inside, outside = data.split(known, held_out)
-        model = learned(inside, given, encoder)
-        report[f"without {''.join(sorted(held_out))}"] = figures(model, outside)
-        print("held out", sorted(held_out), json.dumps(report[f"without {''.join(sorted(held_out))}"]), flush=True)
-        keep_answers(given.out / f"held-out-{fold}.json", outside, predicted(model, outside))
-    if given.no_export:
+        answers = predicted(learned(inside, given, encoder), outside)
+        name = f"without {' '.join(sorted(held_out))}"
+        report[name] = figures(outside, answers)
+        print(name, json.dumps(report[name]), flush=True)
+        keep_answers(given.out / f"held-out-{fold}.json", outside, answers)
+    if given.held_out:
         return
     model = learned(known, given, encoder)
-    report["test"] = figures(model, test)
-    for author in sorted(data.TEST_AUTHORS):
-        report[f"test {author}"] = figures(model, [each for each in test if each.author == author])
+    report["test"] = figures(test, predicted(model, test))
     print("test", json.dumps(report["test"]), flush=True)
-    export(model, given.out)
-    report["test, exported"] = figures(exported(given.out / "model.onnx"), test)
-    print("test, exported", json.dumps(report["test, exported"]), flush=True)
     (given.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    weights = {name: value.half().contiguous().cpu() for name, value in model.state_dict().items()}
+    save_file(weights, str(given.out / "student.safetensors"))
 
 
-def keep_answers(path: Path, examples: Sequence[Example], answers: Sequence[tuple[np.ndarray, ...]]) -> None:
+def keep_answers(path: Path, examples: Sequence[Example], answers: Sequence[Answer]) -> None:
     """Write what a model says to examples that it never saw: thresholds and calibration are chosen on it."""
     kept = []
-    for each, (logits,) in zip(examples, answers, strict=True):
+    for each, answer in zip(examples, answers, strict=True):
+        about = {"task": each.task, "author": each.author, "row": each.row, "screen": answer.screen}
         if each.task == "words":
-            spans = [tuple(one) for one in decode(each.row["said"], _tagged(each, logits))]
-            kept.append({"task": each.task, "author": each.author, "row": each.row, "spans": spans})
+            spans = [tuple(one) for one in decode(each.row["said"], Tagged(each.places, answer.logits))]
+            kept.append({**about, "spans": spans})
         else:
-            kept.append(
-                {
-                    "task": each.task,
-                    "author": each.author,
-                    "group": each.group,
-                    "label": each.label,
-                    "row": each.row,
-                    "logits": logits.tolist(),
-                }
-            )
+            kept.append({**about, "group": each.group, "label": each.label, "logits": answer.logits.tolist()})
     path.write_text(json.dumps(kept), encoding="utf-8")
 
 
 def learned(examples: Sequence[Example], given: argparse.Namespace, encoder: Encoder) -> network.Network:
-    """Return a student that has learned from these examples, and from a teacher that has."""
-    soft: dict[int, tuple[np.ndarray, ...]] = {}
+    """Return a student that has learned from these examples, and from teachers that have."""
+    soft: list[np.ndarray] = []
     examples = list(examples)
-    if given.teacher:
-        mapped = vocabulary_map(given.base)
-        teacher = fitted(
-            network.mpnet(given.base / "mpnet.safetensors"),
-            examples,
-            epochs=4,
-            rate=4e-5,
-            seed=given.seed,
-            mapped=mapped,
-        )
-        hard = len(examples)
-        examples += combinations(examples, encoder, given.seed)
-        answers = predicted(teacher, examples, mapped)
-        soft = dict(enumerate(answers))
-        del teacher
-        print(f"teacher labelled {len(examples)} examples, {len(examples) - hard} of them new", flush=True)
-    return fitted(
-        network.minilm(given.base / "minilm.safetensors"),
-        examples,
-        epochs=given.epochs,
-        rate=given.rate,
-        seed=given.seed,
-        soft=soft,
-    )
+    if given.teachers:
+        mapped, hard = vocabulary_map(given.base), len(examples)
+        further = combinations(examples, encoder, given.seed)
+        for number in range(given.teachers):
+            base = network.mpnet(given.base / "mpnet.safetensors")
+            teacher = fitted(base, examples, epochs=4, rate=5e-5, seed=given.seed + number, mapped=mapped)
+            answers = [each.logits / given.teachers for each in predicted(teacher, examples + further, mapped)]
+            soft = [one + other for one, other in zip(soft, answers, strict=True)] if soft else answers
+            del teacher
+        examples += further
+        print(f"teachers labelled {len(examples)} examples, {len(examples) - hard} of them new", flush=True)
+    student = network.minilm(given.base / "minilm.safetensors")
+    return fitted(student, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, soft=soft)
 
 
 def combinations(examples: Sequence[Example], encoder: Encoder, seed: int) -> list[Example]:
     """Return unlabelled pairs of the same text: statements beside other memories of their author, prompts likewise."""
     chance = random.Random(seed)
-    found = []
-    memories, statements = defaultdict(list), defaultdict(list)
+    memories, statements, prompts = defaultdict(set), defaultdict(set), defaultdict(set)
     for each in examples:
         if each.task == "relation":
-            memories[each.author].append(each.row["memory"])
-            statements[each.author].append(each.row["said"])
-        elif each.task == "words":
-            for fact in each.row["facts"]:
-                if isinstance(fact, dict):
-                    memories[each.author].append(fact["text"])
-                    statements[each.author].append(fact["quote"])
-    for author, said in statements.items():
-        pool = sorted(set(memories[author]))
-        tokens = [set(memory.lower().split()) for memory in pool]
-        for one in sorted(set(said)):
-            words = set(one.lower().split())
-            order = sorted(
-                range(len(pool)), key=lambda at: (-len(words & tokens[at]) / (4 + len(tokens[at])), chance.random())
-            )
-            found += [Example("relation", author, *encoder.pair(pool[at], one), label=-1) for at in order[1:4]]
-    return found + _further_prompts(examples, encoder, chance)
-
-
-def _further_prompts(examples: Sequence[Example], encoder: Encoder, chance: random.Random) -> list[Example]:
-    """Return unlabelled prompts with memories: tasks and questions of the turns beside memories of the same author."""
-    memories, prompts = defaultdict(set), defaultdict(set)
-    for each in examples:
-        if each.task == "relevance":
+            memories[each.author].add(each.row["memory"])
+            statements[each.author].add(each.row["said"])
+        elif each.task == "relevance":
             memories[each.author].add(each.row["memory"])
             prompts[each.author].add(each.row["prompt"])
-        elif each.task == "relation":
-            memories[each.author].add(each.row["memory"])
-        elif not each.row["facts"] and each.row.get("role", "user") == "user" and len(each.row["said"]) < 300:
-            prompts[each.author].add(each.row["said"])
-    return [
-        Example("relevance", author, *encoder.relevance(memory, prompt), label=-1)
-        for author, said in prompts.items()
-        for prompt in sorted(said)
-        for memory in chance.sample(sorted(memories[author]), min(6, len(memories[author])))
-    ]
+        elif each.row.get("role", "user") == "user" and len(each.row["said"]) < 400:
+            (statements if each.row["facts"] else prompts)[each.author].add(each.row["said"])
+            for fact in each.row["facts"]:
+                if isinstance(fact, dict):
+                    memories[each.author].add(fact["text"])
+                    statements[each.author].add(fact["quote"])
+    found = []
+    for author, own in sorted(memories.items()):
+        pool = sorted(own)
+        tokens = [_content(memory) for memory in pool]
+        for said in sorted(statements[author]):
+            near = _nearest(said, tokens, 4, chance)[1:] + chance.sample(range(len(pool)), 1)
+            found += [Example("relation", author, *encoder.pair(pool[at], said), label=-1) for at in near]
+        for prompt in sorted(prompts[author]):
+            near = _nearest(prompt, tokens, 4, chance) + chance.sample(range(len(pool)), min(3, len(pool)))
+            found += [Example("relevance", author, *encoder.relevance(pool[at], prompt), label=-1) for at in near]
+    return found
+
+
+def _nearest(text: str, others: Sequence[set[str]], count: int, chance: random.Random) -> list[int]:
+    """Return the places of the texts that share most words with one."""
+    words = _content(text)
+    scores = [(len(words & other) / (4 + len(other)), chance.random()) for other in others]
+    return sorted(range(len(others)), key=lambda at: scores[at], reverse=True)[:count]
+
+
+def _content(text: str) -> set[str]:
+    return set(text.lower().split())
 
 
 def vocabulary_map(base: Path) -> np.ndarray:
@@ -201,7 +178,7 @@ def fitted(
     epochs: int,
     rate: float,
     seed: int,
-    soft: dict[int, tuple[np.ndarray, ...]] | None = None,
+    soft: Sequence[np.ndarray] = (),
     mapped: np.ndarray | None = None,
 ) -> network.Network:
     """Train all heads together on batches of one task each."""
@@ -260,43 +237,48 @@ def tensors(chosen: Sequence[Example], mapped: np.ndarray | None = None) -> tupl
 
 
 def loss_of(
-    chosen: Sequence[Example], outputs: Sequence[torch.Tensor], soft: Sequence[tuple[np.ndarray, ...]] | None
+    chosen: Sequence[Example], outputs: Mapping[str, torch.Tensor], soft: Sequence[np.ndarray] | None
 ) -> torch.Tensor:
-    """Return the loss of one task's head: half hard labels, half the teacher's, where there is one."""
-    words, relation, relevance = (each.float() for each in outputs)
+    """Return the loss of one task's head and screen: part hard labels, part the teacher's, where there is one."""
     task = chosen[0].task
+    head, screen = outputs[task].float(), outputs[f"screen {task}"].float()[..., 0]
+    if task == "words":
+        return _loss_of_words(chosen, head, screen, soft)
+    gold = torch.tensor([each.label for each in chosen], device=DEVICE)
+    taught = torch.from_numpy(np.stack(soft)).to(DEVICE) if soft else None
     if task == "relation":
-        gold = torch.tensor([int(each.label) for each in chosen], device=DEVICE)
-        hard = (
-            functional.cross_entropy(relation, gold, ignore_index=-1, label_smoothing=0.05)
-            if (gold >= 0).any()
-            else relation.sum() * 0
-        )
-        if not soft:
-            return hard
-        taught = torch.from_numpy(np.stack([each[0] for each in soft])).to(DEVICE)
-        return 0.4 * hard + 0.6 * 2 * functional.kl_div(
-            relation.log_softmax(-1), taught.softmax(-1), reduction="batchmean"
-        )
-    if task == "relevance":
-        gold = torch.tensor([each.label for each in chosen], device=DEVICE)
-        known = (gold >= 0).float()
-        positive = torch.tensor(POSITIVE, device=DEVICE)
-        each_loss = functional.binary_cross_entropy_with_logits(
-            relevance[:, 0], gold.clamp(min=0), pos_weight=positive, reduction="none"
-        )
-        hard = (each_loss * known).sum() / known.sum().clamp(min=1)
-        if not soft:
-            return hard
-        taught = torch.from_numpy(np.stack([each[0] for each in soft])).to(DEVICE)[:, 0]
-        return 0.4 * hard + 0.6 * functional.binary_cross_entropy_with_logits(
-            relevance[:, 0], taught.sigmoid(), pos_weight=torch.tensor(POSITIVE, device=DEVICE)
-        )
-    return _loss_of_words(chosen, words, soft)
+        loss = _loss_of_relation(head, gold.long(), taught)
+        wanted = 1 - taught.softmax(-1)[:, 0] if taught is not None else (gold > 0).float()
+    else:
+        loss = _loss_of_relevance(head[:, 0], gold, taught)
+        wanted = taught[:, 0].sigmoid() if taught is not None else gold
+    known = (gold >= 0) | (taught is not None)
+    return loss + SCREEN * functional.binary_cross_entropy_with_logits(screen[known], wanted[known])
+
+
+def _loss_of_relation(head: torch.Tensor, gold: torch.Tensor, taught: torch.Tensor | None) -> torch.Tensor:
+    labelled = bool((gold >= 0).any())
+    hard = functional.cross_entropy(head, gold, ignore_index=-1, label_smoothing=0.05) if labelled else head.sum() * 0
+    if taught is None:
+        return hard
+    kl = functional.kl_div(head.log_softmax(-1), taught.softmax(-1), reduction="batchmean")
+    return 0.4 * hard + 0.6 * 2 * kl
+
+
+def _loss_of_relevance(head: torch.Tensor, gold: torch.Tensor, taught: torch.Tensor | None) -> torch.Tensor:
+    known = (gold >= 0).float()
+    positive = torch.tensor(POSITIVE, device=DEVICE)
+    each = functional.binary_cross_entropy_with_logits(head, gold.clamp(min=0), pos_weight=positive, reduction="none")
+    hard = (each * known).sum() / known.sum().clamp(min=1)
+    if taught is None:
+        return hard
+    return 0.4 * hard + 0.6 * functional.binary_cross_entropy_with_logits(
+        head, taught[:, 0].sigmoid(), pos_weight=positive
+    )
 
 
 def _loss_of_words(
-    chosen: Sequence[Example], words: torch.Tensor, soft: Sequence[tuple[np.ndarray, ...]] | None
+    chosen: Sequence[Example], words: torch.Tensor, screen: torch.Tensor, soft: Sequence[np.ndarray] | None
 ) -> torch.Tensor:
     size = words.shape[1]
 
@@ -307,14 +289,17 @@ def _loss_of_words(
 
     tags, kinds, about = words.split([len(TAGS), len(KINDS), len(ABOUT)], dim=-1)
     gold = padded("words")
+    kept = gold != IGNORED
     loss = functional.cross_entropy(tags.flatten(0, 1), gold.flatten(), ignore_index=IGNORED)
+    inside = (gold[kept] > 0).float()
     if soft:
         taught = torch.zeros_like(words)
         for row, each in enumerate(soft):
-            taught[row, : len(each[0])] = torch.from_numpy(each[0]).to(DEVICE)
-        kept = gold != IGNORED
+            taught[row, : len(each)] = torch.from_numpy(each).to(DEVICE)
         theirs = taught[..., : len(TAGS)][kept].softmax(-1)
         loss = 0.4 * loss + 0.6 * 2 * functional.kl_div(tags[kept].log_softmax(-1), theirs, reduction="batchmean")
+        inside = 1 - theirs[:, 0]
+    loss = loss + SCREEN * functional.binary_cross_entropy_with_logits(screen[kept], inside)
     for logits, name, weight in ((kinds, "kinds", 0.25), (about, "about", 0.15)):
         labels = padded(name)
         if (labels != IGNORED).any():
@@ -324,33 +309,34 @@ def _loss_of_words(
     return loss
 
 
-def predicted(
-    model: network.Network, examples: Sequence[Example], mapped: np.ndarray | None = None
-) -> list[tuple[np.ndarray, ...]]:
-    """Return the logits of each example's head."""
-    answers: list[tuple[np.ndarray, ...]] = [()] * len(examples)
-    order = sorted(range(len(examples)), key=lambda at: len(examples[at].ids))
+class Answer(NamedTuple):
+    """What a model says to one example: the logits of its task's head, and of the screen (the highest of a turn)."""
+
+    logits: np.ndarray
+    screen: float
+
+
+def predicted(model: network.Network, examples: Sequence[Example], mapped: np.ndarray | None = None) -> list[Answer]:
+    """Return the answers to the examples, in their order."""
+    answers: list[Any] = [None] * len(examples)
+    order = sorted(range(len(examples)), key=lambda at: (examples[at].task, len(examples[at].ids)))
     model.eval()
     with torch.inference_mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-        for start in range(0, len(order), 256):
-            batch = order[start : start + 256]
-            outputs = [each.float().cpu().numpy() for each in model(*tensors([examples[at] for at in batch], mapped))]
-            for row, at in enumerate(batch):
-                answers[at] = (_own_head(examples[at], [each[row] for each in outputs]),)
+        for task in WEIGHTS:
+            own = [at for at in order if examples[at].task == task]
+            for start in range(0, len(own), 256):
+                batch = own[start : start + 256]
+                outputs = model(*tensors([examples[at] for at in batch], mapped))
+                heads, screens = (outputs[name].float().cpu().numpy() for name in (task, f"screen {task}"))
+                for at, head, screen in zip(batch, heads, screens, strict=True):
+                    size = len(examples[at].ids)
+                    answers[at] = Answer(head[:size] if task == "words" else head, float(screen[:size].max()))
     return answers
 
 
-def _own_head(example: Example, outputs: Sequence[np.ndarray]) -> np.ndarray:
-    words, relation, relevance = outputs
-    return {"words": words[: len(example.ids)], "relation": relation, "relevance": relevance}[example.task]
-
-
-def figures(
-    model: network.Network | Callable[[Sequence[Example]], list[tuple[np.ndarray, ...]]], examples: Sequence[Example]
-) -> dict[str, float]:
+def figures(examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
     """Return the figures of every head on these examples."""
-    answers = predicted(model, examples) if isinstance(model, network.Network) else model(examples)
-    said = [each[0] for each in answers]
+    said = [each.logits for each in answers]
     report: dict[str, float] = {}
     pairs = [
         (each, logits)
@@ -370,70 +356,17 @@ def figures(
     for each, logits in zip(examples, said, strict=True):
         if each.task == "words":
             _, spans = turns.setdefault(each.group, ([(a, b) for a, b, _, _ in data._spans(each.row)], []))
-            spans += [(one.start, one.end, one.probability) for one in decode(each.row["said"], _tagged(each, logits))]
+            spans += [
+                (one.start, one.end, one.probability) for one in decode(each.row["said"], Tagged(each.places, logits))
+            ]
     for threshold in (0.4, 0.5, 0.6, 0.7) if turns else ():
         report |= {f"{name} at {threshold}": value for name, value in metrics.spans(turns, threshold).items()}
     return {name: round(value, 3) for name, value in report.items()}
 
 
-def _tagged(example: Example, logits: np.ndarray) -> Tagged:
-    return Tagged(example.places, logits)
-
-
 def _softmax(logits: np.ndarray) -> np.ndarray:
     powers = np.exp(logits - logits.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True)
-
-
-def export(model: network.Network, out: Path) -> None:
-    """Write model.onnx: dynamic int8, weights per channel."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    model = model.cpu().float().eval()
-    for layer in model.encoder.encoder.layer:
-        layer.attention.self.config._attn_implementation = "eager"
-    ids = torch.ones(1, 12, dtype=torch.int64)
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    axes = {name: {0: "batch", 1: "length"} for name in [*names, "words"]} | {
-        name: {0: "batch"} for name in ("relation", "relevance")
-    }
-    raw = out / "raw.onnx"
-    torch.onnx.export(
-        model,
-        (ids, ids, torch.zeros_like(ids)),
-        str(raw),
-        input_names=names,
-        output_names=["words", "relation", "relevance"],
-        dynamic_axes=axes,
-        opset_version=17,
-        dynamo=False,
-    )
-    quantize_dynamic(str(raw), str(out / "model.onnx"), weight_type=QuantType.QInt8, per_channel=True)
-    raw.unlink()
-    print(f"exported {(out / 'model.onnx').stat().st_size:,} bytes", flush=True)
-
-
-def exported(path: Path) -> Callable[[Sequence[Example]], list[tuple[np.ndarray, ...]]]:
-    """Return a function like `predicted` that runs the exported model, one text a run as cofio does."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-
-    def run(examples: Sequence[Example]) -> list[tuple[np.ndarray, ...]]:
-        answers = []
-        for each in examples:
-            ids = np.array([each.ids], np.int64)
-            feed = {
-                "input_ids": ids,
-                "attention_mask": np.ones_like(ids),
-                "token_type_ids": np.array([each.types], np.int64),
-            }
-            answers.append(
-                (_own_head(each, [output[0] for output in session.run(["words", "relation", "relevance"], feed)]),)
-            )
-        return answers
-
-    return run
 
 
 if __name__ == "__main__":

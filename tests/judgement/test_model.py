@@ -50,12 +50,12 @@ def test_the_card_has_every_threshold_and_a_calibration() -> None:
     assert card["thresholds"]["doubtful fact"] < card["thresholds"]["fact"]
 
 
-@pytest.mark.parametrize("damage", ["model.onnx", "model.json", "flipped", "not json", "other digest"])
+@pytest.mark.parametrize("damage", ["screen.onnx", "judge.onnx", "model.json", "flipped", "not json", "other digest"])
 def test_missing_or_damaged_files_are_misconfigured(copy: Path, damage: str) -> None:
-    if damage in ("model.onnx", "model.json"):
+    if damage.endswith((".onnx", ".json")):
         (copy / damage).unlink()
     elif damage == "flipped":
-        with (copy / "model.onnx").open("r+b") as file:
+        with (copy / "judge.onnx").open("r+b") as file:
             file.seek(1_000)
             byte = file.read(1)[0]
             file.seek(1_000)

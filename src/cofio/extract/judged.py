@@ -33,6 +33,8 @@ _LONGEST = 600  # characters of a fact; what is longer is a paste
 _ALL_BUT = 0.7  # of the words of a span that a pattern's wording must keep
 _FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
 _FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with what is known
+_FEWEST_TELLING = 2  # words of a fact that tell something
+_FRAGMENT = 3  # words of a statement that is taken as a part of the one before it
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
 _MOST = 8  # facts of one message; where there are more, it is a document
 
@@ -67,7 +69,7 @@ _POINTS = late.compile(
 )
 #: Somebody or something named before, among the first words.
 _REFERS = late.compile(
-    r"^(?:\S+ ){0,5}?(?:his|her|their|theirs|them|they|he|she|in there|of it|to it)\b", re.IGNORECASE
+    r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she|in there|go there|of it|to it)\b", re.IGNORECASE
 )
 _VERB_OR_VALUE = late.compile(r"[\w]{2,}\s+\S+\s+\S+")
 
@@ -133,20 +135,36 @@ def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
 def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
     parts = list(_parts(turn, judge))
     turn = replace(turn, spans=[span for part in parts for span in part.sure])
-    found = []
+    found: list[Sentence] = []
     count = 0
     for part in parts:
         chosen = part.sure or (part.likely if turn.role == "user" else [])
-        facts = tuple(_facts(turn, part.place, chosen, role, part.rows))[: max(0, _MOST - count)]
+        facts = list(_facts(turn, part.place, chosen, role, part.rows))[: max(0, _MOST - count)]
         count += len(facts)
         if not part.sure:
-            facts = tuple(replace(fact, tentative=True) for fact in facts)
+            facts = [replace(fact, tentative=True) for fact in facts]
         way, reason = _KEPT if part.sure and facts else _DOUBTFUL if part.likely else _SKIPPED
         text = turn.text[part.place[0] : part.place[1]]
-        found.append(Sentence(text=text, role=role, way=way, reason=reason, found=facts))
+        if facts and found and (whole := _continued(found[-1].found, facts[0])):
+            found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
+            del facts[0]
+        found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
     if role == "user" and not any(sentence.found for sentence in found):
         _add_news(turn, found)
     return found
+
+
+def _continued(before: Sequence[Found], fact: Found) -> Found | None:
+    """Return one fact of the last of a sentence and the first of the next, where that one only goes on about it."""
+    if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
+        return None
+    text = f"{before[-1].text.rstrip('.')}. {fact.text}"
+    return replace(before[-1], text=text, entities=patterns.named(text)) if len(text) <= _LONGEST // 2 else None
+
+
+def _goes_on(text: str) -> bool:
+    """Return whether a statement cannot be read without the one before it."""
+    return len(text.split()) <= _FRAGMENT or not _names_its_subject(text) or _REFERS.match(text) is not None
 
 
 def _add_news(turn: _Turn, found: list[Sentence]) -> None:
@@ -241,8 +259,10 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
         return ""
     if alone and not _names_its_subject(text):
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
-    if not _names_its_subject(text) or (_REFERS.match(text) and not turn.states_before(sentence[0])):
+    if _goes_on(text) and not turn.states_before(sentence[0]):
         text = f"{_asked_before(turn, sentence[0])} {text}".strip()
+        if len(telling(text)) < _FEWEST_TELLING:
+            return ""
     return resolve(sentences.capitalised(text), turn.at)
 
 

@@ -1,7 +1,10 @@
 """The trained model, ready to run: int8 ONNX on the processor, loaded with the first question.
 
-Every text is a run of its own, so that an answer never depends on what else is asked (dynamic int8 quantisation
-scales with the largest value of a run). Answers for recent pairs are kept.
+    text ─ first layers ─▶ screen ─ may be something ─▶ other layers ─▶ answer
+                              └──── surely nothing ───▶ no span, `add`, 0.0
+
+Every text is a run of its own, so that an answer never depends on what else is asked. Answers for recent pairs are
+kept.
 """
 
 from __future__ import annotations
@@ -10,18 +13,22 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cofio.embedders.network import session
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.card import WEIGHTS, read_card
 from cofio.judgement.encoding import Encoder
+from cofio.judgement.network import Head, Layers
 from cofio.judgement.spans import Tagged, decode, softmax
 from cofio.ports import Relation, Span
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _REMEMBERED = 4_096  # pairs whose answer is kept
+_UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
 
 
 class LocalJudge:
@@ -31,7 +38,7 @@ class LocalJudge:
         self._place, self._threads = place, threads
         self.card = read_card(place)
         self._loading = Lock()
-        self._network: tuple[Encoder, Any] | None = None
+        self._network: tuple[Encoder, Layers] | None = None
         self._related = lru_cache(_REMEMBERED)(self._relate)
         self._scored = lru_cache(_REMEMBERED)(self._score)
 
@@ -49,7 +56,8 @@ class LocalJudge:
             if number == windows:
                 break
             logits = self._run(window.ids, window.types, "words")
-            found += decode(said, Tagged(window.places, logits))
+            if logits is not None:
+                found += decode(said, Tagged(window.places, logits))
         return found
 
     def relation(self, statement: str, memory: str) -> Relation:
@@ -62,26 +70,25 @@ class LocalJudge:
 
     def _relate(self, statement: str, memory: str) -> Relation:
         logits = self._run(*self._loaded()[0].pair(memory, statement), "relation")
-        return Relation(*(float(each) for each in softmax(logits)))
+        return _UNRELATED if logits is None else Relation(*(float(each) for each in softmax(logits)))
 
     def _score(self, prompt: str, memory: str) -> float:
-        logit = float(self._run(*self._loaded()[0].relevance(memory, prompt), "relevance")[0])
+        logits = self._run(*self._loaded()[0].relevance(memory, prompt), "relevance")
+        if logits is None:
+            return 0.0
         scale, shift = self.card["relevance"]
-        return float(1.0 / (1.0 + np.exp(-(scale * logit + shift))))
+        return float(1.0 / (1.0 + np.exp(-(scale * float(logits[0]) + shift))))
 
-    def _run(self, ids: Sequence[int], types: Sequence[int], head: str) -> Any:
-        tokens = np.array([ids], np.int64)
-        feed = {
-            "input_ids": tokens,
-            "attention_mask": np.ones_like(tokens),
-            "token_type_ids": np.array([types], np.int64),
-        }
-        return self._loaded()[1].run([head], feed)[0][0]
+    def _run(self, ids: Sequence[int], types: Sequence[int], head: Head) -> NDArray[Any] | None:
+        """Return the logits of a head; None where the screen says that there is nothing to be found."""
+        layers = self._loaded()[1]
+        chance, states = layers.screened(ids, types, head)
+        return layers.judged(states, head) if chance >= self.card["screens"][head] else None
 
-    def _loaded(self) -> tuple[Encoder, Any]:
+    def _loaded(self) -> tuple[Encoder, Layers]:
         if self._network is None:
             with self._loading:
                 if self._network is None:
                     words = WordPiece.read(self._place / "vocab.txt")
-                    self._network = Encoder(words), session(self._place / "model.onnx", self._threads)
+                    self._network = Encoder(words), Layers(self._place, self._threads)
         return self._network

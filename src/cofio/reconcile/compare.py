@@ -20,7 +20,7 @@ from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
-_FEW_SHARED = (0.96, 0.93)  # probability from which a memory is replaced that shares no telling word, or one
+_FEW_SHARED = (0.93, 0.88)  # probability from which a memory is replaced that shares no telling word, or one
 _LEFT = late.compile(
     r"\b(?:(?:switch|mov|migrat|chang|went|go|gone)\w* (?:away |over )?from|instead of|replac(?:e|ed|es|ing)"
     r"|dropp(?:ed|ing)|off|rid of|done with|no longer (?:use|using|on))\s+(?:the |our )?([\w.+#-]*\w)",
