@@ -44,6 +44,8 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
         lambda turn, _sentence, span, _following: turn.text[span.start : span.end],
     ),
     "without splitting": (judged, "_split", lambda span, *_: [span]),
+    "without joining what goes on": (judged, "_continued", lambda *_: None),
+    "without the screens": (LocalJudge, "_passes", lambda *_: True),
     "without the message": (judged, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_FEW_SHARED", (0.0, 0.0)),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),

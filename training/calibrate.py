@@ -19,7 +19,7 @@ import numpy as np
 from cofio.judgement.card import digest_of
 
 NAME, BASE = "cofio-judge-2", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.062, 0.005, 0.035, 0.10
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.045, 0.005, 0.035, 0.09
 SCREENED_OUT = 0.002
 
 
@@ -42,7 +42,6 @@ def main() -> None:
         **changes(pairs),
         "relevant": round(relevant, 2),
     }
-    kept = [each for each in turns if each["row"]["facts"] and _surest(each) >= thresholds["fact"]]
     related = [each for each, chances in zip(pairs, _chances(pairs), strict=True) if _found(each, chances)]
     helpful = [each for each in prompts if each["label"] and _sigmoid(scale * each["logits"][0] + shift) >= relevant]
     card = {
@@ -51,7 +50,7 @@ def main() -> None:
         "sha256": digest_of(given.model),
         "relevance": [round(scale, 3), round(shift, 3)],
         "thresholds": thresholds,
-        "screens": {"words": screen(kept), "relation": screen(related), "relevance": screen(helpful)},
+        "screens": {"relation": screen(related), "relevance": screen(helpful)},
     }
     (given.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(card, indent=1))

@@ -15,12 +15,11 @@ import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
-from safetensors.torch import load_file
 from torch import nn
 
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.encoding import Encoder
-from cofio.judgement.network import HEADS, Layers
+from cofio.judgement.network import HEADS, PAIRED, Layers
 from training import data, network, train
 
 _FLOAT = 1  # the type of everything between the operators, which shape inference does not know of fused ones
@@ -38,7 +37,7 @@ class Screen(nn.Module):
         states = self.of.encoder.embeddings(input_ids=ids, token_type_ids=types)
         states = _through(self.of.encoder.encoder.layer[: network.SCREENED], states)
         screens = self.of.screens(states, torch.ones_like(states[..., :1]))
-        return states, *(screens[f"screen {name}"] for name in HEADS)
+        return states, *(screens[f"screen {name}"] for name in PAIRED)
 
 
 class Judge(nn.Module):
@@ -69,7 +68,7 @@ def export(model: network.Network, out: Path) -> None:
     long = {1: "length"}
     _write(
         Screen(model), (ids, torch.zeros_like(ids)), out / "screen.onnx",
-        {"input_ids": long, "token_type_ids": long}, {"states": long, "words": long, "relation": {}, "relevance": {}},
+        {"input_ids": long, "token_type_ids": long}, {"states": long, "relation": {}, "relevance": {}},
     )  # fmt: skip
     _write(
         Judge(model), (torch.zeros(1, 12, 384),), out / "judge.onnx",
@@ -112,6 +111,9 @@ def predicted(layers: Layers, examples: Sequence[data.Example]) -> list[train.An
     """Return what the exported model says to the examples, one text a run as cofio runs it."""
     answers = []
     for each in examples:
+        if each.task == "words":
+            answers.append(train.Answer(layers.words(each.ids, each.types)))
+            continue
         screen, states = layers.screened(each.ids, each.types, each.task)
         answers.append(train.Answer(layers.judged(states, each.task), screen))
     return answers
@@ -127,7 +129,7 @@ def main() -> None:
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     model = network.minilm(given.base / "minilm.safetensors")
-    model.load_state_dict({name: value.float() for name, value in load_file(str(given.weights)).items()})
+    model.load(given.weights)
     export(model, given.out)
     if given.measure:
         encoder = Encoder(WordPiece.read(given.base / "vocab.txt"))

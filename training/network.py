@@ -1,9 +1,9 @@
 """The encoder with its heads, in PyTorch.
 
     text ─ first layers ─▶ states ─ other layers ─▶ words, relation, relevance
-                             └─ screens: may there be a fact, may the two be related, may the memory help?
+                             └─ screens: may the two be related, may the memory help?
 
-At run time most texts end at the screens; only what passes them is read by the other layers.
+At run time most pairs end at the screens; only what passes them is read by the other layers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.nn import functional
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
@@ -23,18 +24,24 @@ SCREENED = 2  # layers before the screens
 
 
 class Network(nn.Module):
-    """One encoder; per task a head on its last layer, and a screen of one number on an early one."""
+    """One encoder; per task a head on its last layer; for pairs also a screen of one number on an early one."""
 
     def __init__(self, encoder: nn.Module, width: int, *, with_types: bool) -> None:
         super().__init__()
         self.encoder, self.with_types = encoder, with_types
         self.dropout = nn.Dropout(0.1)
         self.words = nn.Linear(width, PER_WORD)
+        self.plain = nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, len(TAGS)))
+        nn.init.zeros_(self.plain[-1].weight)
+        nn.init.zeros_(self.plain[-1].bias)
         self.relation = nn.Linear(2 * width, len(RELATIONS))
         self.relevance = nn.Linear(2 * width, 1)
-        self.screen_words = nn.Linear(width, 1)
         self.screen_relation = nn.Linear(2 * width, 1)
         self.screen_relevance = nn.Linear(2 * width, 1)
+
+    def load(self, weights: Path) -> None:
+        """Take over trained weights."""
+        self.load_state_dict({name: value.float() for name, value in load_file(str(weights)).items()}, strict=False)
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
@@ -51,16 +58,19 @@ class Network(nn.Module):
         """Return the logits per word, of the relation and of the relevance, from the last layer."""
         pooled = self.dropout(_pooled(states, mask))
         return {
-            "words": self.words(self.dropout(states)),
+            "words": self.per_word(self.dropout(states)),
             "relation": self.relation(pooled),
             "relevance": self.relevance(pooled),
         }
 
+    def per_word(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the logits per word; `plain` corrects the tags once `train.refine` has taught it."""
+        return self.words(states) + functional.pad(self.plain(states), (0, PER_WORD - len(TAGS)))
+
     def screens(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return, from an early layer, the logits that there is anything to be found."""
+        """Return, from an early layer, the logits that two texts are related and that a memory helps."""
         pooled = self.dropout(_pooled(states, mask))
         return {
-            "screen words": self.screen_words(self.dropout(states)),
             "screen relation": self.screen_relation(pooled),
             "screen relevance": self.screen_relevance(pooled),
         }

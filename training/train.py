@@ -56,7 +56,10 @@ def main() -> None:
     )
     options.add_argument("--without", nargs="*", default=[], help="leave out the text of these authors")
     options.add_argument("--teachers", type=int, default=0, help="train so many teachers first and learn from them")
+    options.add_argument("--refine", type=Path, help="student.safetensors: only teach it the short turns of --plain")
+    options.add_argument("--plain", nargs="*", default=[], help="authors of short plain turns")
     options.add_argument("--epochs", type=int, default=EPOCHS)
+    options.add_argument("--batch", type=int, default=BATCH)
     options.add_argument("--rate", type=float, default=RATE)
     options.add_argument("--seed", type=int, default=7)
     given = options.parse_args()
@@ -79,7 +82,12 @@ def main() -> None:
         keep_answers(given.out / f"held-out-{fold}.json", outside, answers)
     if given.held_out:
         return
-    model = learned(known, given, encoder)
+    if given.refine:
+        model = network.minilm(given.base / "minilm.safetensors")
+        model.load(given.refine)
+        refine(model, [each for each in known if each.task == "words"], frozenset(given.plain), given.seed)
+    else:
+        model = learned(known, given, encoder)
     report["test"] = figures(test, predicted(model, test))
     print("test", json.dumps(report["test"]), flush=True)
     (given.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -116,7 +124,48 @@ def learned(examples: Sequence[Example], given: argparse.Namespace, encoder: Enc
         examples += further
         print(f"teachers labelled {len(examples)} examples, {len(examples) - hard} of them new", flush=True)
     student = network.minilm(given.base / "minilm.safetensors")
-    return fitted(student, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, soft=soft)
+    return fitted(student, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, soft=soft, size=given.batch)
+
+
+def refine(model: network.Network, turns: Sequence[Example], plain: frozenset[str], seed: int) -> None:
+    """Teach `model.plain` the short turns of some authors; on the others it learns to leave the tags as they are.
+
+    Everything else stays fixed, so relation and relevance do not change at all.
+    """
+    torch.manual_seed(seed)
+    states, tags, short = _states(model, turns, plain)
+    before = model.words(states)[:, : len(TAGS)].detach()
+    optimizer = torch.optim.Adam(model.plain.parameters(), 1e-3)
+    for _ in range(8):
+        for chosen in torch.randperm(len(tags)).split(4096):
+            logits = before[chosen] + model.plain(states[chosen])
+            hard = functional.cross_entropy(logits, tags[chosen], reduction="none")
+            same = before[chosen].softmax(-1)
+            kept = functional.kl_div(logits.log_softmax(-1), same, reduction="none").sum(-1)
+            loss = torch.where(short[chosen], 2 * hard, 0.3 * hard + kept).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+def _states(
+    model: network.Network, turns: Sequence[Example], plain: frozenset[str]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return of every labelled word: the last layer's state, the tag, and whether the turn is of a plain author."""
+    model = model.to(DEVICE).eval()
+    found, tags, short = [], [], []
+    ordered = sorted(turns, key=lambda each: len(each.ids))
+    with torch.inference_mode():
+        for start in range(0, len(ordered), 64):
+            batch = ordered[start : start + 64]
+            ids, mask, types = tensors(batch)
+            states = model.encoder(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+            for row, each in enumerate(batch):
+                words = [at for at, tag in enumerate(each.words) if tag != IGNORED]
+                found.append(states[row, words])
+                tags += [each.words[at] for at in words]
+                short += [each.author in plain] * len(words)
+    return torch.cat(found).clone(), torch.tensor(tags, device=DEVICE), torch.tensor(short, device=DEVICE)
 
 
 def combinations(examples: Sequence[Example], encoder: Encoder, seed: int) -> list[Example]:
@@ -179,6 +228,7 @@ def fitted(
     rate: float,
     seed: int,
     soft: Sequence[np.ndarray] = (),
+    size: int = BATCH,
     mapped: np.ndarray | None = None,
 ) -> network.Network:
     """Train all heads together on batches of one task each."""
@@ -187,7 +237,7 @@ def fitted(
     model = model.to(DEVICE).train()
     plan = []
     for _ in range(epochs):
-        plan += _batches(examples, chance)
+        plan += _batches(examples, chance, size)
     heads = [value for name, value in model.named_parameters() if not name.startswith("encoder.")]
     body = [value for name, value in model.named_parameters() if name.startswith("encoder.")]
     optimizer = torch.optim.AdamW(
@@ -211,15 +261,15 @@ def fitted(
     return model.eval()
 
 
-def _batches(examples: Sequence[Example], chance: random.Random) -> list[list[int]]:
+def _batches(examples: Sequence[Example], chance: random.Random, size: int) -> list[list[int]]:
     """Return batches of one task, of texts of similar length, in random order."""
     found = []
     for task in WEIGHTS:
         places = [at for at, each in enumerate(examples) if each.task == task] * REPEATS[task]
         chance.shuffle(places)
-        for start in range(0, len(places), 16 * BATCH):
-            block = sorted(places[start : start + 16 * BATCH], key=lambda at: len(examples[at].ids))
-            found += [block[at : at + BATCH] for at in range(0, len(block), BATCH)]
+        for start in range(0, len(places), 16 * size):
+            block = sorted(places[start : start + 16 * size], key=lambda at: len(examples[at].ids))
+            found += [block[at : at + size] for at in range(0, len(block), size)]
     chance.shuffle(found)
     return found
 
@@ -241,9 +291,10 @@ def loss_of(
 ) -> torch.Tensor:
     """Return the loss of one task's head and screen: part hard labels, part the teacher's, where there is one."""
     task = chosen[0].task
-    head, screen = outputs[task].float(), outputs[f"screen {task}"].float()[..., 0]
+    head = outputs[task].float()
     if task == "words":
-        return _loss_of_words(chosen, head, screen, soft)
+        return _loss_of_words(chosen, head, soft)
+    screen = outputs[f"screen {task}"].float()[:, 0]
     gold = torch.tensor([each.label for each in chosen], device=DEVICE)
     taught = torch.from_numpy(np.stack(soft)).to(DEVICE) if soft else None
     if task == "relation":
@@ -277,9 +328,7 @@ def _loss_of_relevance(head: torch.Tensor, gold: torch.Tensor, taught: torch.Ten
     )
 
 
-def _loss_of_words(
-    chosen: Sequence[Example], words: torch.Tensor, screen: torch.Tensor, soft: Sequence[np.ndarray] | None
-) -> torch.Tensor:
+def _loss_of_words(chosen: Sequence[Example], words: torch.Tensor, soft: Sequence[np.ndarray] | None) -> torch.Tensor:
     size = words.shape[1]
 
     def padded(name: str) -> torch.Tensor:
@@ -289,17 +338,14 @@ def _loss_of_words(
 
     tags, kinds, about = words.split([len(TAGS), len(KINDS), len(ABOUT)], dim=-1)
     gold = padded("words")
-    kept = gold != IGNORED
     loss = functional.cross_entropy(tags.flatten(0, 1), gold.flatten(), ignore_index=IGNORED)
-    inside = (gold[kept] > 0).float()
     if soft:
         taught = torch.zeros_like(words)
         for row, each in enumerate(soft):
             taught[row, : len(each)] = torch.from_numpy(each).to(DEVICE)
+        kept = gold != IGNORED
         theirs = taught[..., : len(TAGS)][kept].softmax(-1)
         loss = 0.4 * loss + 0.6 * 2 * functional.kl_div(tags[kept].log_softmax(-1), theirs, reduction="batchmean")
-        inside = 1 - theirs[:, 0]
-    loss = loss + SCREEN * functional.binary_cross_entropy_with_logits(screen[kept], inside)
     for logits, name, weight in ((kinds, "kinds", 0.25), (about, "about", 0.15)):
         labels = padded(name)
         if (labels != IGNORED).any():
@@ -310,10 +356,10 @@ def _loss_of_words(
 
 
 class Answer(NamedTuple):
-    """What a model says to one example: the logits of its task's head, and of the screen (the highest of a turn)."""
+    """What a model says to one example: the logits of its task's head, and of a pair's screen."""
 
     logits: np.ndarray
-    screen: float
+    screen: float = 0.0
 
 
 def predicted(model: network.Network, examples: Sequence[Example], mapped: np.ndarray | None = None) -> list[Answer]:
@@ -327,10 +373,13 @@ def predicted(model: network.Network, examples: Sequence[Example], mapped: np.nd
             for start in range(0, len(own), 256):
                 batch = own[start : start + 256]
                 outputs = model(*tensors([examples[at] for at in batch], mapped))
-                heads, screens = (outputs[name].float().cpu().numpy() for name in (task, f"screen {task}"))
-                for at, head, screen in zip(batch, heads, screens, strict=True):
-                    size = len(examples[at].ids)
-                    answers[at] = Answer(head[:size] if task == "words" else head, float(screen[:size].max()))
+                heads = outputs[task].float().cpu().numpy()
+                if task == "words":
+                    for at, head in zip(batch, heads, strict=True):
+                        answers[at] = Answer(head[: len(examples[at].ids)])
+                    continue
+                for at, head, screen in zip(batch, heads, outputs[f"screen {task}"].float().cpu(), strict=True):
+                    answers[at] = Answer(head, float(screen[0]))
     return answers
 
 

@@ -93,6 +93,34 @@ def test_a_pronoun_is_kept_with_the_sentence_before() -> None:
     assert texts(judge, text) == ["The gateway is new. It needs a client certificate"]
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "[Ada owns the gateway]. [Nothing is merged without her approval].",
+            ["Ada owns the gateway. Nothing is merged without her approval"],
+        ),
+        ("[The handler needs a deadline]. [8 s].", ["The handler needs a deadline. 8 s"]),
+        (
+            "[The gateway speaks gRPC]. [It is deployed on Mondays]. [Ada owns the billing service].",
+            ["The gateway speaks gRPC. It is deployed on Mondays", "Ada owns the billing service"],
+        ),
+        (
+            "[The gateway speaks gRPC]. [Ada owns the billing service].",
+            ["The gateway speaks gRPC", "Ada owns the billing service"],
+        ),
+    ],
+)
+def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept: list[str]) -> None:
+    text, judge = marked(said)
+    assert texts(judge, text) == kept
+
+
+def test_a_few_words_that_tell_nothing_are_no_fact() -> None:
+    text, judge = marked("[Hello hello]! Please fix the parser.")
+    assert [fact for fact in facts(judge, text) if not fact.tentative] == []
+
+
 def test_the_sentence_before_is_the_context_of_a_fact() -> None:
     text, judge = marked("The gateway is new. [Requests need a client certificate].")
     [fact] = facts(judge, text)

@@ -46,6 +46,7 @@ def test_the_card_has_every_threshold_and_a_calibration() -> None:
     assert set(card["thresholds"]) >= DECISIONS
     assert all(0.0 < value < 1.0 for value in card["thresholds"].values())
     assert len(card["relevance"]) == 2
+    assert set(card["screens"]) == {"relation", "relevance"}
     assert card["thresholds"]["doubtful change"] < card["thresholds"]["change"]
     assert card["thresholds"]["doubtful fact"] < card["thresholds"]["fact"]
 
@@ -130,6 +131,24 @@ def test_answers_are_probabilities(judge: LocalJudge) -> None:
         assert relation.change == relation.update + relation.delete
     for score in judge.relevance("How do we deploy?", [memory for _, memory in PAIRS]):
         assert 0.0 <= score <= 1.0
+
+
+def test_what_a_screen_ends_is_unrelated_and_irrelevant(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, said = LocalJudge(), "Raj owns the billing service now, Sofia left"
+    monkeypatch.setitem(judge.card["screens"], "relation", 1.1)
+    monkeypatch.setitem(judge.card["screens"], "relevance", 1.1)
+    assert judge.relation(said, "Sofia owns the billing service") == (1.0, 0.0, 0.0, 0.0)
+    assert judge.relevance("Who owns billing?", ["Sofia owns the billing service"]) == [0.0]
+    assert judge.spans(said)  # turns are not screened
+
+
+def test_screens_let_through_what_the_heads_find(judge: LocalJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_judge = LocalJudge()
+    monkeypatch.setattr(open_judge, "_passes", lambda *_: True)
+    said, memory = PAIRS[0]
+    assert judge.relation(said, memory) == open_judge.relation(said, memory)
+    unrelated = "The office plants are watered on Mondays"
+    assert judge.relation(said, unrelated).add >= open_judge.relation(said, unrelated).add
 
 
 def test_answers_depend_on_nothing_but_the_texts(judge: LocalJudge) -> None:

@@ -57,10 +57,10 @@ def test_changes_are_updates_and_deletions() -> None:
     ("statement", "update", "kind"),
     [
         ("The charts of this report are done in Flourish", 0.9, "update"),  # several words in common
-        ("Every chart is rebuilt in Flourish", 0.9, "doubtful"),  # one word
-        ("Every chart is rebuilt in Flourish", 0.95, "update"),
-        ("Everything is rebuilt in Flourish", 0.95, "add"),  # none
-        ("Everything is rebuilt in Flourish", 0.97, "update"),
+        ("Every chart is rebuilt in Flourish", 0.85, "doubtful"),  # one word
+        ("Every chart is rebuilt in Flourish", 0.9, "update"),
+        ("Everything is rebuilt in Flourish", 0.9, "add"),  # none
+        ("Everything is rebuilt in Flourish", 0.95, "update"),
     ],
 )
 def test_the_fewer_words_are_shared_the_surer_a_change_must_be(statement: str, update: float, kind: str) -> None:
@@ -188,7 +188,8 @@ def test_a_number_in_the_same_words_is_not_the_same() -> None:
     [
         ("Raj owns the billing service now, Sofia left", "Sofia owns the billing service", "update"),
         ("We no longer deploy on Fridays", "We deploy on Fridays", "delete"),
-        ("We deploy to Fly.io", "We deploy with Fly.io", "same"),
+        ("Our deploys run on Fly.io", "We deploy with Fly.io", "same"),
+        ("No pushes to main please, as always", "Never push to main", "same"),
         ("Ada reviews what touches billing", "The database is Postgres 16", "add"),
     ],
 )

@@ -1,7 +1,8 @@
 """The trained model, ready to run: int8 ONNX on the processor, loaded with the first question.
 
-    text ─ first layers ─▶ screen ─ may be something ─▶ other layers ─▶ answer
-                              └──── surely nothing ───▶ no span, `add`, 0.0
+    turn ─ all layers ─▶ spans
+    pair ─ first layers ─▶ screen ─ may be related ─▶ other layers ─▶ relation or relevance
+                              └──── surely not ─────▶ `add`, 0.0
 
 Every text is a run of its own, so that an answer never depends on what else is asked. Answers for recent pairs are
 kept.
@@ -20,7 +21,7 @@ import numpy as np
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.card import WEIGHTS, read_card
 from cofio.judgement.encoding import Encoder
-from cofio.judgement.network import Head, Layers
+from cofio.judgement.network import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
 from cofio.ports import Relation, Span
 
@@ -50,14 +51,12 @@ class LocalJudge:
 
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping, in order, each with its probability."""
-        encoder, _ = self._loaded()
+        encoder, layers = self._loaded()
         found: list[Span] = []
         for number, window in enumerate(encoder.windows(said, before, role)):
             if number == windows:
                 break
-            logits = self._run(window.ids, window.types, "words")
-            if logits is not None:
-                found += decode(said, Tagged(window.places, logits))
+            found += decode(said, Tagged(window.places, layers.words(window.ids, window.types)))
         return found
 
     def relation(self, statement: str, memory: str) -> Relation:
@@ -79,11 +78,14 @@ class LocalJudge:
         scale, shift = self.card["relevance"]
         return float(1.0 / (1.0 + np.exp(-(scale * float(logits[0]) + shift))))
 
-    def _run(self, ids: Sequence[int], types: Sequence[int], head: Head) -> NDArray[Any] | None:
-        """Return the logits of a head; None where the screen says that there is nothing to be found."""
+    def _run(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> NDArray[Any] | None:
+        """Return the logits of a head for a pair; None where the screen says that neither concerns the other."""
         layers = self._loaded()[1]
         chance, states = layers.screened(ids, types, head)
-        return layers.judged(states, head) if chance >= self.card["screens"][head] else None
+        return layers.judged(states, head) if self._passes(chance, head) else None
+
+    def _passes(self, chance: float, head: Paired) -> bool:
+        return bool(chance >= self.card["screens"][head])
 
     def _loaded(self) -> tuple[Encoder, Layers]:
         if self._network is None:

@@ -14,8 +14,9 @@ from cofio.judgement.card import PARTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Head = Literal["words", "relation", "relevance"]
-HEADS: tuple[Head, ...] = ("words", "relation", "relevance")
+Paired = Literal["relation", "relevance"]
+PAIRED: tuple[Paired, ...] = ("relation", "relevance")
+HEADS = ("words", *PAIRED)
 
 
 class Layers:
@@ -24,13 +25,24 @@ class Layers:
     def __init__(self, place: Path, threads: int) -> None:
         self._first, self._rest = (session(place / name, threads) for name in PARTS)
 
-    def screened(self, ids: Sequence[int], types: Sequence[int], head: Head) -> tuple[float, NDArray[Any]]:
-        """Return the probability that the head finds anything (of a turn: its surest word), and the states."""
-        feed = {"input_ids": np.array([ids], np.int64), "token_type_ids": np.array([types], np.int64)}
-        logits, states = self._first.run([head, "states"], feed)
-        return float(1.0 / (1.0 + np.exp(-logits.max()))), states
+    def words(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[Any]:
+        """Return the logits of every token of a turn."""
+        [states] = self._first.run(["states"], _feed(ids, types))
+        return self._judged(states, "words")
 
-    def judged(self, states: NDArray[Any], head: Head) -> NDArray[Any]:
-        """Return the logits of a head for what was screened."""
+    def screened(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> tuple[float, NDArray[Any]]:
+        """Return the probability that a pair has anything to do with each other, and the states to judge it by."""
+        logits, states = self._first.run([head, "states"], _feed(ids, types))
+        return float(1.0 / (1.0 + np.exp(-logits[0, 0]))), states
+
+    def judged(self, states: NDArray[Any], head: Paired) -> NDArray[Any]:
+        """Return the logits of a head for a pair that was screened."""
+        return self._judged(states, head)
+
+    def _judged(self, states: NDArray[Any], head: str) -> NDArray[Any]:
         logits: NDArray[Any] = self._rest.run([head], {"states": states})[0][0]
         return logits
+
+
+def _feed(ids: Sequence[int], types: Sequence[int]) -> dict[str, NDArray[Any]]:
+    return {"input_ids": np.array([ids], np.int64), "token_type_ids": np.array([types], np.int64)}
