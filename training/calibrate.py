@@ -19,7 +19,7 @@ import numpy as np
 from cofio.judgement.card import digest_of
 
 NAME, BASE = "cofio-judge-2", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.045, 0.005, 0.035, 0.09
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.062, 0.005, 0.035, 0.09
 SCREENED_OUT = 0.002
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from torch.nn import functional
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
@@ -55,17 +54,17 @@ class Network(nn.Module):
         return self.screens(states[SCREENED], mask) | self.heads(states[-1], mask)
 
     def heads(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return the logits per word, of the relation and of the relevance, from the last layer."""
+        """Return, from the last layer, the logits per word, of the relation and of the relevance.
+
+        `plain` is to be added to the tags of a short turn; it is zero until `train.refine` teaches it.
+        """
         pooled = self.dropout(_pooled(states, mask))
         return {
-            "words": self.per_word(self.dropout(states)),
+            "words": self.words(self.dropout(states)),
+            "plain": self.plain(states),
             "relation": self.relation(pooled),
             "relevance": self.relevance(pooled),
         }
-
-    def per_word(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the logits per word; `plain` corrects the tags once `train.refine` has taught it."""
-        return self.words(states) + functional.pad(self.plain(states), (0, PER_WORD - len(TAGS)))
 
     def screens(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return, from an early layer, the logits that two texts are related and that a memory helps."""

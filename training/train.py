@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.encoding import Encoder
+from cofio.judgement.encoding import Encoder, is_short
 from cofio.judgement.labels import ABOUT, KINDS, TAGS
 from cofio.judgement.spans import Tagged, decode
 from training import data, metrics, network
@@ -85,7 +85,8 @@ def main() -> None:
     if given.refine:
         model = network.minilm(given.base / "minilm.safetensors")
         model.load(given.refine)
-        refine(model, [each for each in known if each.task == "words"], frozenset(given.plain), given.seed)
+        short = [each for each in known if each.task == "words" and is_short(each.row["said"])]
+        refine(model, short, frozenset(given.plain), given.seed)
     else:
         model = learned(known, given, encoder)
     report["test"] = figures(test, predicted(model, test))
@@ -128,7 +129,7 @@ def learned(examples: Sequence[Example], given: argparse.Namespace, encoder: Enc
 
 
 def refine(model: network.Network, turns: Sequence[Example], plain: frozenset[str], seed: int) -> None:
-    """Teach `model.plain` the short turns of some authors; on the others it learns to leave the tags as they are.
+    """Teach `model.plain` the short turns of some authors; on those of others it learns to leave the tags as they are.
 
     Everything else stays fixed, so relation and relevance do not change at all.
     """
@@ -136,7 +137,7 @@ def refine(model: network.Network, turns: Sequence[Example], plain: frozenset[st
     states, tags, short = _states(model, turns, plain)
     before = model.words(states)[:, : len(TAGS)].detach()
     optimizer = torch.optim.Adam(model.plain.parameters(), 1e-3)
-    for _ in range(8):
+    for _ in range(30):
         for chosen in torch.randperm(len(tags)).split(4096):
             logits = before[chosen] + model.plain(states[chosen])
             hard = functional.cross_entropy(logits, tags[chosen], reduction="none")
@@ -375,7 +376,10 @@ def predicted(model: network.Network, examples: Sequence[Example], mapped: np.nd
                 outputs = model(*tensors([examples[at] for at in batch], mapped))
                 heads = outputs[task].float().cpu().numpy()
                 if task == "words":
-                    for at, head in zip(batch, heads, strict=True):
+                    corrections = outputs["plain"].float().cpu().numpy()
+                    for at, head, plain in zip(batch, heads, corrections, strict=True):
+                        if is_short(examples[at].row["said"]):
+                            head[:, : len(TAGS)] += plain
                         answers[at] = Answer(head[: len(examples[at].ids)])
                     continue
                 for at, head, screen in zip(batch, heads, outputs[f"screen {task}"].float().cpu(), strict=True):

@@ -189,7 +189,6 @@ def test_a_number_in_the_same_words_is_not_the_same() -> None:
         ("Raj owns the billing service now, Sofia left", "Sofia owns the billing service", "update"),
         ("We no longer deploy on Fridays", "We deploy on Fridays", "delete"),
         ("Our deploys run on Fly.io", "We deploy with Fly.io", "same"),
-        ("No pushes to main please, as always", "Never push to main", "same"),
         ("Ada reviews what touches billing", "The database is Postgres 16", "add"),
     ],
 )

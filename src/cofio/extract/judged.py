@@ -42,9 +42,9 @@ _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re
 _QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 _PASTED = late.compile(r"""^[ \t]*["“](?=[^"“”\n]{60})(?:(?!\n[ \t]*\n)[^"“”])*["”][ \t]*$""", re.MULTILINE)
 _LEAD_IN = late.compile(
-    r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|note|remember|reminder|ps|p\.s\.|psa|plus|well|hey"
-    r"|yeah|actually|anyway|i think|i guess|i believe|one more thing|for the record"
-    r"|just so you know|please|pls)\b[\s,:;.!–—-]*"
+    r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|reminder|ps|p\.s\.|psa|plus|well|hey"
+    r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls"
+    r"|(?:note|remember|don[’']t forget|keep in mind|i think|i guess|i believe)(?: that\b)?)\b[\s,:;.!–—-]*"
     r"|(?:no|nope|yes|that)[,:;.!]\s*)+",
     re.IGNORECASE,
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from cofio.embedders.network import session
 from cofio.judgement.card import PARTS
+from cofio.judgement.labels import TAGS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,10 +26,14 @@ class Layers:
     def __init__(self, place: Path, threads: int) -> None:
         self._first, self._rest = (session(place / name, threads) for name in PARTS)
 
-    def words(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[Any]:
-        """Return the logits of every token of a turn."""
+    def words(self, ids: Sequence[int], types: Sequence[int], *, short: bool) -> NDArray[Any]:
+        """Return the logits of every token of a turn; the tags of a short one are corrected."""
         [states] = self._first.run(["states"], _feed(ids, types))
-        return self._judged(states, "words")
+        words, plain = self._rest.run(["words", "plain"], {"states": states})
+        logits: NDArray[Any] = words[0]
+        if short:
+            logits[:, : len(TAGS)] += plain[0]
+        return logits
 
     def screened(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> tuple[float, NDArray[Any]]:
         """Return the probability that a pair has anything to do with each other, and the states to judge it by."""
@@ -37,9 +42,6 @@ class Layers:
 
     def judged(self, states: NDArray[Any], head: Paired) -> NDArray[Any]:
         """Return the logits of a head for a pair that was screened."""
-        return self._judged(states, head)
-
-    def _judged(self, states: NDArray[Any], head: str) -> NDArray[Any]:
         logits: NDArray[Any] = self._rest.run([head], {"states": states})[0][0]
         return logits
 
