@@ -13,7 +13,7 @@ TEAM = ("--visibility", "team", "--agent", "agent-1")
 def told(cofio: Cofio) -> None:
     for _ in range(3):
         cofio.lines("add", "Should add null check", "--kind", "policy", *TEAM)
-    cofio.lines("add", "Billing migrates its database on mondays", *TEAM)
+    cofio.lines("add", "Billing migrates its database on mondays", "--kind", "technology", *TEAM)
     cofio.lines("add", "The database of billing is PostgreSQL", "--session", "s1")
 
 

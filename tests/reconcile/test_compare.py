@@ -32,7 +32,7 @@ def compared(statement: str, memory: str, *, retracts: bool = False, **chances: 
     ],
 )
 def test_thresholds_decide(chances: dict[str, float], kind: str) -> None:
-    assert compared("We deploy with Fly", "We deploy with Heroku", **chances).kind == kind
+    assert compared("Our deploys go to Fly", "We deploy with Heroku", **chances).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,23 @@ def test_changes_are_updates_and_deletions() -> None:
 )
 def test_the_fewer_words_are_shared_the_surer_a_change_must_be(statement: str, update: float, kind: str) -> None:
     assert compared(statement, "The charts of this report are made in Datawrapper", update=update).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory"),
+    [
+        ("Uploads over the limit are rejected", "Uploads over the limit are truncated"),
+        ("Ada reviews the migrations", "Ada writes the migrations"),
+    ],
+)
+def test_sentences_that_differ_in_one_telling_word_are_not_the_same(statement: str, memory: str) -> None:
+    assert compared(statement, memory, same=0.97).kind == "doubtful"
+
+
+def test_numbered_things_are_different_things() -> None:
+    assert compared("Item 3", "Item 5", update=0.97).kind == "add"
+    assert compared("The port of shop 2 is 8020", "The port of shop 0 is 8000", update=0.97).kind == "add"
+    assert compared("Node 22.1", "Node 20.4", update=0.97).kind == "update"
 
 
 def test_one_shared_word_is_enough_in_a_short_memory() -> None:

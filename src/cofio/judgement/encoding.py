@@ -17,7 +17,7 @@ MEMORY_TOKENS = 48
 STATEMENT_TOKENS = 72
 PROMPT_TOKENS = 64
 BEFORE_TOKENS = 32
-SHORT = 16  # words of a turn that is read as a plain statement or task
+SHORT = 10  # words of a turn that is read as a plain statement or task
 WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
 
 _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}

@@ -9,6 +9,7 @@ replacement across environments. `WordComparer` stands in where the model is mis
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple, Protocol
 
@@ -26,6 +27,7 @@ _LEFT = late.compile(
     r"|dropp(?:ed|ing)|off|rid of|done with|no longer (?:use|using|on))\s+(?:the |our )?([\w.+#-]*\w)",
     re.IGNORECASE,
 )
+_NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
 
 
@@ -144,6 +146,8 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     new = [name for name in names(statement) if name not in held and not name.isalpha()] if alike else []
     if new:
         return Verdict("add", probability, f"it names something else: {new[0]}")
+    if against := _one_word_apart(statement, memory):
+        return Verdict("doubtful", probability, against)
     return Verdict("same", probability, "it says the same")
 
 
@@ -158,14 +162,39 @@ def _figures(text: str) -> set[str]:
 
 
 def _other_row(statement: str, memory: str) -> str:
-    """Return why two sentences of one form tell of two things: first an identifier differs, then a value."""
+    """Return why two sentences of one form tell of two things: first an identifier differs, then a value.
+
+    Numbered things ("Item 3", "The port of shop 0 is ...") are told apart by their numbers.
+    """
     stated, known = gist(statement), gist(memory)
-    matcher = SequenceMatcher(None, stated, known, autojunk=False)
-    slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
-    if len(slots) < 2 or matcher.ratio() < 0.5:
+    if len(stated) == len(known) == 2 and stated[0] == known[0] and stated[1].isdigit() and known[1].isdigit():
+        return f"one is about {stated[0]} {stated[1]}, the other about {known[0]} {known[1]}"
+    named, held = _NUMBERED.match(statement), _NUMBERED.match(memory)
+    if named and held and named[1].lower() == held[1].lower() and named[2] != held[2]:
+        return f"one is about {named[2]}, the other about {held[2]}"
+    slots, ratio = _slots(stated, known)
+    if len(slots) < 2 or ratio < 0.5:
         return ""
     one, other = (next((word for word in side if _is_code(word)), "") for side in slots[0])
     return f"one is about {one}, the other about {other}" if one and other else ""
+
+
+def _one_word_apart(statement: str, memory: str) -> str:
+    """Return why two sentences say different things that differ in one telling word: rejected, truncated."""
+    stated, known = gist(statement), gist(memory)
+    slots, _ = _slots(stated, known)
+    if len(stated) != len(known) or len(slots) != 1 or len(slots[0][0]) != 1 or len(slots[0][1]) != 1:
+        return ""
+    [one], [other] = slots[0]
+    differ = telling(one) and telling(other) and stem(one) != stem(other)
+    return f"one says {one}, the other {other}" if differ else ""
+
+
+def _slots(stated: Sequence[str], known: Sequence[str]) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:
+    """Return where two lists of words differ, as (words of one, words of the other), and how alike they are."""
+    matcher = SequenceMatcher(None, stated, known, autojunk=False)
+    slots = [(stated[a:b], known[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag == "replace"]
+    return slots, matcher.ratio()
 
 
 def _is_code(word: str) -> bool:
