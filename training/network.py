@@ -3,7 +3,7 @@
     text ─ first layers ─▶ states ─ other layers ─▶ words, relation, relevance
                              └─ screens: may the two be related, may the memory help?
 
-At run time most pairs end at the screens; only what passes them is read by the other layers.
+At run time many pairs end at the screens; only what passes them is read by the other layers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Network(nn.Module):
         self.screen_relevance = nn.Linear(2 * width, 1)
 
     def load(self, weights: Path) -> None:
-        """Take over trained weights."""
+        """Take over trained weights; those of `plain` may be missing."""
         self.load_state_dict({name: value.float() for name, value in load_file(str(weights)).items()}, strict=False)
 
     def forward(
