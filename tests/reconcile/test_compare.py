@@ -78,6 +78,12 @@ def test_sentences_that_differ_in_one_telling_word_are_not_the_same(statement: s
     assert compared(statement, memory, same=0.97).kind == "doubtful"
 
 
+def test_a_part_of_a_memory_does_not_replace_it() -> None:
+    memory = "We deploy to Fly.io, never on a Friday"
+    assert compared("We never deploy on a Friday", memory, update=0.97).kind == "doubtful"
+    assert compared("We never deploy on a Monday", memory, update=0.97).kind == "update"
+
+
 def test_numbered_things_are_different_things() -> None:
     assert compared("Item 3", "Item 5", update=0.97).kind == "add"
     assert compared("The port of shop 2 is 8020", "The port of shop 0 is 8000", update=0.97).kind == "add"

@@ -75,6 +75,8 @@ class JudgedComparer:
             return Verdict("doubtful" if shared else "add", chances.change, "it may have changed")
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
+        if _brings_nothing(statement, memory):
+            return Verdict("doubtful", chances.change, "it says a part of it")
         return Verdict("update", chances.change, "it has changed")
 
     def _least(self, shared: int, memory: str, *, retracts: bool) -> float:
@@ -108,6 +110,12 @@ class WordComparer:
 
 def _shared_words(statement: str, memory: str) -> int:
     return len({stem(word) for word in telling(statement)} & {stem(word) for word in telling(memory)})
+
+
+def _brings_nothing(statement: str, memory: str) -> bool:
+    """Return whether a memory has every telling word of a statement, and more: then nothing would take its place."""
+    said, held = ({stem(word) for word in telling(text)} for text in (statement, memory))
+    return said < held and negated(statement) == negated(memory)
 
 
 def _leaves(statement: str, memory: str) -> bool:
