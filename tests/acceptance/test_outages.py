@@ -71,7 +71,7 @@ def test_with_a_service_that_hangs_the_client_answers_and_the_turn_is_learned_la
     with laptop.hung():
         ran = laptop.prompt(client, "We keep sessions in Redis.", at=web)
     assert (ran.code, ran.out.strip()) == (0, "Noted.")
-    assert ran.seconds < usual + 10  # two recalls and the captures at their deadlines, on a slow machine
+    assert ran.seconds < usual + 30  # two recalls and the captures at their deadlines, on a slow machine
     laptop.settled()
     assert ["Redis" in memory["text"] for memory in laptop.of(web)] == [True]
 
