@@ -29,7 +29,7 @@ from cofio.evaluation.conversations import Conversation, remembered
 from cofio.evaluation.labelled import carries
 from cofio.evaluation.measures import share
 from cofio.evaluation.report import Cell, Column, Report, Table
-from cofio.extract import judged
+from cofio.extract import judged, patterns
 from cofio.judgement.model import LocalJudge
 from cofio.ports import Embedder
 from cofio.reconcile import compare
@@ -37,7 +37,7 @@ from cofio.settings import Settings
 
 #: What is left out: (module, name, what stands in for it). The judgement model is left out by a setting.
 PARTS: dict[str, tuple[Any, str, Any]] = {
-    "without the patterns' wording": (judged, "_worded", lambda *_: None),
+    "without patterns": (patterns, "find", lambda *_, **__: []),
     "without completing clauses": (
         judged,
         "_snapped",
@@ -131,7 +131,10 @@ def _read(turns: Sequence[spans.Turn], settings: Settings, embedder: Embedder) -
     """Return what is found in each turn, learned by itself; "" for nothing."""
     with remembered(Conversation("", (), ()), settings, embedder=embedder) as keeper:
         learned = [keeper.learn([{"role": turn.role, "content": turn.said}], dry_run=True) for turn in turns]
-    return ["\n".join(each.text for sentence in one.sentences for each in sentence.found) for one in learned]
+    return [
+        "\n".join(each.text for sentence in one.sentences for each in sentence.found if not each.tentative)
+        for one in learned
+    ]
 
 
 def _of_turns(turns: Sequence[spans.Turn], texts: Sequence[str]) -> list[float]:

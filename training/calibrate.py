@@ -37,7 +37,6 @@ def main() -> None:
     thresholds = {
         "fact": fact(turns, "user", NOISE),
         "assistant fact": fact(turns, "assistant", ASSISTANT_NOISE),
-        "worded fact": 0.3,
         "doubtful fact": 0.2,
         **changes(pairs),
         "relevant": round(relevant, 2),

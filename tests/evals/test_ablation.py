@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cofio import assemble
-from cofio.extract import judged
+from cofio.extract import judged, patterns
 from cofio.judgement.model import LocalJudge
 from cofio.reconcile import compare
 from cofio.settings import Settings
@@ -50,7 +50,7 @@ def test_every_part_has_a_row(data: Path, tmp_path: Path) -> None:
 
 
 def test_parts_name_what_is_there() -> None:
-    assert {module for module, _, _ in ablation.PARTS.values()} == {judged, compare, LocalJudge}
+    assert {module for module, _, _ in ablation.PARTS.values()} == {judged, patterns, compare, LocalJudge}
     assert all(hasattr(module, name) for module, name, _ in ablation.PARTS.values())
 
 

@@ -21,7 +21,6 @@ from cofio.testing import HashEmbedder
 
 DECISIONS = {
     "fact",
-    "worded fact",
     "assistant fact",
     "doubtful fact",
     "same",

@@ -95,8 +95,7 @@ Please fix the login page."""
 
 
 LESSONS = [
-    "The root cause of the timeouts was a missing index on the orders table",
-    "The root cause of the leak was an unclosed cursor in the importer",
+    "Found workaround for the timeouts by adding an index to the orders table",
     "Found workaround for the login loop by clearing the session cookie",
 ]
 

@@ -189,13 +189,19 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     found = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in found for piece in _split(span, turn.text, judge)]
     kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
-    doubted, worded = judge.thresholds["doubtful fact"], min(kept, judge.thresholds["worded fact"])
+    doubted = judge.thresholds["doubtful fact"]
     for start, end in sentences_of(turn.text):
         inside = [span for span in spans if span.start < end and span.end > start]
-        rows = patterns.find(turn.text[start:end], role=turn.role) if inside else []
-        sure = [span for span in inside if span.probability >= (worded if rows else kept)]
+        rows = patterns.find(turn.text[start:end], role=turn.role)
+        inside = inside or [_whole(row, start, end) for row in rows[:1] if row.kind != "other"]
+        sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
         yield _Part((start, end), sure, rows, likely)
+
+
+def _whole(row: Found, start: int, end: int) -> Span:
+    """Return a sentence in which the model sees no fact, but a pattern does, as a span."""
+    return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
 
 def _split(span: Span, text: str, judge: Judge) -> list[Span]:
