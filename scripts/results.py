@@ -96,26 +96,6 @@ MEASURES = (
         ),
     ),
     Measure(
-        "extraction",
-        "Extraction",
-        "whether what is kept of a conversation is what is asked about later",
-        "evals.extraction",
-        15,
-        ("retrieval/locomo-dev.jsonl",),
-        (
-            Headline(
-                "evidence kept with 40.5 % of what was said, without a language model",
-                "evidence_at_40.5",
-                beside=(
-                    ("tf-idf, fitted to the other conversations", "baselines/tf-idf classifier/evidence_at_40.5"),
-                    ("the longest", "baselines/length/evidence_at_40.5"),
-                    ("published, with a language model", "published/evidence"),
-                ),
-                first=True,
-            ),
-        ),
-    ),
-    Measure(
         "turns",
         "Turns",
         "what is made of single turns, labelled by hand",

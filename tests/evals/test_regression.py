@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from cofio.embedders import make_reader
 from cofio.embedders.local import LocalEmbedder
-from cofio.evaluation import extraction, labelled, turns
+from cofio.evaluation import labelled, turns
 from cofio.evaluation.asking import DEFAULT, units
 from cofio.evaluation.conversations import read, remembered
 from cofio.evaluation.measures import macro_f1, recall
-from cofio.judgement.model import LocalJudge
 from cofio.settings import Settings
 from evals import regression
 from tests.data import ROOT, development
@@ -28,7 +26,6 @@ from tests.data import ROOT, development
 CONVERSATIONS = "retrieval/locomo-dev.jsonl"
 TURNS = ROOT / "evals" / "turns" / "turns.jsonl"
 Verdict = tuple[str, str]  # the label that is wanted, and the one that was given
-Scored = tuple[float, bool, bool]  # the probability of a unit, whether it is evidence, whether it is among the best
 
 
 @pytest.fixture(scope="module")
@@ -64,44 +61,6 @@ def test_as_many_turns_come_out_as_they_should(embedder: LocalEmbedder, tmp_path
     now = {each.turn.id: (each.turn.label, each.given) for each in outcomes}
     told = regression.compared("macro-F1 of the labelled turns", before, now, score=labels, worth=right)
     assert not told.is_worse, str(told)
-
-
-@pytest.mark.timeout(900)
-def test_as_much_of_what_is_asked_about_later_is_kept() -> None:
-    if not (regression.RESULTS / "extraction.json").exists():
-        pytest.skip("docs/results/extraction.json is not there: make results DATA=folder records it.")
-    said = extraction.units_of(read(development(CONVERSATIONS)))
-    before = kept(
-        {
-            name: (each["probability"], each["evidence"])
-            for name, each in regression.recorded("extraction", "per_unit").items()
-        }
-    )
-    judge = LocalJudge()
-    now = kept(
-        {each.key: (round(extraction.probability(each.text, each.role, judge), 4), each.evidence) for each in said}
-    )
-    told = regression.compared("evidence in 40.5 % of the units", before, now, score=evidence_kept, worth=is_kept)
-    assert not told.is_worse, str(told)
-
-
-def kept(scored: Mapping[str, tuple[float, bool]]) -> dict[str, Scored]:
-    """The units, with whether each is among the share of the best that is kept."""
-    best = sorted(scored, key=lambda name: -scored[name][0])[: round(extraction.KEPT * len(scored))]
-    there = set(best)
-    return {name: (*each, name in there) for name, each in scored.items()}
-
-
-def evidence_kept(scored: Sequence[Scored]) -> float:
-    """How much of the evidence is in the best of these."""
-    scores, evidence, _ = np.array(scored, float).T
-    best = np.argsort(-scores, kind="stable")[: round(extraction.KEPT * len(scores))]
-    return float(evidence[best].sum() / evidence.sum())
-
-
-def is_kept(scored: Scored) -> float:
-    _, evidence, there = scored
-    return float(evidence and there)
 
 
 def labels(verdicts: Sequence[Verdict]) -> float:
@@ -181,18 +140,6 @@ def test_labels_are_compared_by_the_score_of_all_of_them() -> None:
     assert told.now < 0.7  # one label of three is never given
     one = {**before, "t000": ("store", "skip")}
     assert not regression.compared("macro-F1", before, one, score=labels, worth=right).is_worse
-
-
-def test_units_are_compared_by_how_much_of_the_evidence_is_among_the_best() -> None:
-    scores = {f"u{number:03}": (number / 400, number % 4 == 0) for number in range(400)}
-    before = kept(scores)
-    blind = kept({name: (0.0 if evidence else score, evidence) for name, (score, evidence) in scores.items()})
-    told = regression.compared("evidence", before, blind, score=evidence_kept, worth=is_kept)
-    assert told.is_worse
-    assert told.before == pytest.approx(extraction.KEPT, abs=0.01)
-    assert told.now == 0.0
-    assert set(told.lost) == {name for name, each in before.items() if is_kept(each)}
-    assert not regression.compared("evidence", before, before, score=evidence_kept, worth=is_kept).is_worse
 
 
 def test_what_was_never_recorded_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Commands that measure retrieval, extraction, decisions and relevance on your own data."""
+"""Commands that measure retrieval, capture, decisions and relevance on your own data."""
 
 from __future__ import annotations
 
@@ -175,21 +175,6 @@ def decisions(session: Session, files: tuple[Path, ...], sample: int | None, wri
     tell(session, report, write)
 
 
-@command("extraction", "cofio eval extraction conversations.jsonl", "cofio eval extraction conversations.jsonl --json")
-@click.argument("file", type=_FILE)
-@_write
-def extraction(session: Session, file: Path, write: Path | None) -> None:
-    """How little of what was said must be kept so that the answers are in it, without a model.
-
-    FILE holds conversations with questions about them, one JSON object a line (see docs/how-to/measure.md).
-    """
-    from cofio.evaluation import extraction as measure
-
-    with measuring(session) as progress:
-        report = measure.evaluate(file, session.settings, progress=progress)
-    tell(session, report, write)
-
-
 @contextmanager
 def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
     """A bar on the terminal, moved by the function that comes back: so much is done, of so much."""
@@ -233,5 +218,5 @@ def tell(session: Session, report: Report, write: Path | None) -> None:
         output.say(f"Wrote {path}.")
 
 
-for each in (retrieval, turns, pairs, relevance, streams, devmem, decisions, extraction):
+for each in (retrieval, turns, pairs, relevance, streams, devmem, decisions):
     evaluation.add_command(each)
