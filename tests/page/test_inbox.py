@@ -24,7 +24,7 @@ from tests.page.conftest import PHONE, Visitor, at, hindrances, overflow, pictur
 
 PLACE = {"source": "claude-code/shop", "project": "/srv/shop"}
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}} \u202eback'
-CAUSE = "The root cause was a stale lock file, so CI must always install with --frozen-lockfile"
+CAUSE = "Found workaround for stale lock files by installing with --frozen-lockfile in CI"
 TALK = f"""User: Hi! We switched from Prisma to Drizzle last week. Can you update the docs?
 The staging API listens on port 9090 now. We deploy on Fridays, after lunch.
 Assistant: Done. {CAUSE}."""
@@ -287,7 +287,7 @@ def test_a_dry_run_shows_gate_facts_and_decisions_and_stores_nothing(inbox: Open
     cards = tried.locator(".card")
     port = cards.filter(has_text="staging API")
     expect(port.locator("del")).to_have_text("8080")
-    expect(port.locator("ins")).to_have_text("9090")
+    expect(port.locator("ins")).to_have_text("9090 now")
     expect(port).to_contain_text("in the place of memory 3")
     expect(port.get_by_role("link")).to_have_attribute("href", "memories#/3")
     known = cards.filter(has_text="Is known already")
@@ -318,7 +318,7 @@ def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     here = inbox(some_of_everything)
     page = open_page(visit, here, "#/try")
     cards = try_it(page, TALK).locator(".card")
-    port, cause = cards.filter(has_text="staging API"), cards.filter(has_text="root cause")
+    port, cause = cards.filter(has_text="staging API"), cards.filter(has_text="workaround")
     press(port, "Keep this one")
     expect(port).to_contain_text("Kept · memory")
     expect(port.get_by_role("button", name="Undo")).to_be_focused()
@@ -326,7 +326,7 @@ def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     press(cause, "Keep this one")
     expect(cause).to_contain_text("Kept · memory")
     kept = here.keeper.list(limit=1).memories[0]
-    assert (kept.text, kept.project, kept.kind) == (CAUSE, "/srv/shop", "learning")
+    assert (kept.text, kept.project, kept.kind) == (CAUSE, "/srv/shop", "decision")
     press(port, "Undo")
     expect(notice(page)).to_contain_text("Taken back.")
     expect(port.get_by_role("button", name="Keep this one")).to_be_focused()

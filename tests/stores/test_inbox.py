@@ -155,12 +155,14 @@ def test_a_caller_who_is_interrupted_leaves_the_turn_to_the_next(store: SqliteSt
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             done.wait()
 
-    holder = threading.Thread(target=hold_and_interrupt)
+    holder = threading.Thread(target=hold_and_interrupt, daemon=True)
     holder.start()
     held.wait()
-    with pytest.raises(KeyboardInterrupt):
-        receive(store, "interrupted")
-    done.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            receive(store, "interrupted")
+    finally:
+        done.set()
     holder.join()
     assert texts([store.inbox.item(number) for number in receive(store, "next")]) == ["next"]
 

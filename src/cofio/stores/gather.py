@@ -30,16 +30,18 @@ class Gather(Generic[Brought, Answer]):
         self._file = file
         self._write = write
         self._waiting: deque[_Waiting[Brought, Answer]] = deque()
-        self._writing = False  # somebody has the turn
+        self._writing: _Waiting[Brought, Answer] | None = None  # whose turn it is
         self._changed = threading.Condition()
 
     def __call__(self, brought: Brought) -> Answer:
         mine: _Waiting[Brought, Answer] = _Waiting(brought)
         self._waiting.append(mine)
-        while self._has_the_turn(mine):
-            try:
+        try:
+            while self._has_the_turn(mine):
                 self._transact(mine)
-            finally:
+                self._pass_on()
+        finally:
+            if self._writing is mine:  # an interrupt may come as soon as the turn is ours
                 self._pass_on()
         if isinstance(mine.outcome, CofioError):
             raise mine.outcome
@@ -50,15 +52,15 @@ class Gather(Generic[Brought, Answer]):
         """Wait until there is an outcome; True when it is this caller's turn before that."""
         with self._changed:
             while mine.outcome is None:
-                if not self._writing:
-                    self._writing = True
+                if self._writing is None:
+                    self._writing = mine
                     return True
                 self._changed.wait()
         return False
 
     def _pass_on(self) -> None:
         with self._changed:
-            self._writing = False
+            self._writing = None
             self._changed.notify_all()
 
     def _transact(self, mine: _Waiting[Brought, Answer]) -> None:
