@@ -134,15 +134,17 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 
 
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
-    """Return "same" unless a value differs: a number, or in similar words a negation, an opposite or an identifier.
+    """Return "same" unless similar words tell of another value: a negation, an opposite, a number, an identifier.
 
-    In other words the same is often said with a negation that the memory has not ("no floats", "integers only").
+    In other words the same is often said with a negation ("no floats", "integers only") or with a number that has
+    nothing to do with it ("page 2 again").
     """
-    alike = share_words(statement, memory)
-    if alike and negated(statement) != negated(memory):
+    if not share_words(statement, memory):
+        return Verdict("same", probability, "it says the same")
+    if negated(statement) != negated(memory):
         return Verdict("doubtful", probability, "one of them negates")
     said, held = set(gist(statement)), set(gist(memory))
-    if alike and (against := inverse(said - held, held - said)):
+    if against := inverse(said - held, held - said):
         return Verdict("doubtful", probability, against)
     stated, known = _figures(statement), _figures(memory)
     if stated - known:
@@ -151,8 +153,7 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
             return Verdict("add", probability, reason)
         return Verdict("update" if share_words(statement, memory, least=2) else "doubtful", probability, reason)
     held |= set(names(memory))
-    new = [name for name in names(statement) if name not in held and not name.isalpha()] if alike else []
-    if new:
+    if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
         return Verdict("add", probability, f"it names something else: {new[0]}")
     if against := _one_word_apart(statement, memory):
         return Verdict("doubtful", probability, against)
