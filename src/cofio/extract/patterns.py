@@ -82,8 +82,8 @@ ROWS = (
          "Started using {what} {when}", "what"),
     _row("temporal", 0.8, r"\bbeen using <what> for (?:about |~)?(?P<span>\d+ \w+)", "Been using {what} for {span}",
          "what"),
-    _row("other", 0.85, r"^(?:the|our|my) <what> (?:is|are|runs on|listens on|lives in) "
-         r"(?=(?:\S+ ){0,2}\S*[\d/`@_]|(?-i:[A-Z]))<value><end>", "", ""),
+    _row("other", 0.85, r"^(?:the|our|my) <what> (?:(?:runs|listens|lives) (?:on|in|at)|(?:is|are)(?= \S*[\d/`@_]"
+         r"| (?-i:[A-Z]))) <value><end>", "", ""),
     _row("other", 0.85, r"^(?P<name>(?-i:[A-Z])[\w'-]+) (?:owns|leads|maintains) <what><end>", "", "name what"),
     _row("other", 0.95, r"^(?:please )?(?:remember|don't forget|note|keep in mind)(?:,|:| that) <rest...>", "{rest}",
          ""),
