@@ -13,7 +13,7 @@ from cofio.evaluation import spans
 from tests.evaluation.judges import ScriptedJudge
 
 HETZNER = "staging moved to Hetzner last week"
-TABS = "I prefer tabs"
+TABS = "tabs in every file"
 ROWS: list[dict[str, Any]] = [
     {"role": "user", "before": "", "said": f"ok so {HETZNER}, rename the helper", "case": "mixed",
      "facts": [{"text": "Staging runs on Hetzner.", "quote": HETZNER, "kind": "technology", "about": "project"}]},

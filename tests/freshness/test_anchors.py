@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cofio.freshness import MOST, Freshness, definitions
@@ -298,6 +298,7 @@ def test_no_line_of_a_file_takes_long_to_read(ending: str, line: str) -> None:
 
 
 @given(st.text() | st.text("`./_(): amke", max_size=300))
+@example("`./`")
 def test_whatever_is_written_names_something_or_nothing(text: str) -> None:
     assert all(each.name and 0 <= each.place <= len(text) for each in named(text, "/srv/web"))
 

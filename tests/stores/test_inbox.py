@@ -144,7 +144,15 @@ def test_callers_that_get_no_turn_are_told_together_and_not_one_after_another(
     assert texts(store.inbox.items()) == ["now"]
 
 
-def test_a_caller_who_is_interrupted_leaves_the_turn_to_the_next(store: SqliteStore) -> None:
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """Have SIGINT interrupt, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_caller_who_is_interrupted_leaves_the_turn_to_the_next(store: SqliteStore, interrupts: None) -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold_and_interrupt() -> None:

@@ -33,8 +33,9 @@ def named(text: str, root: str) -> list[Named]:
 
 def _files(text: str) -> Iterator[Named]:
     for found in _SPAN.finditer(text):
-        if "/" in found[1] or "." in found[1]:
-            yield Named(found.start(1), "file", found[1].strip().removeprefix("./"))
+        name = found[1].strip().removeprefix("./")
+        if name and ("/" in found[1] or "." in found[1]):
+            yield Named(found.start(1), "file", name)
     for found in _PATH.finditer(text):
         name = found[0].rstrip(".-").removeprefix("./")
         leaf = name.rpartition("/")[2]
