@@ -134,19 +134,21 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 
 
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
-    """Return "same" unless similar words tell of another value: a negation, an opposite, a number, an identifier.
+    """Return "same" unless a value differs: a number, or in similar words a negation, an opposite or an identifier.
 
-    In other words the same is often said with a negation ("no floats", "integers only") or with a number that has
-    nothing to do with it ("page 2 again").
+    In other words the same is often said with a negation ("no floats", "integers only") or with one more number that
+    has nothing to do with it ("page 2 again").
     """
+    stated, known = _figures(statement), _figures(memory)
     if not share_words(statement, memory):
+        if stated - known and known - stated:
+            return Verdict("doubtful", probability, f"it names another number: {min(stated - known)}")
         return Verdict("same", probability, "it says the same")
     if negated(statement) != negated(memory):
         return Verdict("doubtful", probability, "one of them negates")
     said, held = set(gist(statement)), set(gist(memory))
     if against := inverse(said - held, held - said):
         return Verdict("doubtful", probability, against)
-    stated, known = _figures(statement), _figures(memory)
     if stated - known:
         reason = f"it names another number: {min(stated - known)}"
         if not known - stated:
