@@ -270,3 +270,10 @@ def test_a_wish_to_forget_is_not_kept_as_a_memory(keeper: Keeper) -> None:
     told = keeper.learn("Forget that we deploy with Jenkins.")
     assert (told.actions, told.missed) == ((), 1)
     assert keeper.count() == 1
+
+
+def test_a_switch_replaces_what_was_left_though_more_is_said_beside_it(judged: Keeper) -> None:
+    say(judged, "We deploy with Fly.io.")
+    say(judged, "We switched from Fly.io to Render because the volumes kept failing. Also, I prefer short answers.")
+    assert "We deploy with Fly.io" not in texts(judged)
+    assert any("Render" in text for text in texts(judged))

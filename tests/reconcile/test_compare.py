@@ -39,7 +39,7 @@ def test_thresholds_decide(chances: dict[str, float], kind: str) -> None:
     ("chances", "kind"),
     [
         ({"same": 0.97}, "add"),
-        ({"update": LIMITS["retraction"] - 0.01}, "doubtful"),
+        ({"update": LIMITS["retraction"] - 0.01}, "add"),
         ({"update": LIMITS["retraction"] + 0.01}, "delete"),
         ({"delete": 0.97}, "delete"),
     ],

@@ -47,8 +47,8 @@ from cofio.transcripts import Turn
 def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
     """Learn from a FILE: a transcript of Claude Code or Codex, messages as JSON, or plain text; - is standard input.
 
-    A transcript is learned from turn by turn, and each turn once, however often it is given. Without a model the
-    patterns do what they can; EXTRACT_PROVIDER sets one.
+    A transcript is learned from turn by turn, and each turn once, however often it is given. EXTRACT_PROVIDER sets a
+    language model; without one the judgement model reads it.
     """
     about["project"] = session.project(about["project"])
     with _readable(file) as path:

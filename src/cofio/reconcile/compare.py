@@ -71,7 +71,7 @@ class JudgedComparer:
         if veto := _other_environment(statement, memory):
             return Verdict("add", chances.change, veto)
         shared = _shared_words(statement, memory)
-        if chances.change < self._least(shared, memory, retracts=retracts or _leaves(statement, memory)):
+        if chances.change < self._least(shared, memory, retracts=retracts or leaves(statement, memory)):
             return Verdict("doubtful" if shared else "add", chances.change, "it may have changed")
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
@@ -118,7 +118,7 @@ def _brings_nothing(statement: str, memory: str) -> bool:
     return said < held and negated(statement) == negated(memory)
 
 
-def _leaves(statement: str, memory: str) -> bool:
+def leaves(statement: str, memory: str) -> bool:
     """Return whether a statement names something of the memory as what was left: "from Prisma to Drizzle"."""
     return any(stem(match[1].lower()) in map(stem, telling(memory)) for match in _LEFT.finditer(statement))
 

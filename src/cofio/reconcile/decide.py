@@ -33,7 +33,7 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Matrix, Store, Vector
-from cofio.reconcile.compare import Comparer, Verdict, share_words
+from cofio.reconcile.compare import Comparer, Verdict, leaves, share_words
 from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
@@ -295,7 +295,8 @@ def _compared(
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
-    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE:
+    surely_not = around is not None and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE
+    if around and surely_not and not leaves(fact.text, memory.text):
         return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):
