@@ -351,3 +351,8 @@ def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -
         keeper.learn("User: We use npm.")
         keeper.learn("User: We switched from npm to pnpm.")
         assert sorted(memory.text for memory in keeper) == ["Team switched from npm to pnpm", "We use npm"]
+
+
+def test_overlapping_spans_yield_each_fact_once(judge: Judge) -> None:
+    said = "We switched from Prisma to Drizzle, and the staging port is 9090 now."
+    assert texts(judge, said) == ["Team switched from Prisma to Drizzle", "The staging port is 9090 now"]

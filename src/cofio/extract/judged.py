@@ -193,13 +193,13 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     for start, end in sentences_of(turn.text):
         inside = [span for span in spans if span.start < end and span.end > start]
         rows = patterns.find(turn.text[start:end], role=turn.role)
-        inside = inside or [_whole(row, start, end) for row in rows[:1] if row.kind != "other"]
+        inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
         yield _Part((start, end), sure, rows, likely)
 
 
-def _whole(row: Found, start: int, end: int) -> Span:
+def _sentence_span(row: Found, start: int, end: int) -> Span:
     """Return a sentence in which the model sees no fact, but a pattern does, as a span."""
     return Span(start, end, row.confidence, row.kind, "person" if row.text.startswith("User") else "project")
 
@@ -224,16 +224,17 @@ def _is_fact(text: str, judge: Judge) -> bool:
 def _facts(
     turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
 ) -> Iterator[Found]:
-    worded: list[Found] = []
+    texts: set[str] = set()  # two spans of a sentence may overlap, or be one fact in the words of a pattern
     for number, span in enumerate(spans):
-        if row := _worded(turn.text[span.start : span.end], rows):
-            if row not in worded:  # a pattern may read what the model takes for two facts
-                worded.append(row)
-                yield replace(row, text=resolve(row.text, turn.at), about=span.about, role=role)
-            continue
         following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
-        text = _statement(turn, sentence, span, following, alone=len(spans) == 1)
-        if text and len(text) <= _LONGEST:
+        row = _worded(turn.text[span.start : span.end], rows)
+        text = resolve(row.text, turn.at) if row else _statement(turn, sentence, span, following, alone=len(spans) == 1)
+        if not text or text in texts or len(text) > _LONGEST:
+            continue
+        texts.add(text)
+        if row:
+            yield replace(row, text=text, about=span.about, role=role)
+        else:
             yield Found(
                 text=text,
                 kind=span.kind,

@@ -17,15 +17,15 @@ MOST = 8  # facts or names of one sentence
 
 
 class Row(NamedTuple):
-    """A wording: the kind of fact, its confidence, how it reads, the text that is kept, which parts are entities.
+    """A wording: the kind of fact, its confidence, its pattern, the template of its text, which parts are entities.
 
-    Without such a text the sentence is kept as it was said.
+    Without a template the sentence is kept as it was said.
     """
 
     kind: str
     confidence: float
     pattern: re.Pattern[str]
-    keeps: str
+    template: str
     entities: str
     by_assistant: bool = False
 
@@ -41,12 +41,14 @@ _END = (
 )
 
 
-def _row(kind: str, confidence: float, reads: str, keeps: str, entities: str, *, by_assistant: bool = False) -> Row:
+def _row(
+    kind: str, confidence: float, expression: str, template: str, entities: str, *, by_assistant: bool = False
+) -> Row:
     """Make a row. <what> stands for a thing of up to eight words, <rest...> for the rest of the sentence."""
-    pattern = reads.replace("<adv>", _ADVERB).replace("<end>", _END)
+    pattern = expression.replace("<adv>", _ADVERB).replace("<end>", _END)
     pattern = re.sub(r"<(\w+)\.\.\.>", lambda mark: f"(?P<{mark[1]}>(?!(?:it|this|that)\\b).{{3,300}})$", pattern)
     pattern = re.sub(r"(?<!\?P)<(\w+)>", lambda mark: f"(?P<{mark[1]}>{_NO_THING}{_THING})", pattern)
-    return Row(kind, confidence, late.compile(pattern, re.IGNORECASE), keeps, entities, by_assistant)
+    return Row(kind, confidence, late.compile(pattern, re.IGNORECASE), template, entities, by_assistant)
 
 
 ROWS = (
@@ -110,12 +112,12 @@ def find(sentence: str, kind: str | None = None, role: str = "user") -> list[Fou
     for match, row in _matches(plain, kind, role):
         if match.start() < end or sentences.supposes(plain[: match.start()]):
             continue
-        as_said = not row.keeps or _LIMIT.match(plain, match.end()) is not None
+        as_said = not row.template or _LIMIT.match(plain, match.end()) is not None
         end = len(plain) if as_said else match.end()
         parts = {name: part.strip("`").rstrip(" .,") for name, part in match.groupdict("").items()}
         found.append(
             Found(
-                text=sentences.capitalised(plain[match.start() :] if as_said else _filled(row.keeps, parts)),
+                text=sentences.capitalised(plain[match.start() :] if as_said else _filled(row.template, parts)),
                 kind=row.kind,
                 confidence=row.confidence,
                 entities=tuple(parts[name] for name in row.entities.split() if parts[name]) or named(plain),
@@ -148,6 +150,6 @@ def _matches(plain: str, kind: str | None, role: str) -> Iterator[tuple[re.Match
     yield from sorted(matches, key=lambda each: each[0].start())
 
 
-def _filled(keeps: str, parts: dict[str, str]) -> str:
-    """Return a row's text with its parts; "[ over {than}]" only where that part was said."""
-    return _OPTIONAL.sub(lambda match: match[1] if parts[match[2]] else "", keeps).format_map(parts)
+def _filled(template: str, parts: dict[str, str]) -> str:
+    """Return a template with its parts; "[ over {than}]" only where that part was said."""
+    return _OPTIONAL.sub(lambda match: match[1] if parts[match[2]] else "", template).format_map(parts)

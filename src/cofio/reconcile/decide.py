@@ -295,8 +295,8 @@ def _compared(
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
-    surely_not = around is not None and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE
-    if around and surely_not and not leaves(fact.text, memory.text):
+    left = leaves(fact.text, memory.text)
+    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE and not left:
         return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):
