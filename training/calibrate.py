@@ -26,7 +26,7 @@ SCREENED_OUT = 0.002
 def main() -> None:
     """Read the answers, choose, write model.json beside the exported model."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("answers", type=Path, help="held-out-N.json, written by training.train")
+    options.add_argument("answers", type=Path, help="held-out.json, written by training.train")
     options.add_argument("model", type=Path, help="folder with the exported parts; model.json is written there")
     given = options.parse_args()
     answers = json.loads(given.answers.read_text(encoding="utf-8"))

@@ -2,7 +2,8 @@
 
     labelled text ─▶ teachers (MPNet-base) ─ soft labels ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
 
-Teachers are optional. They label the training text and further combinations of it; the student learns from both.
+Teachers are optional. Each labels the training text and further combinations of it (`--teach`); the student learns from
+both (`--taught`).
 """
 
 from __future__ import annotations
@@ -46,16 +47,11 @@ def main() -> None:
         help="folder with minilm.safetensors, vocab.txt and, for a teacher, mpnet.safetensors, mpnet-vocab.txt",
     )
     options.add_argument("--out", type=Path, required=True, help="folder for the trained weights and their figures")
-    options.add_argument("--folds", type=int, default=0, help="cut the authors into so many groups")
     options.add_argument(
-        "--held-out",
-        type=int,
-        nargs="*",
-        default=[],
-        help="train without these groups, one at a time, and keep only the answers for them",
+        "--held-out", nargs="*", default=[], help="authors to measure and calibrate on, not to learn from"
     )
-    options.add_argument("--without", nargs="*", default=[], help="leave out the text of these authors")
-    options.add_argument("--teachers", type=int, default=0, help="train so many teachers first and learn from them")
+    options.add_argument("--teach", type=Path, help="train a teacher, write its labels into this file, and stop")
+    options.add_argument("--taught", type=Path, nargs="*", default=[], help="labels of teachers to learn from")
     options.add_argument("--refine", type=Path, help="student.safetensors: only teach it the short turns of --plain")
     options.add_argument("--plain", nargs="*", default=[], help="authors of short plain turns")
     options.add_argument("--epochs", type=int, default=EPOCHS)
@@ -67,20 +63,14 @@ def main() -> None:
     words = WordPiece.read(given.base / "vocab.txt")
     encoder = Encoder(words)
     examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
-    examples, _ = data.split(examples, frozenset(given.without))
+    examples, held_out = data.split(examples, frozenset(given.held_out))
     known, test = data.split(examples, data.TEST_AUTHORS)
-    print(f"{len(known)} examples for training, {len(test)} for the test, on {DEVICE}", flush=True)
-    report: dict[str, object] = {}
-    for fold in given.held_out:
-        authors = sorted({example.author for example in known})
-        held_out = frozenset(authors[fold :: given.folds])
-        inside, outside = data.split(known, held_out)
-        answers = predicted(learned(inside, given, encoder), outside)
-        name = f"without {' '.join(sorted(held_out))}"
-        report[name] = figures(outside, answers)
-        print(name, json.dumps(report[name]), flush=True)
-        keep_answers(given.out / f"held-out-{fold}.json", outside, answers)
-    if given.held_out:
+    print(
+        f"{len(known)} examples for training, {len(held_out)} held out, {len(test)} for the test, on {DEVICE}",
+        flush=True,
+    )
+    if given.teach:
+        teach(known, held_out, given, encoder)
         return
     if given.refine:
         model = network.minilm(given.base / "minilm.safetensors")
@@ -89,9 +79,13 @@ def main() -> None:
         refine(model, short, frozenset(given.plain), given.seed)
     else:
         model = learned(known, given, encoder)
-    report["test"] = figures(test, predicted(model, test))
-    print("test", json.dumps(report["test"]), flush=True)
+    report: dict[str, object] = {}
+    for name, unseen in (("test", test), ("held-out", held_out)):
+        answers = predicted(model, unseen)
+        report[name] = figures(unseen, answers)
+        print(name, json.dumps(report[name]), flush=True)
     (given.out / "figures.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    keep_answers(given.out / "held-out.json", held_out, answers)
     weights = {name: value.half().contiguous().cpu() for name, value in model.state_dict().items()}
     save_file(weights, str(given.out / "student.safetensors"))
 
@@ -109,21 +103,38 @@ def keep_answers(path: Path, examples: Sequence[Example], answers: Sequence[Answ
     path.write_text(json.dumps(kept), encoding="utf-8")
 
 
+def teach(examples: Sequence[Example], unseen: Sequence[Example], given: argparse.Namespace, encoder: Encoder) -> None:
+    """Train a teacher, print its figures on text it has not seen, and write its labels for a student."""
+    mapped = vocabulary_map(given.base)
+    base = network.mpnet(given.base / "mpnet.safetensors")
+    teacher = fitted(
+        base, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, size=given.batch, mapped=mapped
+    )
+    print("teacher", json.dumps(figures(unseen, predicted(teacher, unseen, mapped))), flush=True)
+    labelled = [each.logits for each in predicted(teacher, [*examples, *combinations(examples, encoder)], mapped)]
+    sizes = np.array([each.size for each in labelled])
+    np.savez(given.teach, logits=np.concatenate([each.ravel() for each in labelled]).astype(np.float16), sizes=sizes)
+
+
+def taught(files: Sequence[Path], examples: Sequence[Example]) -> list[np.ndarray]:
+    """Return the mean of the teachers' labels for these examples."""
+    stored = [np.load(file) for file in files]
+    if any(len(each["sizes"]) != len(examples) for each in stored):
+        raise ValueError("a teacher labelled other examples: give student and teacher the same authors")
+    logits = np.mean([each["logits"].astype(np.float32) for each in stored], axis=0)
+    parts = np.split(logits, np.cumsum(stored[0]["sizes"])[:-1])
+    return [
+        part.reshape(len(each.ids), -1) if each.task == "words" else part
+        for part, each in zip(parts, examples, strict=True)
+    ]
+
+
 def learned(examples: Sequence[Example], given: argparse.Namespace, encoder: Encoder) -> network.Network:
-    """Return a student that has learned from these examples, and from teachers that have."""
+    """Return a student that has learned from these examples, and from the teachers' labels where there are any."""
     soft: list[np.ndarray] = []
-    examples = list(examples)
-    if given.teachers:
-        mapped, hard = vocabulary_map(given.base), len(examples)
-        further = combinations(examples, encoder, given.seed)
-        for number in range(given.teachers):
-            base = network.mpnet(given.base / "mpnet.safetensors")
-            teacher = fitted(base, examples, epochs=4, rate=5e-5, seed=given.seed + number, mapped=mapped)
-            answers = [each.logits / given.teachers for each in predicted(teacher, examples + further, mapped)]
-            soft = [one + other for one, other in zip(soft, answers, strict=True)] if soft else answers
-            del teacher
-        examples += further
-        print(f"teachers labelled {len(examples)} examples, {len(examples) - hard} of them new", flush=True)
+    if given.taught:
+        examples = [*examples, *combinations(examples, encoder)]
+        soft = taught(given.taught, examples)
     student = network.minilm(given.base / "minilm.safetensors")
     return fitted(student, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, soft=soft, size=given.batch)
 
@@ -169,7 +180,7 @@ def _states(
     return torch.cat(found).clone(), torch.tensor(tags, device=DEVICE), torch.tensor(short, device=DEVICE)
 
 
-def combinations(examples: Sequence[Example], encoder: Encoder, seed: int) -> list[Example]:
+def combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
     """Return unlabelled pairs of the same text: statements beside other memories of their author, prompts likewise."""
     chance = random.Random(seed)
     memories, statements, prompts = defaultdict(set), defaultdict(set), defaultdict(set)
@@ -191,10 +202,10 @@ def combinations(examples: Sequence[Example], encoder: Encoder, seed: int) -> li
         pool = sorted(own)
         tokens = [_content(memory) for memory in pool]
         for said in sorted(statements[author]):
-            near = _nearest(said, tokens, 4, chance)[1:] + chance.sample(range(len(pool)), 1)
+            near = _nearest(said, tokens, 7, chance)[1:] + chance.sample(range(len(pool)), 1)
             found += [Example("relation", author, *encoder.pair(pool[at], said), label=-1) for at in near]
         for prompt in sorted(prompts[author]):
-            near = _nearest(prompt, tokens, 4, chance) + chance.sample(range(len(pool)), min(3, len(pool)))
+            near = _nearest(prompt, tokens, 6, chance) + chance.sample(range(len(pool)), min(3, len(pool)))
             found += [Example("relevance", author, *encoder.relevance(pool[at], prompt), label=-1) for at in near]
     return found
 
@@ -341,9 +352,10 @@ def _loss_of_words(chosen: Sequence[Example], words: torch.Tensor, soft: Sequenc
     gold = padded("words")
     loss = functional.cross_entropy(tags.flatten(0, 1), gold.flatten(), ignore_index=IGNORED)
     if soft:
-        taught = torch.zeros_like(words)
+        filled = np.zeros(words.shape, np.float32)
         for row, each in enumerate(soft):
-            taught[row, : len(each)] = torch.from_numpy(each).to(DEVICE)
+            filled[row, : len(each)] = each
+        taught = torch.from_numpy(filled).to(DEVICE)
         kept = gold != IGNORED
         theirs = taught[..., : len(TAGS)][kept].softmax(-1)
         loss = 0.4 * loss + 0.6 * 2 * functional.kl_div(tags[kept].log_softmax(-1), theirs, reduction="batchmean")
