@@ -49,7 +49,6 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the message": (judged, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_FEW_SHARED", (0.0, 0.0)),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
-    "without what was left": (compare, "leaves", lambda *_: False),
     "without the guard: negation": (compare, "negated", lambda _: False),
     "without the guard: number": (compare, "_figures", lambda _: set()),
     "without the guard: identifier": (compare, "names", lambda _: []),

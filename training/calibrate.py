@@ -1,8 +1,8 @@
 """Chooses thresholds on answers for held-out authors and writes model.json: `python -m training.calibrate --help`.
 
-The limits: 4.5 % of user turns without facts keep something and 0.5 % of assistant turns, 3.5 % of hard `add` pairs
-count as changed, and 9 % of prompts that need nothing get a memory. A screen may cost 0.2 % of what the heads find.
-These limits were set by `streams/dev`.
+The limits: 1.4 % of user turns without facts keep something and 5 % of an assistant's long ones, 1.3 % of hard `add`
+pairs count as changed, and 4 % of prompts that need nothing get a memory. A screen may cost 0.2 % of what the heads
+find. These limits were set by `streams/dev`, as were the thresholds below that are written as numbers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 
 from cofio.judgement.card import digest_of
 
-NAME, BASE = "cofio-judge-2", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.045, 0.005, 0.035, 0.09
+NAME, BASE = "cofio-judge-3", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.014, 0.05, 0.013, 0.04
 SCREENED_OUT = 0.002
 
 
@@ -37,6 +37,7 @@ def main() -> None:
     thresholds = {
         "fact": fact(turns, "user", NOISE),
         "assistant fact": fact(turns, "assistant", ASSISTANT_NOISE),
+        "assistant remark": 0.98,
         "doubtful fact": 0.2,
         **changes(pairs),
         "relevant": round(relevant, 2),
@@ -68,7 +69,7 @@ def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     hard = np.array(["unrelated" not in each["row"] for each in pairs])
     change = chances[:, 2] + chances[:, 3]
     surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
-    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
+    return {"same": 0.65, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
 
 
 def screen(found: Sequence[dict[str, Any]]) -> float:

@@ -18,7 +18,7 @@ from onnxruntime.transformers.fusion_options import FusionOptions
 from torch import nn
 
 from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.encoding import Encoder, is_short
+from cofio.judgement.encoding import Encoder
 from cofio.judgement.network import HEADS, PAIRED, Layers
 from training import data, network, train
 
@@ -51,7 +51,7 @@ class Judge(nn.Module):
         """Return the logits of the heads."""
         states = _through(self.of.encoder.encoder.layer[network.SCREENED :], states)
         heads = self.of.heads(states, torch.ones_like(states[..., :1]))
-        return tuple(heads[name] for name in (*HEADS, "plain"))
+        return tuple(heads[name] for name in HEADS)
 
 
 def _through(layers: nn.ModuleList, states: torch.Tensor) -> torch.Tensor:
@@ -72,7 +72,7 @@ def export(model: network.Network, out: Path) -> None:
     )  # fmt: skip
     _write(
         Judge(model), (torch.zeros(1, 12, 384),), out / "judge.onnx",
-        {"states": long}, {"words": long, "relation": {}, "relevance": {}, "plain": long},
+        {"states": long}, {"words": long, "relation": {}, "relevance": {}},
     )  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def predicted(layers: Layers, examples: Sequence[data.Example]) -> list[train.An
     answers = []
     for each in examples:
         if each.task == "words":
-            answers.append(train.Answer(layers.words(each.ids, each.types, short=is_short(each.row["said"]))))
+            answers.append(train.Answer(layers.words(each.ids, each.types)))
             continue
         screen, states = layers.screened(each.ids, each.types, each.task)
         answers.append(train.Answer(layers.judged(states, each.task), screen))

@@ -30,17 +30,14 @@ class Network(nn.Module):
         self.encoder, self.with_types = encoder, with_types
         self.dropout = nn.Dropout(0.1)
         self.words = nn.Linear(width, PER_WORD)
-        self.plain = nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, len(TAGS)))
-        nn.init.zeros_(self.plain[-1].weight)
-        nn.init.zeros_(self.plain[-1].bias)
         self.relation = nn.Linear(2 * width, len(RELATIONS))
         self.relevance = nn.Linear(2 * width, 1)
         self.screen_relation = nn.Linear(2 * width, 1)
         self.screen_relevance = nn.Linear(2 * width, 1)
 
     def load(self, weights: Path) -> None:
-        """Take over trained weights; those of `plain` may be missing."""
-        self.load_state_dict({name: value.float() for name, value in load_file(str(weights)).items()}, strict=False)
+        """Take over trained weights."""
+        self.load_state_dict({name: value.float() for name, value in load_file(str(weights)).items()})
 
     def forward(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
@@ -54,14 +51,10 @@ class Network(nn.Module):
         return self.screens(states[SCREENED], mask) | self.heads(states[-1], mask)
 
     def heads(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return, from the last layer, the logits per word, of the relation and of the relevance.
-
-        `plain` is to be added to the tags of a short turn; it is zero until `train.refine` teaches it.
-        """
+        """Return, from the last layer, the logits per word, of the relation and of the relevance."""
         pooled = self.dropout(_pooled(states, mask))
         return {
             "words": self.words(self.dropout(states)),
-            "plain": self.plain(states),
             "relation": self.relation(pooled),
             "relevance": self.relevance(pooled),
         }

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from torch.nn import functional
 
 from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.encoding import Encoder, is_short
+from cofio.judgement.encoding import Encoder
 from cofio.judgement.labels import ABOUT, KINDS, TAGS
 from cofio.judgement.spans import Tagged, decode
 from training import data, metrics, network
@@ -52,8 +52,6 @@ def main() -> None:
     )
     options.add_argument("--teach", type=Path, help="train a teacher, write its labels into this file, and stop")
     options.add_argument("--taught", type=Path, nargs="*", default=[], help="labels of teachers to learn from")
-    options.add_argument("--refine", type=Path, help="student.safetensors: only teach it the short turns of --plain")
-    options.add_argument("--plain", nargs="*", default=[], help="authors of short plain turns")
     options.add_argument("--epochs", type=int, default=EPOCHS)
     options.add_argument("--batch", type=int, default=BATCH)
     options.add_argument("--rate", type=float, default=RATE)
@@ -72,13 +70,7 @@ def main() -> None:
     if given.teach:
         teach(known, held_out, given, encoder)
         return
-    if given.refine:
-        model = network.minilm(given.base / "minilm.safetensors")
-        model.load(given.refine)
-        short = [each for each in known if each.task == "words" and is_short(each.row["said"])]
-        refine(model, short, frozenset(given.plain), given.seed)
-    else:
-        model = learned(known, given, encoder)
+    model = learned(known, given, encoder)
     report: dict[str, object] = {}
     for name, unseen in (("test", test), ("held-out", held_out)):
         answers = predicted(model, unseen)
@@ -137,47 +129,6 @@ def learned(examples: Sequence[Example], given: argparse.Namespace, encoder: Enc
         soft = taught(given.taught, examples)
     student = network.minilm(given.base / "minilm.safetensors")
     return fitted(student, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, soft=soft, size=given.batch)
-
-
-def refine(model: network.Network, turns: Sequence[Example], plain: frozenset[str], seed: int) -> None:
-    """Teach `model.plain` the short turns of some authors; on those of others it learns to leave the tags as they are.
-
-    Everything else stays fixed, so relation and relevance do not change at all.
-    """
-    torch.manual_seed(seed)
-    states, tags, short = _states(model, turns, plain)
-    before = model.words(states)[:, : len(TAGS)].detach()
-    optimizer = torch.optim.Adam(model.plain.parameters(), 1e-3)
-    for _ in range(30):
-        for chosen in torch.randperm(len(tags)).split(4096):
-            logits = before[chosen] + model.plain(states[chosen])
-            hard = functional.cross_entropy(logits, tags[chosen], reduction="none")
-            same = before[chosen].softmax(-1)
-            kept = functional.kl_div(logits.log_softmax(-1), same, reduction="none").sum(-1)
-            loss = torch.where(short[chosen], 2 * hard, 0.3 * hard + kept).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-
-def _states(
-    model: network.Network, turns: Sequence[Example], plain: frozenset[str]
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return of every labelled word: the last layer's state, the tag, and whether the turn is of a plain author."""
-    model = model.to(DEVICE).eval()
-    found, tags, short = [], [], []
-    ordered = sorted(turns, key=lambda each: len(each.ids))
-    with torch.inference_mode():
-        for start in range(0, len(ordered), 64):
-            batch = ordered[start : start + 64]
-            ids, mask, types = tensors(batch)
-            states = model.encoder(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
-            for row, each in enumerate(batch):
-                words = [at for at, tag in enumerate(each.words) if tag != IGNORED]
-                found.append(states[row, words])
-                tags += [each.words[at] for at in words]
-                short += [each.author in plain] * len(words)
-    return torch.cat(found).clone(), torch.tensor(tags, device=DEVICE), torch.tensor(short, device=DEVICE)
 
 
 def combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
@@ -388,10 +339,7 @@ def predicted(model: network.Network, examples: Sequence[Example], mapped: np.nd
                 outputs = model(*tensors([examples[at] for at in batch], mapped))
                 heads = outputs[task].float().cpu().numpy()
                 if task == "words":
-                    corrections = outputs["plain"].float().cpu().numpy()
-                    for at, head, plain in zip(batch, heads, corrections, strict=True):
-                        if is_short(examples[at].row["said"]):
-                            head[:, : len(TAGS)] += plain
+                    for at, head in zip(batch, heads, strict=True):
                         answers[at] = Answer(head[: len(examples[at].ids)])
                     continue
                 for at, head, screen in zip(batch, heads, outputs[f"screen {task}"].float().cpu(), strict=True):

@@ -36,6 +36,8 @@ _FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compare
 _FEWEST_TELLING = 2  # words of a fact that tell something
 _FRAGMENT = 3  # words of a statement that is taken as a part of the one before it
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
+_REPORT = 30  # words of an assistant's message that tells what was built, not only what was just done
+_LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
 _MOST = 8  # facts of one message; where there are more, it is a document
 
 _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
@@ -188,7 +190,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the sentences of a turn with the spans that are kept."""
     found = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in found for piece in _split(span, turn.text, judge)]
-    kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
+    kept = judge.thresholds[_threshold(turn)]
     doubted = judge.thresholds["doubtful fact"]
     for start, end in sentences_of(turn.text):
         inside = [span for span in spans if span.start < end and span.end > start]
@@ -197,6 +199,13 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
         yield _Part((start, end), sure, rows, likely)
+
+
+def _threshold(turn: _Turn) -> str:
+    """Return the name of the threshold for a turn: an assistant's long report is believed sooner than its remarks."""
+    if turn.role != "assistant":
+        return "fact"
+    return "assistant fact" if len(turn.text.split()) >= _REPORT else "assistant remark"
 
 
 def _sentence_span(row: Found, start: int, end: int) -> Span:
@@ -266,7 +275,9 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
         return ""
     if alone and not _names_its_subject(text):
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
-    if _goes_on(text) and not turn.states_before(sentence[0]):
+    if heading := _heading(turn.text, sentence):
+        text = f"{heading} {text}"
+    elif _goes_on(text) and not turn.states_before(sentence[0]):
         text = f"{_asked_before(turn, sentence[0])} {text}".strip()
         if len(telling(text)) < _FEWEST_TELLING:
             return ""
@@ -291,7 +302,7 @@ def _names_its_subject(text: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    plain = " ".join(text.split())
+    plain = " ".join(text.replace("**", "").split())
     plain = _TAIL.sub("", _LEAD_IN.sub("", _BULLET.sub("", plain))).rstrip(" .,;:")
     for opening, closing in (("(", ")"), ("[", "]"), ("“", "”")):
         if plain.count(opening) > plain.count(closing):
@@ -308,6 +319,18 @@ def _asked_before(turn: _Turn, start: int) -> str:
         if places and telling(text[places[-1][0] : places[-1][1]]):
             last = " ".join(text[places[-1][0] : places[-1][1]].split())
             return last[-200:] if last[-1] in ".?!:" else f"{last[-200:]}:"
+    return ""
+
+
+def _heading(text: str, sentence: tuple[int, int]) -> str:
+    """Return the line over a list that a sentence is an item of: "Key settings:"; "" where there is none."""
+    if not _BULLET.match(text[sentence[0] : sentence[1]]):
+        return ""
+    for line in reversed(text[: sentence[0]].splitlines()):
+        if line.strip() and not _BULLET.match(line.strip()):
+            last = _trimmed(line[sentences_of(line)[-1][0] :])
+            is_heading = line.rstrip(" *").endswith(":") and len(last.split()) <= _LONGEST_HEADING
+            return f"{last}:" if last and is_heading else ""
     return ""
 
 

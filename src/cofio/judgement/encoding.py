@@ -17,7 +17,6 @@ MEMORY_TOKENS = 48
 STATEMENT_TOKENS = 72
 PROMPT_TOKENS = 64
 BEFORE_TOKENS = 32
-SHORT = 10  # words of a turn that is read as a plain statement or task
 WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
 
 _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}
@@ -94,11 +93,6 @@ class Encoder:
         """Return the token ids of a text; of a long one the beginning and the end, half and half."""
         pieces = self._words.pieces(text if len(text) <= 16 * most else f"{text[: 8 * most]} {text[-8 * most :]}")
         return pieces if len(pieces) <= most else pieces[: most // 2] + pieces[-(most - most // 2) :]
-
-
-def is_short(said: str) -> bool:
-    """Return whether a turn is so short that it says one thing, plainly."""
-    return len(said.split()) <= SHORT
 
 
 def words_of(text: str) -> list[tuple[str, int, int]]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.card import WEIGHTS, read_card
-from cofio.judgement.encoding import Encoder, is_short
+from cofio.judgement.encoding import Encoder
 from cofio.judgement.network import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
 from cofio.ports import Relation, Span
@@ -52,12 +52,11 @@ class LocalJudge:
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping, in order, each with its probability."""
         encoder, layers = self._loaded()
-        short = is_short(said)
         found: list[Span] = []
         for number, window in enumerate(encoder.windows(said, before, role)):
             if number == windows:
                 break
-            found += decode(said, Tagged(window.places, layers.words(window.ids, window.types, short=short)))
+            found += decode(said, Tagged(window.places, layers.words(window.ids, window.types)))
         return found
 
     def relation(self, statement: str, memory: str) -> Relation:

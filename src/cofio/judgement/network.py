@@ -10,7 +10,6 @@ import numpy as np
 
 from cofio.embedders.network import session
 from cofio.judgement.card import PARTS
-from cofio.judgement.labels import TAGS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,13 +25,10 @@ class Layers:
     def __init__(self, place: Path, threads: int) -> None:
         self._first, self._rest = (session(place / name, threads) for name in PARTS)
 
-    def words(self, ids: Sequence[int], types: Sequence[int], *, short: bool) -> NDArray[Any]:
-        """Return the logits of every token of a turn; the tags of a short one are corrected."""
+    def words(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[Any]:
+        """Return the logits of every token of a turn."""
         [states] = self._first.run(["states"], _feed(ids, types))
-        words, plain = self._rest.run(["words", "plain"], {"states": states})
-        logits: NDArray[Any] = words[0]
-        if short:
-            logits[:, : len(TAGS)] += plain[0]
+        logits: NDArray[Any] = self._rest.run(["words"], {"states": states})[0][0]
         return logits
 
     def screened(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> tuple[float, NDArray[Any]]:

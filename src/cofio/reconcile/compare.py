@@ -21,12 +21,7 @@ from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
-_FEW_SHARED = (0.93, 0.88)  # probability from which a memory is replaced that shares no telling word, or one
-_LEFT = late.compile(
-    r"\b(?:(?:switch|mov|migrat|chang|went|go|gone)\w* (?:away |over )?from|instead of|replac(?:e|ed|es|ing)"
-    r"|dropp(?:ed|ing)|off|rid of|done with|no longer (?:use|using|on))\s+(?:the |our )?([\w.+#-]*\w)",
-    re.IGNORECASE,
-)
+_FEW_SHARED = (0.85, 0.70)  # probability from which a memory is replaced that shares no telling word, or one
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
 
@@ -71,7 +66,7 @@ class JudgedComparer:
         if veto := _other_environment(statement, memory):
             return Verdict("add", chances.change, veto)
         shared = _shared_words(statement, memory)
-        if chances.change < self._least(shared, memory, retracts=retracts or leaves(statement, memory)):
+        if chances.change < self._least(shared, memory, retracts=retracts):
             return Verdict("doubtful" if shared else "add", chances.change, "it may have changed")
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
@@ -116,11 +111,6 @@ def _brings_nothing(statement: str, memory: str) -> bool:
     """Return whether a memory has every telling word of a statement, and more: then nothing would take its place."""
     said, held = ({stem(word) for word in telling(text)} for text in (statement, memory))
     return said < held and negated(statement) == negated(memory)
-
-
-def leaves(statement: str, memory: str) -> bool:
-    """Return whether a statement names something of the memory as what was left: "from Prisma to Drizzle"."""
-    return any(stem(match[1].lower()) in map(stem, telling(memory)) for match in _LEFT.finditer(statement))
 
 
 def _word_for_word(statement: str, memory: str) -> Verdict | None:

@@ -33,7 +33,7 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Matrix, Store, Vector
-from cofio.reconcile.compare import Comparer, Verdict, leaves, share_words
+from cofio.reconcile.compare import Comparer, Verdict, share_words
 from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
@@ -42,7 +42,7 @@ CANDIDATES = 6  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
 _COMPARED = 0.5  # cosine from which they are compared; the nearest always is
 _BY_WORDS = 2  # of them because they share words with the fact
-_SURELY_NOT = 0.8  # probability from which a message leaves a memory alone, and so do its facts
+_SURELY_NOT = 0.6  # probability from which a message leaves a memory alone, and so do its facts
 LIKELY = 0.5  # probability from which a new fact goes before the memory that it may change
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
@@ -295,8 +295,7 @@ def _compared(
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
-    left = leaves(fact.text, memory.text)
-    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE and not left:
+    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE:
         return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):
