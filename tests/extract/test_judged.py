@@ -216,6 +216,36 @@ def test_an_assistant_has_to_be_surer_except_in_an_observation() -> None:
     assert fact.role == "assistant"
 
 
+def test_an_assistants_report_is_believed_sooner_than_a_remark() -> None:
+    limits = FixedJudge.thresholds
+    sure = (limits["assistant fact"] + limits["assistant remark"]) / 2
+    text, judge = marked("[The gateway speaks gRPC].", sure)
+    assert facts(judge, ("assistant", text)) == []
+    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 6}", sure)
+    assert [fact.text for fact in facts(judge, ("assistant", text))] == ["The gateway speaks gRPC"]
+
+
+def test_an_item_of_a_list_is_kept_with_the_line_over_it() -> None:
+    text, judge = marked(
+        "Done. **Key settings:**\n- [`pool_size=50` for the gateway]\n- [`timeout=5` for the gateway]\n"
+    )
+    assert texts(judge, text) == [
+        "Key settings: `pool_size=50` for the gateway",
+        "Key settings: `timeout=5` for the gateway",
+    ]
+    text, judge = marked("I went through it.\n- [the gateway speaks gRPC to all clients]")
+    assert texts(judge, text) == ["I went through it. The gateway speaks gRPC to all clients"]
+
+
+def test_a_short_statement_is_kept_with_the_sentence_before_it() -> None:
+    text, judge = marked("CI bounced your branch. [name has to start with the ticket]")
+    assert texts(judge, text) == ["CI bounced your branch. Name has to start with the ticket"]
+    text, judge = marked("Can you fix the login? [name has to start with the ticket]")
+    assert texts(judge, text) == ["Name has to start with the ticket"]
+    text, judge = marked("[We are on Postgres these days]. [The gateway speaks gRPC to clients]")
+    assert texts(judge, text) == ["We are on Postgres these days", "The gateway speaks gRPC to clients"]
+
+
 def test_a_document_yields_a_few_facts_and_a_paste_none() -> None:
     text, judge = marked(" ".join(f"[Service {each} speaks gRPC]." for each in "abcdefghijklmnop"))
     assert len(texts(judge, text)) == 8
@@ -283,7 +313,7 @@ def test_the_plans_of_an_assistant_state_nothing(judge: Judge) -> None:
             "project",
         ),
         ("We no longer deploy on Fridays.", "We no longer deploy on Fridays", "retraction", "project"),
-        ("I'm allergic to peanuts.", "I'm allergic to peanuts", "preference", "person"),
+        ("I'm allergic to peanuts.", "I'm allergic to peanuts", "observation", "person"),
     ],
 )
 def test_plain_statements_are_facts(judge: Judge, said: str, kept: str, kind: str, about: str) -> None:
@@ -330,7 +360,8 @@ def test_a_tentative_fact_that_probably_changes_a_memory_is_kept_beside_it() -> 
     limits = FixedJudge.thresholds
     said = "Gateways speak gRPC here."
     doubtful = Span(0, len(said) - 1, (limits["fact"] + limits["doubtful fact"]) / 2, "observation", "project")
-    judge = FixedJudge(doubtful, update=limits["change"] - 0.05)
+    judge = FixedJudge(doubtful, update=0.75)
+    judge.thresholds = {**limits, "change": 0.8}
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
         old = keeper.add("Gateways speak REST here", dedup=False).memory_id
         assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["add"]

@@ -22,6 +22,7 @@ from cofio.testing import HashEmbedder
 DECISIONS = {
     "fact",
     "assistant fact",
+    "assistant remark",
     "doubtful fact",
     "same",
     "change",

@@ -202,6 +202,7 @@ STAYS = [
     ("We deploy on Mondays and Fridays.", "We don't deploy on Fridays."),
     ("We deploy to Heroku.", "We don't deploy to Heroku on weekends."),
     ("Sofia owns billing.", "Raj owns billing while Sofia is on holiday."),
+    ("We use Snowflake.", "We are replacing Snowflake with BigQuery next year."),
 ]
 #: The judgement model takes these for changes.
 MISTAKEN = [
@@ -211,7 +212,6 @@ MISTAKEN = [
     ("We use npm.", "We moved from npm to pnpm, temporarily."),
     ("We use npm.", "We switched from npm to pnpm for a week and reverted."),
     ("We use Python.", "We use Go instead of Python for the agents."),
-    ("We use Snowflake.", "We are replacing Snowflake with BigQuery next year."),
 ]
 
 
@@ -273,7 +273,7 @@ def test_a_wish_to_forget_is_not_kept_as_a_memory(keeper: Keeper) -> None:
 
 
 def test_a_switch_replaces_what_was_left_though_more_is_said_beside_it(judged: Keeper) -> None:
-    say(judged, "We deploy with Fly.io.")
-    say(judged, "We switched from Fly.io to Render because the volumes kept failing. Also, I prefer short answers.")
-    assert "We deploy with Fly.io" not in texts(judged)
+    say(judged, "We deploy with Heroku.")
+    say(judged, "We switched from Heroku to Netlify because the dynos kept sleeping. Also, I prefer short answers.")
+    assert "We deploy with Heroku" not in texts(judged)
     assert any("Render" in text for text in texts(judged))

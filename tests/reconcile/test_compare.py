@@ -57,10 +57,10 @@ def test_changes_are_updates_and_deletions() -> None:
     ("statement", "update", "kind"),
     [
         ("The charts of this report are done in Flourish", 0.9, "update"),  # several words in common
-        ("Every chart is rebuilt in Flourish", 0.85, "doubtful"),  # one word
-        ("Every chart is rebuilt in Flourish", 0.9, "update"),
-        ("Everything is rebuilt in Flourish", 0.9, "add"),  # none
-        ("Everything is rebuilt in Flourish", 0.95, "update"),
+        ("Every chart is rebuilt in Flourish", 0.65, "doubtful"),  # one word
+        ("Every chart is rebuilt in Flourish", 0.75, "update"),
+        ("Everything is rebuilt in Flourish", 0.8, "add"),  # none
+        ("Everything is rebuilt in Flourish", 0.9, "update"),
     ],
 )
 def test_the_fewer_words_are_shared_the_surer_a_change_must_be(statement: str, update: float, kind: str) -> None:
@@ -92,22 +92,6 @@ def test_numbered_things_are_different_things() -> None:
 
 def test_one_shared_word_is_enough_in_a_short_memory() -> None:
     assert compared("We deploy with Fly", "We deploy with Heroku", update=0.9).kind == "update"
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "We switched from Prisma to Drizzle",
-        "Moving away from Prisma was worth it",
-        "Drizzle instead of Prisma",
-        "We replaced Prisma",
-        "finally off Prisma",
-    ],
-)
-def test_a_statement_that_names_what_was_left_need_not_be_as_sure(statement: str) -> None:
-    memory = "Prisma is the database layer of the shop"
-    assert compared(statement, memory, update=LIMITS["retraction"] + 0.05).kind == "update"
-    assert compared("Prisma has a new logo", memory, update=LIMITS["retraction"] + 0.05).kind == "doubtful"
 
 
 # ── guards ────────────────────────────────────────────────────────────────────────────────────────────────────────────

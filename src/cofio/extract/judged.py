@@ -35,6 +35,8 @@ _FEW_BEFORE, _FEW_AFTER = 3, 6  # words of its clause that a span may lack
 _FEWEST_WORDS, _MOST_WORDS = 4, 90  # of a message without facts that is compared with what is known
 _FEWEST_TELLING = 2  # words of a fact that tell something
 _FRAGMENT = 3  # words of a statement that is taken as a part of the one before it
+_SHORT = 10  # words of a statement that is kept with the sentence before it, which often names what it is about
+_FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # words and characters of that sentence
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
 _REPORT = 30  # words of an assistant's message that tells what was built, not only what was just done
 _LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
@@ -277,10 +279,13 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
     if heading := _heading(turn.text, sentence):
         text = f"{heading} {text}"
-    elif _goes_on(text) and not turn.states_before(sentence[0]):
-        text = f"{_asked_before(turn, sentence[0])} {text}".strip()
-        if len(telling(text)) < _FEWEST_TELLING:
-            return ""
+    elif not turn.states_before(sentence[0]):
+        if _goes_on(text):
+            text = f"{_asked_before(turn, sentence[0])} {text}".strip()
+            if len(telling(text)) < _FEWEST_TELLING:
+                return ""
+        elif len(text.split()) <= _SHORT:
+            text = f"{_said_before(turn.text[: sentence[0]])} {sentences.capitalised(text)}".strip()
     return resolve(sentences.capitalised(text), turn.at)
 
 
@@ -320,6 +325,15 @@ def _asked_before(turn: _Turn, start: int) -> str:
             last = " ".join(text[places[-1][0] : places[-1][1]].split())
             return last[-200:] if last[-1] in ".?!:" else f"{last[-200:]}:"
     return ""
+
+
+def _said_before(text: str) -> str:
+    """Return the last sentence of a text; "" where it asks, or is too short or too long to name a subject."""
+    places = sentences_of(text)
+    last = text[places[-1][0] : places[-1][1]] if places else ""
+    if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
+        return ""
+    return f"{_trimmed(last)}."
 
 
 def _heading(text: str, sentence: tuple[int, int]) -> str:
