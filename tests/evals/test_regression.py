@@ -107,6 +107,12 @@ def test_noise_is_no_drop() -> None:
     assert not regression.compared("R@10", before, {**before, "q000": 0.0}).is_worse
 
 
+def test_what_another_processor_may_cost_is_no_drop() -> None:
+    before = {f"q{number}": 0.8 for number in range(50)}
+    assert not regression.compared("R@10", before, dict.fromkeys(before, 0.796)).is_worse
+    assert regression.compared("R@10", before, dict.fromkeys(before, 0.794)).is_worse
+
+
 def test_the_same_and_better_are_no_drop() -> None:
     same = regression.compared("R@10", answered(0.8), answered(0.8))
     assert (same.is_worse, same.difference.value, same.lost) == (False, 0.0, ())

@@ -276,4 +276,4 @@ def test_a_switch_replaces_what_was_left_though_more_is_said_beside_it(judged: K
     say(judged, "We deploy with Heroku.")
     say(judged, "We switched from Heroku to Netlify because the dynos kept sleeping. Also, I prefer short answers.")
     assert "We deploy with Heroku" not in texts(judged)
-    assert any("Render" in text for text in texts(judged))
+    assert any("Netlify" in text for text in texts(judged))
