@@ -70,6 +70,14 @@ def test_memories_at_or_above_the_threshold_are_injected_best_first(keeper: Keep
     assert told.ids == (most, half)
 
 
+def test_beside_a_memory_that_helps_another_one_needs_half_the_probability(keeper: Keeper) -> None:
+    half = add(keeper, "deploy noon")
+    add(keeper, "deploy staging fridays evening")
+    assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == ()
+    most = add(keeper, "deploy production")
+    assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most, half)
+
+
 def test_at_most_five_of_ten_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
     for each in range(15):
         add(keeper, f"deploy production host{each}")

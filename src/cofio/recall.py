@@ -44,6 +44,7 @@ from cofio.wording import passage
 
 AT_PROMPT = 5  # memories at most
 CANDIDATES = 10  # memories of a prompt whose relevance is judged, about 5 ms each
+FURTHER = 0.5  # of the least probability that the first memory needs: what the next ones need beside it
 EXACTLY = 5  # lines at most of what is known exactly
 LEAST_SURE = 0.2  # confidence of what is put in unasked: what was refuted again and again is not
 SAID = 2  # passages of earlier sessions, at most
@@ -128,7 +129,7 @@ class Relevance:
 
         The score of each becomes the best of its probabilities: that it helps with a task, by the model, and that it
         answers a question, by the score of the search. A task hardly shares words with the memory that it needs; a
-        question does.
+        question does. Where one memory helps, the prompt is about the project, and further ones need less.
         """
         if self.judge is None:
             return list(candidates)
@@ -136,7 +137,10 @@ class Relevance:
         texts = [passage(hit.text, hit.memory.speaker) for hit in judged]
         columns = [self.judge.relevance(question, texts) for question in questions]
         hits = [replace(hit, score=max(answers(hit.score), *of)) for hit, *of in zip(judged, *columns, strict=True)]
-        return sorted((hit for hit in hits if hit.score >= self.least), key=lambda hit: (-hit.score, -hit.id))
+        hits.sort(key=lambda hit: (-hit.score, -hit.id))
+        if not hits or hits[0].score < self.least:
+            return []
+        return [hit for hit in hits if hit.score >= FURTHER * self.least]
 
 
 def answers(score: float) -> float:
