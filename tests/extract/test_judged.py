@@ -233,6 +233,8 @@ def test_an_item_of_a_list_is_kept_with_the_line_over_it() -> None:
         "Key settings: `pool_size=50` for the gateway",
         "Key settings: `timeout=5` for the gateway",
     ]
+    text, judge = marked("[Key settings]:\n- [`timeout=5`]: [a hanging gateway fails fast]")
+    assert texts(judge, text) == ["Key settings: `timeout=5`: a hanging gateway fails fast"]
     text, judge = marked("I went through it.\n- [the gateway speaks gRPC to all clients]")
     assert texts(judge, text) == ["I went through it. The gateway speaks gRPC to all clients"]
 

@@ -196,6 +196,10 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     doubted = judge.thresholds["doubtful fact"]
     for start, end in sentences_of(turn.text):
         inside = [span for span in spans if span.start < end and span.end > start]
+        if _is_heading(turn.text, start, end):
+            inside = []
+        elif inside and _heading(turn.text, (start, end)):
+            inside = [max(inside, key=lambda span: span.probability)._replace(start=start, end=end)]
         rows = patterns.find(turn.text[start:end], role=turn.role)
         inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
@@ -334,6 +338,10 @@ def _said_before(text: str) -> str:
     if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
         return ""
     return f"{_trimmed(last)}."
+
+
+def _is_heading(text: str, start: int, end: int) -> bool:
+    return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end:].lstrip()) is not None
 
 
 def _heading(text: str, sentence: tuple[int, int]) -> str:
