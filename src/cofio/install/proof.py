@@ -65,8 +65,8 @@ class Trial:
         self.project = project.of(str(folder))
         self.place, self.database = _word(), _word()
         self.prompt = (
-            f"Please remember: we never deploy the {self.place} service on Fridays, only on Mondays. "
-            f"Which database does the {self.place} service use?"
+            f"We never deploy the {self.place} service on Fridays, only on Mondays. "
+            f"Write the connection to the database of the {self.place} service."
         )
 
     def fact(self) -> Fact:
