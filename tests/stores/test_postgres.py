@@ -455,7 +455,8 @@ def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresSto
 
 
 @pytest.mark.parametrize(
-    ("said", "asked"), [("We use Next™ here", "next"), ("it is №5", "5"), ("at 0㊊", "0"), ("cafe\u0301s", "cafés")]
+    ("said", "asked"),
+    [("We use Next™ here", "next"), ("it is №5", "5"), ("at 0㊊", "0"), ("cafe\u0301s", "cafés"), ("at 0\u094d0", "0")],
 )
 def test_a_sign_that_stands_for_letters_ends_a_word(store: PostgresStore, said: str, asked: str) -> None:
     memory = add(store, said)

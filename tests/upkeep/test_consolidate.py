@@ -518,4 +518,4 @@ def test_with_the_real_embedder_good_merges_are_made_and_found_again(tmp_path: P
         plan = decided(store, merger, similarity=0.75, finds=found, embed=embed)
         merged = [each for each in plan.decisions if isinstance(each, Merge)]
         assert len(merged) == merger.asked >= 5
-        assert len(plan.refused) <= 3  # in two cases the judgement model takes a detail for a change, and nothing is merged
+        assert len(plan.refused) <= 3  # in two cases the judgement model takes a detail for a change

@@ -30,8 +30,8 @@ def tokens(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """The text without accents. A sign ends a word, also one that stands for letters: "Next™" is "next"."""
-    spaced = "".join(each if each.isalnum() or combining(each) else " " for each in text)
+    """The text without accents. A sign ends a word, also one that stands for letters or on none: "Next™" is "next"."""
+    spaced = "".join(each if each.isalnum() else " " for each in normalize("NFC", text))
     return "".join(each for each in normalize("NFKD", spaced) if not combining(each))
 
 
