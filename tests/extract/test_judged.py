@@ -242,6 +242,10 @@ def test_an_item_of_a_list_is_kept_with_the_line_over_it() -> None:
 def test_a_short_statement_is_kept_with_the_sentence_before_it() -> None:
     text, judge = marked("CI bounced your branch. [name has to start with the ticket]")
     assert texts(judge, text) == ["CI bounced your branch. Name has to start with the ticket"]
+    text, judge = marked("Oh well, actually, anyway. [name has to start with the ticket]")
+    assert texts(judge, text) == ["Name has to start with the ticket"]
+    text, judge = marked("[we never take **kwargs] in the handlers of this service here")
+    assert texts(judge, text)[0].startswith("We never take **kwargs")
     text, judge = marked("Can you fix the login? [name has to start with the ticket]")
     assert texts(judge, text) == ["Name has to start with the ticket"]
     text, judge = marked("[We are on Postgres these days]. [The gateway speaks gRPC to clients]")

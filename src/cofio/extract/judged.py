@@ -53,6 +53,7 @@ _LEAD_IN = late.compile(
     re.IGNORECASE,
 )
 _BULLET = late.compile(r"^(?:[-*•]|\d{1,2}[.)])\s+")
+_BOLD = late.compile(r"\*\*(\S(?:.*?\S)?)\*\*")
 _TAIL = late.compile(
     r"[\s,;:–—-]*(?:\b(?:and|but|so|or|because|please|pls|btw|ok|okay|thanks|right)\b)?[\s,;:–—-]*$", re.IGNORECASE
 )
@@ -311,7 +312,7 @@ def _names_its_subject(text: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    plain = " ".join(text.replace("**", "").split())
+    plain = " ".join(_BOLD.sub(r"\1", text).split())
     plain = _TAIL.sub("", _LEAD_IN.sub("", _BULLET.sub("", plain))).rstrip(" .,;:")
     for opening, closing in (("(", ")"), ("[", "]"), ("“", "”")):
         if plain.count(opening) > plain.count(closing):
@@ -337,7 +338,8 @@ def _said_before(text: str) -> str:
     last = text[places[-1][0] : places[-1][1]] if places else ""
     if len(last.split()) < _FEWEST_BEFORE or last.endswith("?") or len(last) > _LONGEST_BEFORE:
         return ""
-    return f"{_trimmed(last)}."
+    named = _trimmed(last)
+    return f"{named}." if named else ""
 
 
 def _is_heading(text: str, start: int, end: int) -> bool:
