@@ -245,7 +245,7 @@ def test_a_short_statement_is_kept_with_the_sentence_before_it() -> None:
     text, judge = marked("Oh well, actually, anyway. [name has to start with the ticket]")
     assert texts(judge, text) == ["Name has to start with the ticket"]
     text, judge = marked("[we never take **kwargs] in the handlers of this service here")
-    assert texts(judge, text)[0].startswith("We never take **kwargs")
+    assert "never take **kwargs" in texts(judge, text)[0]
     text, judge = marked("Can you fix the login? [name has to start with the ticket]")
     assert texts(judge, text) == ["Name has to start with the ticket"]
     text, judge = marked("[We are on Postgres these days]. [The gateway speaks gRPC to clients]")
