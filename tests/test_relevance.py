@@ -78,6 +78,13 @@ def test_beside_a_memory_that_helps_another_one_needs_half_the_probability(keepe
     assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most, half)
 
 
+def test_a_least_probability_that_was_set_holds_for_every_memory(judge: WordJudge, clock: FixedClock) -> None:
+    with Keeper(MemoryStore(clock), HashEmbedder(), clock, judge=judge, recall_at=0.6) as keeper:
+        add(keeper, "deploy noon")
+        most = add(keeper, "deploy production")
+        assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most,)
+
+
 def test_at_most_five_of_ten_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
     for each in range(15):
         add(keeper, f"deploy production host{each}")

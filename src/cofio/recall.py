@@ -140,7 +140,8 @@ class Relevance:
         hits.sort(key=lambda hit: (-hit.score, -hit.id))
         if not hits or hits[0].score < self.least:
             return []
-        return [hit for hit in hits if hit.score >= FURTHER * self.least]
+        least = self.chosen or FURTHER * self.least
+        return [hit for hit in hits if hit.score >= least]
 
 
 def answers(score: float) -> float:

@@ -343,7 +343,7 @@ def _said_before(text: str) -> str:
 
 
 def _is_heading(text: str, start: int, end: int) -> bool:
-    return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end:].lstrip()) is not None
+    return text[start:end].rstrip("*").endswith(":") and _BULLET.match(text[end : end + 40].lstrip()) is not None
 
 
 def _heading(text: str, sentence: tuple[int, int]) -> str:
