@@ -258,7 +258,7 @@ def test_without_a_reader_there_is_nothing_to_read() -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    assert assemble._reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
+    assert assemble.make_reader(Settings.load({"home": tmp_path, "close_reading": False})) is None
 
 
 # ── in the background ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ import numpy as np
 from cofio.judgement.card import digest_of
 
 NAME, BASE = "cofio-judge-3", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.014, 0.05, 0.013, 0.04
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.015, 0.13, 0.013, 0.034
 SCREENED_OUT = 0.002
 
 

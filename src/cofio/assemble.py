@@ -44,7 +44,7 @@ def keeper(
         store,
         embedder or make_embedder(settings),
         time,
-        reader=reader or (None if embedder else _reader(settings)),
+        reader=reader or (None if embedder else make_reader(settings)),
         judge=judge or _judge(settings),
         llm=model,
         llm_problem=problem,
@@ -137,7 +137,7 @@ def make_embedder(settings: Settings) -> Embedder:
     )
 
 
-def _reader(settings: Settings) -> Reader | None:
+def make_reader(settings: Settings) -> Reader | None:
     """Who reads word by word. Search does without where its model is missing or is not the one that was pinned."""
     try:
         return embedders.make_reader(settings.home) if settings.close_reading else None

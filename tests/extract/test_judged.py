@@ -221,7 +221,7 @@ def test_an_assistants_report_is_believed_sooner_than_a_remark() -> None:
     sure = (limits["assistant fact"] + limits["assistant remark"]) / 2
     text, judge = marked("[The gateway speaks gRPC].", sure)
     assert facts(judge, ("assistant", text)) == []
-    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 6}", sure)
+    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 7}", sure)
     assert [fact.text for fact in facts(judge, ("assistant", text))] == ["The gateway speaks gRPC"]
 
 

@@ -160,6 +160,14 @@ def test_answers_depend_on_nothing_but_the_texts(judge: LocalJudge) -> None:
     assert (reordered, other.spans(said), one_by_one) == expected
 
 
+@pytest.mark.parametrize("when", ["2026-03-02", "week of 2026-03-02", "2026-03", "Q1 2026", "2025"])
+def test_a_resolved_date_does_not_change_what_a_statement_is_to_a_memory(judge: LocalJudge, when: str) -> None:
+    said, memory = "We switched from Prisma to Drizzle last time", "We use Prisma as our ORM"
+    plain = judge.relation(said, memory)
+    assert judge.relation(f"{said} ({when})", memory) == plain
+    assert judge.relation(said, f"{memory} ({when})") == plain
+
+
 def test_threads_load_the_model_once_and_agree() -> None:
     judge = LocalJudge()
     with ThreadPoolExecutor(4) as pool:

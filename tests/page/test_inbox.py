@@ -117,7 +117,7 @@ def try_it(page: Page, text: str, **labels: str) -> Locator:
 
 def some_of_everything(here: Inbox) -> None:
     here.keeper.add("We deploy on Fridays, after lunch", **PLACE)
-    here.keeper.add("The shop uses Prisma as its ORM", **PLACE)
+    here.keeper.add("We use Prisma as our ORM", **PLACE)
     here.keeper.add("The staging API listens on port 8080", **PLACE)
     here.hear("User: Thanks, that works!", session="s-80", turn="4")
     here.hear("User: We never deploy on a public holiday.\nAssistant: Noted, I will remember that.", session="s-80")
@@ -357,7 +357,7 @@ def test_what_a_model_would_find_is_shown(inbox: Open, visit: Visitor) -> None:
     llm = ScriptedLLM([json.dumps(found), json.dumps(decided)])
     page = open_page(visit, inbox(llm=llm), "#/try")
     expect(page.locator(".paste")).to_contain_text("put to script of scripted")
-    tried = try_it(page, "User: British English in the commit messages, I think.")
+    tried = try_it(page, "User: Commit messages are in British English I think, not sure.")
     expect(tried.locator(".sentence")).to_contain_text("In doubt")
     expect(tried.locator(".sentence")).to_contain_text("May be worth keeping")
     expect(tried.locator(".card")).to_contain_text("The team wants British English in its commit messages")

@@ -31,7 +31,8 @@ class Scripted:
 
     def compare(self, statement: str, memory: str, cosine: float, *, retracts: bool = False) -> Verdict:
         self.asked.append((statement, memory))
-        return Verdict(self._kinds.get((statement, memory), "add"), self._chance, "as scripted")
+        kind = self._kinds.get((statement, memory), "add")
+        return Verdict(kind, self._chance, "as scripted", self._chance if kind == "doubtful" else 0.0)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -133,9 +134,20 @@ def test_a_probable_change_notes_what_it_may_replace(store: Store) -> None:
     [settled] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}))
     assert isinstance(settled.decision, Add)
     assert (settled.decision.fact.metadata, settled.chance) == ({MAY_REPLACE: [known]}, 0.9)
-    [unlikely] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}, chance=decide.LIKELY - 0.01))
+    [unlikely] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}, chance=decide.MAY_CHANGE - 0.01))
     assert isinstance(unlikely.decision, Add)
     assert unlikely.decision.fact.metadata == {}
+
+
+def test_a_memory_with_another_value_is_noted_though_the_model_sees_a_repetition(store: Store) -> None:
+    class Guarded:
+        def compare(self, *_: Any, **__: Any) -> Verdict:
+            return Verdict("doubtful", 0.7, "it names another number: 9090")
+
+    [known] = remember(store, OLD)
+    [settled] = settle(store, NEW, comparer=Guarded())
+    assert isinstance(settled.decision, Add)
+    assert (settled.decision.fact.metadata, settled.chance) == ({MAY_REPLACE: [known]}, 0.0)
 
 
 def test_a_change_that_is_told_by_the_whole_message_counts(store: Store) -> None:

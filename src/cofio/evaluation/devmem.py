@@ -69,7 +69,8 @@ def evaluate(
     steps = len(sessions) + len(questions)
     with TemporaryDirectory() as home:
         own = replace(settings, home=Path(home), store=f"sqlite://{home}/devmem.db", extract_provider="")
-        with assemble.keeper(own, embedder=embedder or assemble.make_embedder(settings)) as keeper:
+        embedder = embedder or assemble.make_embedder(settings)
+        with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
             for number, session in enumerate(sessions, 1):
                 capture(session, keeper)
                 progress(number, steps)

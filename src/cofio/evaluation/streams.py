@@ -162,8 +162,9 @@ def run(stream: Stream, settings: Settings, embedder: Embedder) -> Outcome:
     outcome = Outcome()
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db", extract_provider="")
-        with assemble.keeper(own, embedder=embedder) as keeper:
+        with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
             _Learning(stream, keeper, outcome).run()
+            keeper.read_missing()  # as the service does in the background
             _ask(stream, keeper, outcome)
             _prompt(stream, keeper, outcome)
     return outcome

@@ -38,7 +38,7 @@ _FRAGMENT = 3  # words of a statement that is taken as a part of the one before 
 _SHORT = 10  # words of a statement that is kept with the sentence before it, which often names what it is about
 _FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # words and characters of that sentence
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
-_REPORT = 30  # words of an assistant's message that tells what was built, not only what was just done
+_REPORT = 35  # words of an assistant's message that tells what was built, not only what was just done
 _LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
 _MOST = 8  # facts of one message; where there are more, it is a document
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cofio import late
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.card import WEIGHTS, read_card
 from cofio.judgement.encoding import Encoder
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 4_096  # pairs whose answer is kept
 _UNRELATED = Relation(1.0, 0.0, 0.0, 0.0)
+_DATE = late.compile(r" \((?:(?:week of )?\d{4}-\d\d(?:-\d\d)?|Q[1-4] \d{4}|\d{4})\)")
 
 
 class LocalJudge:
@@ -61,7 +63,7 @@ class LocalJudge:
 
     def relation(self, statement: str, memory: str) -> Relation:
         """Return what a statement does to a memory."""
-        return self._related(statement, memory)
+        return self._related(_undated(statement), _undated(memory))
 
     def relevance(self, prompt: str, memories: Sequence[str]) -> list[float]:
         """Return, for each memory, the probability that it helps with the prompt."""
@@ -94,3 +96,9 @@ class LocalJudge:
                     words = WordPiece.read(self._place / "vocab.txt")
                     self._network = Encoder(words), Layers(self._place, self._threads)
         return self._network
+
+
+def _undated(text: str) -> str:
+    """Return a text without the dates that extraction puts behind relative ones: people do not write like that, and the
+    model takes such a statement for something else than the change that it tells."""
+    return _DATE.sub("", text)

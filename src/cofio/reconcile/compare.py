@@ -32,6 +32,7 @@ class Verdict(NamedTuple):
     kind: Kind
     probability: float
     reason: str
+    change: float = 0.0  # probability that the memory no longer holds, where the verdict leaves it
 
     @property
     def changes(self) -> bool:
@@ -61,13 +62,14 @@ class JudgedComparer:
         limits, chances = self._judge.thresholds, self._judge.relation(statement, memory)
         if chances.same >= limits["same"] and not retracts:
             return _guarded(statement, memory, chances.same)
-        if chances.change < limits["doubtful change"]:
-            return Verdict("add", chances.add, "both may hold")
         if veto := _other_environment(statement, memory):
-            return Verdict("add", chances.change, veto)
+            return Verdict("add", chances.add, veto)
         shared = _shared_words(statement, memory)
+        change = chances.change if shared else 0.0
+        if chances.change < limits["doubtful change"]:
+            return Verdict("add", chances.add, "both may hold", change)
         if chances.change < self._least(shared, memory, retracts=retracts):
-            return Verdict("doubtful" if shared else "add", chances.change, "it may have changed")
+            return Verdict("doubtful" if shared else "add", chances.change, "it may have changed", change)
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
         if _brings_nothing(statement, memory):

@@ -38,12 +38,13 @@ from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
 
-CANDIDATES = 6  # memories that a fact is compared with
+CANDIDATES = 4  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
 _COMPARED = 0.5  # cosine from which they are compared; the nearest always is
 _BY_WORDS = 2  # of them because they share words with the fact
 _SURELY_NOT = 0.95  # probability from which a message leaves a memory alone, and so do its facts
-LIKELY = 0.5  # probability from which a new fact goes before the memory that it may change
+_LIKELY = 0.5  # probability from which a doubtful verdict counts
+MAY_CHANGE = 0.15  # probability of a change from which a doubtful fact is kept, and a search shows it before the memory
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
@@ -240,16 +241,20 @@ def _decided(
         also = _retired([each for each in changed if each[0].id != memory.id])
         ends = verdict.kind == "delete"
         return Settled(fact=fact, decision=update, also=also, ends=ends)
-    doubtful = [each for each in verdicts if each[1].kind == "doubtful" and replaces(fact, each[0])]
-    chance = max((verdict.probability for _, verdict in doubtful), default=0.0)
-    add = Add(_beside(fact, doubtful), _why_new(verdicts), unless_known=True)
+    chance = max((verdict.change for memory, verdict in verdicts if replaces(fact, memory)), default=0.0)
+    add = Add(_beside(fact, verdicts), _why_new(verdicts), unless_known=True)
     return Settled(fact=fact, decision=add, chance=chance)
 
 
-def _beside(fact: Fact, doubtful: Sequence[tuple[Memory, Verdict]]) -> Fact:
-    """Return the fact with the ids of the memories that it probably replaces: a search shows it before them."""
-    likely = [memory.id for memory, verdict in doubtful if verdict.probability >= LIKELY]
-    return replace(fact, metadata={**fact.metadata, MAY_REPLACE: likely}) if likely else fact
+def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Verdict]]) -> Fact:
+    """Return the fact with the ids of the memories that it may replace: a search shows it before them."""
+    older = [memory.id for memory, verdict in verdicts if _may_change(verdict) and replaces(fact, memory)]
+    return replace(fact, metadata={**fact.metadata, MAY_REPLACE: older}) if older else fact
+
+
+def _may_change(verdict: Verdict) -> bool:
+    """Return whether a memory that is left may no longer hold: by the model, or because a value differs."""
+    return verdict.change >= MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
 
 
 def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
@@ -301,7 +306,8 @@ def _compared(
     if around is None or not own or alone.kind in ("same", "update", "delete"):
         return alone
     known = around.kind == "same" and around.probability >= _SURELY  # a fact that is wrongly taken for known is lost
-    return around if around.changes or known or around.kind == "doubtful" else alone
+    chosen = around if around.changes or known or around.kind == "doubtful" else alone
+    return chosen._replace(change=max(around.change, alone.change))
 
 
 def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
