@@ -36,6 +36,7 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Clock, Completion, Health, Matrix, Profile, Settles, Vector
+from cofio.stores import captures
 from cofio.stores.applying import Applying, Beside, Entry, as_change
 from cofio.stores.carrying import FakeCarrying
 from cofio.stores.domain import ApplyingKnowledge
@@ -607,12 +608,10 @@ class _Tables:
         memory_id = memory.id
         mine = [entry for entry in self.entries if entry.memory_id == memory_id]
         versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
-        self.said.erase(self.captures, versions, changesets, viewer)
-        self.captures.erase(versions, changesets, viewer)
-
-        said = {
-            text for each in (memory, *(entry.before for entry in mine)) if each for text in (each.text, each.context)
-        }
+        words = (text for each in versions if each for text in (each.text, each.context))
+        said = captures.words_to_erase(words, memory.previous_text)
+        self.said.erase(self.captures, said, changesets, viewer)
+        self.captures.erase(said, changesets, viewer)
 
         def cleared(other: Memory) -> Memory:
             previous = None if other.supersedes == memory_id else other.previous_text

@@ -129,6 +129,15 @@ def test_a_doubtful_change_keeps_both(store: Store) -> None:
     assert [memory.id for memory in typed(store, NEW, comparer=doubtful).near[0]] == [known]
 
 
+def test_what_replaces_a_memory_is_found_by_its_words_unless_it_has_a_context(store: Store) -> None:
+    remember(store, OLD)
+    changed = Scripted({(NEW, OLD): "update"})
+    assert update(settle(store, NEW, comparer=changed)[0]).fact.context == OLD
+    assert (
+        update(settle(store, fact(NEW, context="Mind the port"), comparer=changed)[0]).fact.context == "Mind the port"
+    )
+
+
 def test_a_probable_change_notes_what_it_may_replace(store: Store) -> None:
     [known] = remember(store, OLD)
     [settled] = settle(store, NEW, comparer=Scripted({(NEW, OLD): "doubtful"}))

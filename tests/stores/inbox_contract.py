@@ -9,7 +9,7 @@ import pytest
 
 from cofio.conversation import SETTLED, Exchange, Item, Message, Receipt, Settlement, State
 from cofio.errors import Conflict, InvalidInput, NotFound, StoreError, TooBusy
-from cofio.model import Add, Changeset, Delete, Edit, Fact, Noop, Purge, moment
+from cofio.model import Add, Changeset, Delete, Edit, Fact, Noop, Purge, Restore, Update, moment
 from cofio.ports import Inbox, Settles, Store
 from tests.stores.contract import EVERYTHING, add, apply, everything
 
@@ -504,6 +504,19 @@ class InboxContract:
         assert texts([store.inbox.item(each) for each in saying]) == ["", "", "", "The zebra stays"]
         assert "hunter" not in repr(store.inbox.items())
         assert store.inbox.ledger().reasons == {"Small talk": 4, "": 1}
+
+    def test_a_purge_leaves_the_words_of_the_memory_that_was_replaced(self, store: Store) -> None:
+        (told,) = receive(store, "Tea is served at four")
+        old = learn(store, told, "Tea is served at four").changes[0].memory
+        fact = Fact(text="It moved to five", context=old.text)
+        new = apply(store, Update(old.id, fact)).changes[0].memory
+        apply(store, Purge(new.id))
+        assert texts([store.inbox.item(told)]) == ["Tea is served at four"]
+        replaced = apply(store, Restore(old.id), Update(old.id, fact)).changes[1].memory
+        assert store.get([replaced.id])[0].context == old.text
+        apply(store, Purge(old.id))
+        assert store.get([replaced.id])[0].context == ""
+        assert texts([store.inbox.item(told)]) == [""]
 
     def test_a_purge_cuts_its_words_out_of_what_is_still_to_be_read_and_keeps_the_rest(self, store: Store) -> None:
         memory = add(store, "The key is hunter2")

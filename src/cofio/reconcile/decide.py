@@ -237,7 +237,7 @@ def _decided(
         return _noted(fact, same, f"memory {same.id} says so already", changed)
     if changed:  # also where a memory has ended: the fact that says so is kept in its place, with a link both ways
         memory, verdict = next((each for each in changed if each[1].kind == "update"), changed[0])
-        update = Update(memory.id, _with_tags_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
+        update = Update(memory.id, _in_place_of(memory, fact), f"{verdict.reason} ({verdict.probability:.2f})")
         also = _retired([each for each in changed if each[0].id != memory.id])
         ends = verdict.kind == "delete"
         return Settled(fact=fact, decision=update, also=also, ends=ends)
@@ -394,8 +394,10 @@ def _sighting(fact: Fact) -> Occurrence:
     return Occurrence(fact.agent, fact.session, fact.created_at)
 
 
-def _with_tags_of(old: Memory, fact: Fact) -> Fact:
-    return replace(fact, tags=tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS])
+def _in_place_of(old: Memory, fact: Fact) -> Fact:
+    """Return the fact with the tags of the memory that it replaces, and found by its words unless it has a context."""
+    tags = tuple(dict.fromkeys((*fact.tags, *old.tags)))[:MAX_LABELS]
+    return replace(fact, tags=tags, context=fact.context or old.text)
 
 
 def _why_new(verdicts: Sequence[tuple[Memory, Verdict]]) -> str:

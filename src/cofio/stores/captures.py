@@ -166,9 +166,13 @@ def ledger_of(states: Mapping[str, int], reasons: Mapping[str, int], oldest: str
 # ── erasing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def words_to_erase(texts: Iterable[str | None]) -> list[str]:
-    """What is erased with a memory: each of its texts and contexts once, the longest first."""
-    return sorted({each for each in texts if each and each.strip()}, key=lambda each: (-len(each), each))
+def words_to_erase(texts: Iterable[str | None], replaced: str | None) -> list[str]:
+    """What is erased with a memory: each of its texts and contexts once, the longest first.
+
+    A context that is the text of the memory that it replaced belongs to that one, and stays with it.
+    """
+    own = {each for each in texts if each and each.strip() and each != replaced}
+    return sorted(own, key=lambda each: (-len(each), each))
 
 
 def is_told_by(exchange: Exchange | Episode | None, viewer: Viewer | None) -> bool:

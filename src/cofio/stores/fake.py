@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlement, State, Task
-from cofio.model import Memory, Viewer, moment
+from cofio.model import Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import amending, captures
 
@@ -70,11 +70,8 @@ class Captures:
         finished = None if settlement.state == "pending" else at
         self.put(replace(item, **ended, changeset=changeset or item.changeset, finished_at=finished))
 
-    def erase(
-        self, versions: Iterable[Memory | None], changesets: Container[int | None], viewer: Viewer | None
-    ) -> None:
-        """Remove the words of a memory in all its versions; these changesets made them. A viewer's, from theirs."""
-        said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
+    def erase(self, said: Sequence[str], changesets: Container[int | None], viewer: Viewer | None) -> None:
+        """Remove the words of a memory; these changesets made it. A viewer's, from theirs."""
         for item in [each for each in self.items.values() if captures.is_told_by(each.exchange, viewer)]:
             kept = [*(each.text for each in item.exchange.messages), *item.exchange.injected] if item.exchange else []
             kept += [action.get("text", "") for action in item.result.get("actions", ())]

@@ -21,7 +21,7 @@ from cofio.episodes import (
     passages_of,
 )
 from cofio.errors import Conflict
-from cofio.model import Candidate, Matching, Memory, Scope, Viewer, moment
+from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
 from cofio.stores import captures
 from cofio.stores.applying import Entry
@@ -126,12 +126,11 @@ class Said:
     def erase(
         self,
         held: Captures,
-        versions: Iterable[Memory | None],
+        said: Sequence[str],
         changesets: Container[int | None],
         viewer: Viewer | None,
     ) -> None:
-        """Remove the episodes that led to a memory, or say the words of any of its versions."""
-        said = captures.words_to_erase(text for each in versions if each for text in (each.text, each.context))
+        """Remove the episodes that led to a memory, or say its words."""
         led = {number for number, item in held.items.items() if item.changeset in changesets}
         for number in list(self.episodes):
             episode = self.get(number)

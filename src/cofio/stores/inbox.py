@@ -162,7 +162,8 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     With a viewer, only what they told is looked at, and what is of the same owner.
     """
     former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
-    said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
+    words = [memory.text, memory.context, *(each for row in former for each in row)]
+    said = captures.words_to_erase(words, memory.previous_text)
     listed = as_json(said)
     saying = {"id": memory.id, "said": listed}
     settled, reasons = (

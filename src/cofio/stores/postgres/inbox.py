@@ -185,7 +185,8 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     With a viewer, only what they told is looked at, and what is of the same owner.
     """
     former = rows.all("words_of", {"id": memory.id})
-    said = captures.words_to_erase([memory.text, memory.context, *(each for row in former for each in row)])
+    words = [memory.text, memory.context, *(each for row in former for each in row)]
+    said = captures.words_to_erase(words, memory.previous_text)
     written = [as_json(each)[1:-1] for each in said]
     maybe = rows.all("settled_items_saying", {"id": memory.id, "written": written})
     saying = [row for row in maybe if row[3] or captures.says(row[1], row[2], said)]
