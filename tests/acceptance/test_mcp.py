@@ -132,6 +132,10 @@ def events(ran: Ran) -> list[dict[str, Any]]:
 # ── Codex ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+#: Codex asks the model without the tools of a server that starts slowly, unless it is required and has time.
+AWAITED = ("-c", "mcp_servers.cofio.required=true", "-c", "mcp_servers.cofio.startup_timeout_sec=120")
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_codex_lists_the_tools_and_calls_them(laptop: Laptop, models: Models, web: Path, transport: str) -> None:
     fact = f"We print the labels of {transport} on Zebra printers."
@@ -144,7 +148,7 @@ def test_codex_lists_the_tools_and_calls_them(laptop: Laptop, models: Models, we
     )
     with added(laptop, "codex", web, *to_codex(laptop, transport)):
         listed = laptop.run("codex", "mcp", "list", at=web).out
-        ran = laptop.codex(f"Look it up in Codex by {transport}, please.", at=web)
+        ran = laptop.codex(f"Look it up in Codex by {transport}, please.", *AWAITED, at=web)
     assert [line for line in listed.splitlines() if line.startswith("cofio") and "enabled" in line]
     assert ran.code == 0
     assert offered(ran.asked[0]) == TOOLS
