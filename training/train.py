@@ -1,8 +1,8 @@
 """Trains the judgement model: `python -m training.train --help`.
 
-    labelled text ─▶ teachers (MPNet-base) ─ soft labels ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
+    labelled text ─▶ teacher (Qwen2.5-Coder-1.5B) ─ soft labels ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
 
-Teachers are optional. Each labels the training text and further combinations of it (`--teach`); the student learns from
+A teacher is optional. It labels the training text and further combinations of it (`--teach`); the student learns from
 both (`--taught`).
 """
 
@@ -44,7 +44,7 @@ def main() -> None:
         "--base",
         type=Path,
         required=True,
-        help="folder with minilm.safetensors, vocab.txt and, for a teacher, mpnet.safetensors, mpnet-vocab.txt",
+        help="folder with minilm.safetensors, vocab.txt and, for a teacher, qwen.safetensors, qwen-tokenizer.json",
     )
     options.add_argument("--out", type=Path, required=True, help="folder for the trained weights and their figures")
     options.add_argument(
@@ -58,17 +58,14 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=7)
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    words = WordPiece.read(given.base / "vocab.txt")
-    encoder = Encoder(words)
-    examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
-    examples, held_out = data.split(examples, frozenset(given.held_out))
-    known, test = data.split(examples, data.TEST_AUTHORS)
+    encoder = Encoder(WordPiece.read(given.base / "vocab.txt"))
+    known, held_out, test = examples_of(encoder, given)
     print(
         f"{len(known)} examples for training, {len(held_out)} held out, {len(test)} for the test, on {DEVICE}",
         flush=True,
     )
     if given.teach:
-        teach(known, held_out, given, encoder)
+        teach(known, given, encoder)
         return
     model = learned(known, given, encoder)
     report: dict[str, object] = {}
@@ -95,17 +92,48 @@ def keep_answers(path: Path, examples: Sequence[Example], answers: Sequence[Answ
     path.write_text(json.dumps(kept), encoding="utf-8")
 
 
-def teach(examples: Sequence[Example], unseen: Sequence[Example], given: argparse.Namespace, encoder: Encoder) -> None:
+def examples_of(encoder: Encoder, given: argparse.Namespace) -> tuple[list[Example], list[Example], list[Example]]:
+    """Return the examples for training, of the held-out authors, and of the test authors."""
+    examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
+    examples, held_out = data.split(examples, frozenset(given.held_out))
+    known, test = data.split(examples, data.TEST_AUTHORS)
+    return known, held_out, test
+
+
+def teach(known: Sequence[Example], given: argparse.Namespace, encoder: Encoder) -> None:
     """Train a teacher, print its figures on text it has not seen, and write its labels for a student."""
-    mapped = vocabulary_map(given.base)
-    base = network.mpnet(given.base / "mpnet.safetensors")
-    teacher = fitted(
-        base, examples, epochs=given.epochs, rate=given.rate, seed=given.seed, size=given.batch, mapped=mapped
+    from training import teacher
+
+    reader = teacher.Reader.read(given.base)
+    own, held_out, test = examples_of(reader, given)
+    asked, students = [*own, *combinations(own, reader)], [*known, *combinations(known, encoder)]
+    learned_from = [each for at, each in enumerate(own) if at % 2 or not _is_easy(each)]
+    model = teacher.load(given.base, device=DEVICE)
+    model = fitted(
+        model, learned_from, epochs=given.epochs, rate=given.rate, seed=given.seed, size=given.batch, tokens=14_000
     )
-    print("teacher", json.dumps(figures(unseen, predicted(teacher, unseen, mapped))), flush=True)
-    labelled = [each.logits for each in predicted(teacher, [*examples, *combinations(examples, encoder)], mapped)]
+    for name, unseen in (("test", test), ("held-out", held_out)):
+        print("teacher", name, json.dumps(figures(unseen, predicted(model, unseen))), flush=True)
+    labelled = [
+        _for_student(each, answer.logits, theirs)
+        for each, answer, theirs in zip(asked, predicted(model, asked), students, strict=True)
+    ]
     sizes = np.array([each.size for each in labelled])
     np.savez(given.teach, logits=np.concatenate([each.ravel() for each in labelled]).astype(np.float16), sizes=sizes)
+
+
+def _is_easy(example: Example) -> bool:
+    """Return whether a memory was put beside the text at random."""
+    return bool(example.row.get("unrelated") or example.row.get("foreign"))
+
+
+def _for_student(asked: Example, logits: np.ndarray, theirs: Example) -> np.ndarray:
+    """Return a teacher's labels at the student's tokens: of a turn's words each has its place in both."""
+    if asked.task != "words":
+        return logits
+    moved = np.zeros((len(theirs.ids), logits.shape[1]), np.float32)
+    moved[[token for token, _ in theirs.places]] = logits[[token for token, _ in asked.places]]
+    return moved
 
 
 def taught(files: Sequence[Path], examples: Sequence[Example]) -> list[np.ndarray]:
@@ -146,7 +174,7 @@ def combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -
             (statements if each.row["facts"] else prompts)[each.author].add(each.row["said"])
             for fact in each.row["facts"]:
                 if isinstance(fact, dict):
-                    memories[each.author].add(fact["text"])
+                    memories[each.author] |= {fact["text"], fact["quote"]}
                     statements[each.author].add(fact["quote"])
     found = []
     for author, own in sorted(memories.items()):
@@ -172,17 +200,6 @@ def _content(text: str) -> set[str]:
     return set(text.lower().split())
 
 
-def vocabulary_map(base: Path) -> np.ndarray:
-    """Return, by token id of the student, the token id of the teacher, whose vocabulary has the same pieces."""
-    ours = (base / "vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    theirs = {
-        piece: number
-        for number, piece in enumerate((base / "mpnet-vocab.txt").read_text(encoding="utf-8").rstrip("\n").split("\n"))
-    }
-    renamed = {"[CLS]": "<s>", "[SEP]": "</s>", "[PAD]": "<pad>", "[MASK]": "<mask>"}
-    return np.array([theirs.get(renamed.get(piece, piece), theirs["[UNK]"]) for piece in ours])
-
-
 def fitted(
     model: network.Network,
     examples: Sequence[Example],
@@ -192,7 +209,7 @@ def fitted(
     seed: int,
     soft: Sequence[np.ndarray] = (),
     size: int = BATCH,
-    mapped: np.ndarray | None = None,
+    tokens: int = 1_000_000,
 ) -> network.Network:
     """Train all heads together on batches of one task each."""
     torch.manual_seed(seed)
@@ -200,7 +217,7 @@ def fitted(
     model = model.to(DEVICE).train()
     plan = []
     for _ in range(epochs):
-        plan += _batches(examples, chance, size)
+        plan += _batches(examples, chance, size, tokens)
     heads = [value for name, value in model.named_parameters() if not name.startswith("encoder.")]
     body = [value for name, value in model.named_parameters() if name.startswith("encoder.")]
     optimizer = torch.optim.AdamW(
@@ -210,42 +227,47 @@ def fitted(
         optimizer, lambda step: min(1.0, step / (0.1 * len(plan))) * max(0.0, (len(plan) - step) / (0.9 * len(plan)))
     )
     began = time.monotonic()
-    for batch in plan:
+    for step, batch in enumerate(plan):
         chosen = [examples[at] for at in batch]
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-            outputs = model(*tensors(chosen, mapped))
+            outputs = model(*tensors(chosen))
         loss = WEIGHTS[chosen[0].task] * loss_of(chosen, outputs, [soft[at] for at in batch] if soft else None)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-    print(f"  {len(plan)} steps in {time.monotonic() - began:.0f} s, last loss {loss.item():.3f}", flush=True)
+        if step % 200 == 99 or step == len(plan) - 1:
+            print(
+                f"  step {step + 1} of {len(plan)}, {time.monotonic() - began:.0f} s, loss {loss.item():.3f}",
+                flush=True,
+            )
     return model.eval()
 
 
-def _batches(examples: Sequence[Example], chance: random.Random, size: int) -> list[list[int]]:
-    """Return batches of one task, of texts of similar length, in random order."""
+def _batches(examples: Sequence[Example], chance: random.Random, size: int, tokens: int) -> list[list[int]]:
+    """Return batches of one task, of texts of similar length, with at most so many tokens, in random order."""
     found = []
     for task in WEIGHTS:
         places = [at for at, each in enumerate(examples) if each.task == task] * REPEATS[task]
         chance.shuffle(places)
         for start in range(0, len(places), 16 * size):
             block = sorted(places[start : start + 16 * size], key=lambda at: len(examples[at].ids))
-            found += [block[at : at + size] for at in range(0, len(block), size)]
+            while block:
+                fitting = min(size, max(1, tokens // len(examples[block[-1]].ids)))
+                found.append(block[-fitting:])
+                del block[-fitting:]
     chance.shuffle(found)
     return found
 
 
-def tensors(chosen: Sequence[Example], mapped: np.ndarray | None = None) -> tuple[torch.Tensor, ...]:
+def tensors(chosen: Sequence[Example]) -> tuple[torch.Tensor, ...]:
     """Return ids, mask and types of a batch, padded."""
     size = max(len(each.ids) for each in chosen)
     ids = np.zeros((len(chosen), size), np.int64)
     mask, types = np.zeros_like(ids), np.zeros_like(ids)
     for row, each in enumerate(chosen):
         ids[row, : len(each.ids)], mask[row, : len(each.ids)], types[row, : len(each.ids)] = each.ids, 1, each.types
-    if mapped is not None:
-        ids = np.where(mask == 1, mapped[ids], 1)  # 1 is the teacher's padding
     return tuple(torch.from_numpy(each).to(DEVICE) for each in (ids, mask, types))
 
 
@@ -326,7 +348,7 @@ class Answer(NamedTuple):
     screen: float = 0.0
 
 
-def predicted(model: network.Network, examples: Sequence[Example], mapped: np.ndarray | None = None) -> list[Answer]:
+def predicted(model: network.Network, examples: Sequence[Example]) -> list[Answer]:
     """Return the answers to the examples, in their order."""
     answers: list[Any] = [None] * len(examples)
     order = sorted(range(len(examples)), key=lambda at: (examples[at].task, len(examples[at].ids)))
@@ -336,7 +358,7 @@ def predicted(model: network.Network, examples: Sequence[Example], mapped: np.nd
             own = [at for at in order if examples[at].task == task]
             for start in range(0, len(own), 256):
                 batch = own[start : start + 256]
-                outputs = model(*tensors([examples[at] for at in batch], mapped))
+                outputs = model(*tensors([examples[at] for at in batch]))
                 heads = outputs[task].float().cpu().numpy()
                 if task == "words":
                     for at, head in zip(batch, heads, strict=True):

@@ -1,0 +1,141 @@
+"""The teacher: Qwen2.5-Coder-1.5B with the heads of the student, and how it reads the same inputs.
+
+It reads left to right, so of a pair its last state knows both texts, and a turn is read twice: the words of the second
+copy know the whole turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from gguf import GGMLQuantizationType, dequantize
+from safetensors import safe_open
+from tokenizers import Tokenizer
+from torch import nn
+from transformers import Qwen2Config, Qwen2Model
+
+from cofio.embedders.wordpiece import WordPiece
+from cofio.judgement.encoding import Encoder, Window
+from training.network import Network
+
+_PAIR = "A note in memory: {memory}\nSaid later: {text}\nWhat becomes of the note (stays, repeated, replaced, ended)?"
+_RELEVANCE = "A note in memory: {memory}\nThe next task: {text}\nDoes the note help with the task?"
+_TURN = "{other} said: {before}\n{speaker} says: {said}\nThe parts of it to remember for months:"
+_LONGEST = 600  # characters of a text; of a longer one its beginning and its end
+_NAMES = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+
+class Reader(Encoder):
+    """Encodes what the student's encoder encodes, in the same windows, for the teacher."""
+
+    def __init__(self, words: WordPiece, tokenizer: Tokenizer) -> None:
+        super().__init__(words)
+        self._tokenizer = tokenizer
+
+    @classmethod
+    def read(cls, base: Path) -> Reader:
+        """Return the reader with both vocabularies of a folder."""
+        return cls(WordPiece.read(base / "vocab.txt"), Tokenizer.from_file(str(base / "qwen-tokenizer.json")))
+
+    def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
+        """Return (ids, types) of a memory and what was said later."""
+        return self._read(_PAIR.format(memory=_ends(memory), text=_ends(said)))
+
+    def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
+        """Return (ids, types) of a memory and a prompt."""
+        return self._read(_RELEVANCE.format(memory=_ends(memory), text=_ends(prompt)))
+
+    def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
+        """Yield the windows of the student; a word's place is its last token in the second copy."""
+        speaker, other = ("The agent", "The user") if role == "assistant" else ("The user", "The agent")
+        for window in super().windows(said, before, role):
+            first, last = window.places[0][1][0], window.places[-1][1][1]
+            ids, _ = self._read(
+                _TURN.format(other=other, before=before[-_LONGEST // 2 :], speaker=speaker, said=said[first:last])
+            )
+            places = []
+            for _, (start, end) in window.places:
+                ids += self._tokenizer.encode(" " + said[start:end]).ids
+                places.append((len(ids) - 1, (start, end)))
+            yield Window(ids, [0] * len(ids), places)
+
+    def _read(self, text: str) -> tuple[list[int], list[int]]:
+        ids = self._tokenizer.encode(text).ids
+        return ids, [0] * len(ids)
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+
+
+class Teacher(Network):
+    """The heads of the student on the states of a language model."""
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        token_type_ids: torch.Tensor,  # noqa: ARG002 - a language model has no types
+    ) -> dict[str, torch.Tensor]:
+        """Return the logits of every head; padding lies behind the text, where no token looks."""
+        states = self.encoder(input_ids=input_ids, use_cache=False).last_hidden_state
+        last = states[torch.arange(len(states)), attention_mask.sum(1) - 1]
+        mean = (states * attention_mask.unsqueeze(-1)).sum(1) / attention_mask.sum(1, keepdim=True)
+        pooled = torch.cat([last, mean.to(last.dtype)], dim=-1)
+        return {
+            "words": self.words(states),
+            "relation": self.relation(pooled),
+            "relevance": self.relevance(pooled),
+            "screen relation": self.screen_relation(pooled),
+            "screen relevance": self.screen_relevance(pooled),
+        }
+
+
+def load(base: Path, *, layers: int = 28, device: str = "cpu") -> Teacher:
+    """Return the teacher with its weights, no longer quantised."""
+    config = Qwen2Config(
+        vocab_size=151936,
+        hidden_size=1536,
+        intermediate_size=8960,
+        num_hidden_layers=layers,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=True,
+    )
+    with torch.device(device):
+        encoder: nn.Module = Qwen2Model(config)
+    own = dict(encoder.named_parameters())
+    with safe_open(str(base / "qwen.safetensors"), "numpy") as stored, torch.no_grad():
+        types = stored.metadata()
+        for name in stored.keys():  # noqa: SIM118 - not a mapping
+            at = _name(name)
+            if at in own:
+                values = dequantize(stored.get_tensor(name), GGMLQuantizationType[types[name]])
+                own.pop(at).copy_(torch.from_numpy(values))
+    if own:
+        raise ValueError(f"the teacher's checkpoint lacks {sorted(own)[:3]}")
+    return Teacher(encoder, config.hidden_size, with_types=False)
+
+
+def _name(name: str) -> str:
+    """Return the name of a tensor of the GGUF file as transformers has it."""
+    parts = name.split(".")
+    if parts[0] == "blk":
+        return f"layers.{parts[1]}.{_NAMES[parts[2]]}.{parts[3]}"
+    return f"{_NAMES[parts[0]]}.{parts[1]}"
