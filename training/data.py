@@ -107,27 +107,27 @@ def turns(encoder: Encoder, data: Path = DATA) -> list[Example]:
     """Return the tagging examples, one per window of a turn."""
     found = []
     for number, (author, row) in enumerate(rows("turns", data)):
-        spans = _spans(row)
+        facts = facts_at(row)
         for window in encoder.windows(row["said"], row.get("before", ""), row.get("role", "user")):
             example = Example("words", author, window.ids, window.types, group=f"{author} {number}", row=row)
             size, example.places = len(window.ids), window.places
             example.words, example.kinds, example.about = [IGNORED] * size, [IGNORED] * size, [IGNORED] * size
             for token, (start, end) in window.places:
-                _label_word(example, token, start, end, spans)
+                _label_word(example, token, start, end, facts)
             found.append(example)
     return found
 
 
-def _label_word(example: Example, token: int, start: int, end: int, spans: Sequence[tuple[int, int, int, int]]) -> None:
+def _label_word(example: Example, token: int, start: int, end: int, facts: Sequence[tuple[int, int, int, int]]) -> None:
     example.words[token] = 0
-    for first, last, kind, about in spans:
+    for first, last, kind, about in facts:
         if start < last and end > first:
             example.words[token] = 1 if start <= first else 2
             example.kinds[token], example.about[token] = kind, about
             return
 
 
-def _spans(row: Mapping[str, Any]) -> list[tuple[int, int, int, int]]:
+def facts_at(row: Mapping[str, Any]) -> list[tuple[int, int, int, int]]:
     """Return (start, end, kind, about) of each fact; a fact without a quote is aligned with its nearest sentence."""
     spans = []
     for fact in row["facts"]:

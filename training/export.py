@@ -1,4 +1,4 @@
-"""Exports trained weights as int8 ONNX and measures what is exported: `python -m training.export --help`.
+"""Exports trained weights as int8 ONNX: `python -m training.export --help`.
 
 Two files: `screen.onnx` has the embeddings, the first layers and the screens; `judge.onnx` has the other layers and
 the heads, and is run only where a screen lets a text pass.
@@ -7,8 +7,7 @@ the heads, and is run only where a screen lets a text pass.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -17,10 +16,8 @@ from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
 from torch import nn
 
-from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.encoding import Encoder
-from cofio.judgement.network import HEADS, PAIRED, Layers
-from training import data, network, train
+from cofio.judgement.network import HEADS, PAIRED
+from training import network
 
 _FLOAT = 1  # the type of everything between the operators, which shape inference does not know of fused ones
 
@@ -107,35 +104,17 @@ def _write(
     print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
 
 
-def predicted(layers: Layers, examples: Sequence[data.Example]) -> list[train.Answer]:
-    """Return what the exported model says to the examples, one text a run as cofio runs it."""
-    answers = []
-    for each in examples:
-        if each.task == "words":
-            answers.append(train.Answer(layers.words(each.ids, each.types)))
-            continue
-        screen, states = layers.screened(each.ids, each.types, each.task)
-        answers.append(train.Answer(layers.judged(states, each.task), screen))
-    return answers
-
-
 def main() -> None:
-    """Read the weights, export, measure on the test authors."""
+    """Read the weights, export."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("weights", type=Path, help="student.safetensors, written by training.train")
     options.add_argument("--base", type=Path, required=True, help="folder with minilm.safetensors and vocab.txt")
     options.add_argument("--out", type=Path, required=True, help="folder for screen.onnx and judge.onnx")
-    options.add_argument("--measure", action="store_true", help="measure the exported model on the test authors")
     given = options.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     model = network.minilm(given.base / "minilm.safetensors")
     model.load(given.weights)
     export(model, given.out)
-    if given.measure:
-        encoder = Encoder(WordPiece.read(given.base / "vocab.txt"))
-        examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
-        _, test = data.split(examples, data.TEST_AUTHORS)
-        print(json.dumps(train.figures(test, predicted(Layers(given.out, threads=1), test)), indent=1))
 
 
 if __name__ == "__main__":

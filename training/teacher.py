@@ -14,6 +14,7 @@ from gguf import GGMLQuantizationType, dequantize
 from safetensors import safe_open
 from tokenizers import Tokenizer
 from torch import nn
+from torch.nn import functional
 from transformers import Qwen2Config, Qwen2Model
 
 from cofio.embedders.wordpiece import WordPiece
@@ -23,6 +24,7 @@ from training.network import Network
 _PAIR = "A note in memory: {memory}\nSaid later: {text}\nWhat becomes of the note (stays, repeated, replaced, ended)?"
 _RELEVANCE = "A note in memory: {memory}\nThe next task: {text}\nDoes the note help with the task?"
 _TURN = "{other} said: {before}\n{speaker} says: {said}\nThe parts of it to remember for months:"
+RANK = 16  # of the trained differences
 _LONGEST = 600  # characters of a text; of a longer one its beginning and its end
 _NAMES = {
     "token_embd": "embed_tokens",
@@ -82,8 +84,23 @@ def _ends(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
+class LowRank(nn.Module):
+    """A linear layer that stays as it is, and a trained difference of low rank."""
+
+    def __init__(self, layer: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.layer = layer.requires_grad_(requires_grad=False)
+        place = {"device": layer.weight.device, "dtype": torch.float32}
+        self.down = nn.Parameter(torch.randn(rank, layer.in_features, **place) / layer.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(layer.out_features, rank, **place))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the layer's output and the difference."""
+        return self.layer(states) + 2 * functional.linear(functional.linear(states, self.down), self.up)
+
+
 class Teacher(Network):
-    """The heads of the student on the states of a language model."""
+    """The heads of the student on the states of a language model, of which only low-rank differences are trained."""
 
     def forward(
         self,
@@ -94,7 +111,7 @@ class Teacher(Network):
         """Return the logits of every head; padding lies behind the text, where no token looks."""
         states = self.encoder(input_ids=input_ids, use_cache=False).last_hidden_state
         last = states[torch.arange(len(states)), attention_mask.sum(1) - 1]
-        mean = (states * attention_mask.unsqueeze(-1)).sum(1) / attention_mask.sum(1, keepdim=True)
+        mean = (states.float() * attention_mask.unsqueeze(-1)).sum(1) / attention_mask.sum(1, keepdim=True)
         pooled = torch.cat([last, mean.to(last.dtype)], dim=-1)
         return {
             "words": self.words(states),
@@ -105,13 +122,13 @@ class Teacher(Network):
         }
 
 
-def load(base: Path, *, layers: int = 28, device: str = "cpu") -> Teacher:
-    """Return the teacher with its weights, no longer quantised."""
+def load(base: Path, *, device: str = "cpu") -> Teacher:
+    """Return the teacher with the weights of its checkpoint, no longer quantised."""
     config = Qwen2Config(
         vocab_size=151936,
         hidden_size=1536,
         intermediate_size=8960,
-        num_hidden_layers=layers,
+        num_hidden_layers=28,
         num_attention_heads=12,
         num_key_value_heads=2,
         rope_parameters={"rope_type": "default", "rope_theta": 1_000_000.0},
@@ -119,7 +136,9 @@ def load(base: Path, *, layers: int = 28, device: str = "cpu") -> Teacher:
         tie_word_embeddings=True,
     )
     with torch.device(device):
-        encoder: nn.Module = Qwen2Model(config)
+        encoder = Qwen2Model(config).requires_grad_(requires_grad=False)
+    for value in encoder.parameters():  # not its buffers: positions need their precision
+        value.data = value.data.bfloat16()
     own = dict(encoder.named_parameters())
     with safe_open(str(base / "qwen.safetensors"), "numpy") as stored, torch.no_grad():
         types = stored.metadata()
@@ -130,7 +149,12 @@ def load(base: Path, *, layers: int = 28, device: str = "cpu") -> Teacher:
                 own.pop(at).copy_(torch.from_numpy(values))
     if own:
         raise ValueError(f"the teacher's checkpoint lacks {sorted(own)[:3]}")
-    return Teacher(encoder, config.hidden_size, with_types=False)
+    for block in encoder.layers:
+        for part in (block.self_attn, block.mlp):
+            for name, layer in list(part.named_children()):
+                if isinstance(layer, nn.Linear):
+                    setattr(part, name, LowRank(layer, RANK))
+    return Teacher(encoder, config.hidden_size, with_types=False).to(device)
 
 
 def _name(name: str) -> str:
