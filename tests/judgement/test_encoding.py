@@ -38,6 +38,15 @@ def test_abbreviations_and_semicolons() -> None:
     ]
 
 
+def test_code_is_not_cut() -> None:
+    text = "The index covers `WHERE a = ? AND b; c`. It is new; keep it."
+    assert [text[start:end] for start, end in sentences_of(text)] == [
+        "The index covers `WHERE a = ? AND b; c`.",
+        "It is new",
+        "keep it.",
+    ]
+
+
 @pytest.mark.parametrize("text", [UNICODE, "one two", UNICODE * 40, "word " * 1_000])
 def test_every_word_of_a_turn_is_in_one_window_at_its_place(encoder: Encoder, text: str) -> None:
     places = [place for window in encoder.windows(text, "before?") for _, place in window.places]

@@ -23,6 +23,7 @@ _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]"
 _WORD = re.compile(r"\S+")
 #: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon.
 _SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)[\"')\]]*\s+|\s*\n+\s*|;\s+")
+_CODE = re.compile(r"`[^`\n]+`")
 
 
 class Window(NamedTuple):
@@ -102,8 +103,14 @@ def words_of(text: str) -> list[tuple[str, int, int]]:
 
 def sentences_of(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of the sentences and lines of a text, without white space around them."""
+    code = [match.span() for match in _CODE.finditer(text)]
+    ends = [
+        match.span()
+        for match in _SENTENCE_END.finditer(text)
+        if not any(start < match.start() < end for start, end in code)
+    ]
     found, start = [], 0
-    for end, following in [*((match.start(), match.end()) for match in _SENTENCE_END.finditer(text)), (len(text),) * 2]:
+    for end, following in [*ends, (len(text), len(text))]:
         first, last = start, end
         while first < last and text[first].isspace():
             first += 1
