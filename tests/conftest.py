@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cofio.judgement.model import LocalJudge
 from cofio.keeper import Keeper
@@ -18,6 +19,10 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.web import is_loopback
 from tests import judging, postgres
+
+#: A busy machine is no defect: no property fails by the clock.
+settings.register_profile("cofio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("cofio")
 
 #: Files that take long for how few tests they have. They go first, so that no worker is left alone with one at the end.
 LONG = (

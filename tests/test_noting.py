@@ -1111,7 +1111,9 @@ TEXTS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     facts=st.lists(
         st.tuples(TEXTS.filter(str.strip), st.lists(ANY.filter(str.strip), max_size=3)), min_size=1, max_size=6

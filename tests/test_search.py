@@ -150,7 +150,9 @@ def test_every_hit_is_counted_and_checks_are_not(keeper: Keeper) -> None:
     assert memory.last_retrieved_at is not None
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(st.text(max_size=200))
 def test_no_query_text_breaks_the_search(keeper: Keeper, text: str) -> None:
     if not keeper.stats()["memories"]:

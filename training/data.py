@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cofio.judgement.encoding import Encoder, words_of
-from cofio.judgement.labels import ABOUT, KINDS, RELATIONS
+from cofio.judgement.encoding import Encoder, Window, words_of
+from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 
 DATA = Path(__file__).resolve().parents[1] / "evals" / "data"
 TEST_AUTHORS = frozenset("tu")
 IGNORED = -100
+UNKNOWN = len(TAGS)  # tag of a word that only a teacher labels
 
 
 @dataclass(slots=True)
@@ -116,6 +117,15 @@ def turns(encoder: Encoder, data: Path = DATA) -> list[Example]:
                 _label_word(example, token, start, end, facts)
             found.append(example)
     return found
+
+
+def unlabelled(author: str, window: Window) -> Example:
+    """Return a window of a turn as an example that only a teacher labels."""
+    example = Example("words", author, window.ids, window.types, label=-1, places=window.places)
+    example.words, example.kinds, example.about = ([IGNORED] * len(window.ids) for _ in range(3))
+    for token, _ in window.places:
+        example.words[token] = UNKNOWN
+    return example
 
 
 def _label_word(example: Example, token: int, start: int, end: int, facts: Sequence[tuple[int, int, int, int]]) -> None:

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.encoding import Encoder
+from cofio.judgement.encoding import Encoder, sentences_of
 from training import data, packed
 from training.data import Example
 
 HELD_OUT = frozenset("ch eh gh he v vh xg yh zc".split())
 NEAR_MEMORIES, NEAR_PROMPTS = 7, 6  # how many memories a statement, a prompt is put beside
+_LONGEST_TURN = 600  # characters of a turn that is put together
 
 
 def main() -> None:
@@ -33,7 +34,7 @@ def main() -> None:
     words = WordPiece.read(given.base / "vocab.txt")
     for name, encoder in (("student", Encoder(words)), ("teacher", Reader.read(given.base))):
         known, held_out, test = examples_of(encoder)
-        everything = [*known, *combinations(known, encoder)]
+        everything = [*known, *combinations(known, encoder), *variants(known, encoder)]
         print(f"{name}: {len(known)} examples and {len(everything) - len(known)} combinations for training", flush=True)
         packed.write(given.out / f"{name}-known.npz", everything)
         packed.write(given.out / f"{name}-unseen.npz", [*held_out, *test])
@@ -74,6 +75,27 @@ def combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -
         for prompt in sorted(prompts[author]):
             near = _nearest(prompt, tokens, NEAR_PROMPTS, chance) + chance.sample(range(len(pool)), min(3, len(pool)))
             found += [Example("relevance", author, *encoder.relevance(pool[at], prompt), label=-1) for at in near]
+    return found
+
+
+def variants(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
+    """Return unlabelled turns made of the sentences of the labelled ones: a part of a turn, and a turn with another."""
+    chance = random.Random(seed)
+    turns = defaultdict(dict)
+    for each in examples:
+        if each.task == "words":
+            turns[each.author, each.row.get("role", "user")][each.row["said"]] = each.row
+    found = []
+    for (author, role), rows in sorted(turns.items()):
+        for said, row in rows.items():
+            sentences = [said[start:end] for start, end in sentences_of(said)]
+            part = sentences[chance.randrange(len(sentences)) :] if len(sentences) > 1 else []
+            other = chance.choice(list(rows))
+            whole = f"{said} {other}" if len(said) + len(other) < _LONGEST_TURN else ""
+            for text in filter(None, (" ".join(part), whole)):
+                found += [
+                    data.unlabelled(author, window) for window in encoder.windows(text, row.get("before", ""), role)
+                ]
     return found
 
 

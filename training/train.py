@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 from training import network
+from training.data import UNKNOWN
 from training.packed import Batch, Packed
 
 POSITIVE = 3.0  # weight of a needed memory; seven of eight are not
@@ -229,11 +230,12 @@ def _loss_of_relevance(head: torch.Tensor, gold: torch.Tensor, taught: torch.Ten
 
 def _loss_of_words(batch: Batch, words: torch.Tensor, soft: Soft | None) -> torch.Tensor:
     tags, kinds, about = words.split([len(TAGS), len(KINDS), len(ABOUT)], dim=-1)
-    labelled = batch.words >= 0
-    loss = functional.cross_entropy(tags[labelled], batch.words[labelled])
+    word, labelled = batch.words >= 0, (batch.words >= 0) & (batch.words < UNKNOWN)
+    losses = functional.cross_entropy(tags[labelled], batch.words[labelled], reduction="sum")
+    loss = losses / labelled.sum().clamp(min=1)
     if soft:
-        theirs = soft.words[batch.rows[labelled]][:, : len(TAGS)].softmax(-1)
-        kl = functional.kl_div(tags[labelled].log_softmax(-1), theirs, reduction="batchmean")
+        theirs = soft.words[batch.rows[word]][:, : len(TAGS)].softmax(-1)
+        kl = functional.kl_div(tags[word].log_softmax(-1), theirs, reduction="batchmean")
         loss = HARD * loss + SOFT * 2 * kl
     for logits, gold, weight in ((kinds, batch.kinds, 0.25), (about, batch.about, 0.15)):
         losses = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")

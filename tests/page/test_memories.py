@@ -746,6 +746,15 @@ def test_an_empty_store_says_what_to_do(service: Caller, visit: Visitor) -> None
     expect(lines(page)).to_have_count(1)
 
 
+#: Scrolls the pane to its end; the history may be drawn after the text.
+HISTORY_AT_THE_END = """() => {
+  const pane = document.querySelector("#detail");
+  pane.scrollTop = pane.scrollHeight;
+  const history = pane.querySelector(".history")?.getBoundingClientRect();
+  return history && history.bottom > 0 && history.top < innerHeight;
+}"""
+
+
 # ── for everybody, whatever it says ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -766,8 +775,7 @@ def test_whatever_a_memory_says_is_shown_as_it_is(service: Caller, visit: Visito
     for number, text in ((2, long), (3, "x" * 10_000)):
         page.goto(f"{service.url}/ui/memories#/{number}")
         expect(pane(page).locator(".saying .text")).to_have_text(text)
-        pane(page).evaluate("(pane) => (pane.scrollTop = pane.scrollHeight)")
-        expect(pane(page).locator(".history")).to_be_in_viewport()
+        page.wait_for_function(HISTORY_AT_THE_END)
         assert overflow(page) == 0
     heights = lines(page).evaluate_all("all => all.map((each) => each.getBoundingClientRect().height)")
     assert len(set(heights)) == 1

@@ -443,7 +443,9 @@ def test_both_stores_weigh_words_alike(store: PostgresStore, tmp_path: Path) -> 
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00"), min_size=1, max_size=60)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(said=TEXT, other=TEXT)
 def test_words_with_every_sort_of_sign_are_safe_and_are_found(store: PostgresStore, said: str, other: str) -> None:
     memory = add(store, f"said {said}")
