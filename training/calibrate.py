@@ -30,13 +30,13 @@ SCREENED_OUT = 0.002
 
 
 def main() -> None:
-    """Ask the model, choose, write model.json beside it."""
+    """Run the model on held-out authors, choose the thresholds, write model.json."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path, help="folder with the exported parts; model.json is written there")
     options.add_argument("--base", type=Path, required=True, help="folder with vocab.txt")
     given = options.parse_args()
     _, held_out, _ = examples_of(Encoder(WordPiece.read(given.base / "vocab.txt")))
-    answers = [described(*each) for each in zip(held_out, measure.exported(given.model, held_out), strict=True)]
+    answers = [to_row(*each) for each in zip(held_out, measure.predict_exported(given.model, held_out), strict=True)]
     turns, pairs, prompts = (
         [each for each in answers if each["task"] == task] for task in ("words", "relation", "relevance")
     )
@@ -63,12 +63,12 @@ def main() -> None:
     print(json.dumps(card, indent=1))
 
 
-def described(example: Example, answer: measure.Answer) -> dict[str, Any]:
-    """Return what the model says to an example, beside what is known about it."""
-    about = {"task": example.task, "author": example.author, "row": example.row, "screen": answer.screen}
+def to_row(example: Example, prediction: measure.Prediction) -> dict[str, Any]:
+    """Return the labels and the prediction of an example as one row."""
+    about = {"task": example.task, "author": example.author, "row": example.row, "screen": prediction.screen}
     if example.task == "words":
-        return {**about, "spans": decode(example.row["said"], Tagged(example.places, answer.logits))}
-    return {**about, "group": example.group, "label": example.label, "logits": answer.logits.tolist()}
+        return {**about, "spans": decode(example.row["said"], Tagged(example.places, prediction.logits))}
+    return {**about, "group": example.group, "label": example.label, "logits": prediction.logits.tolist()}
 
 
 def fact(turns: Sequence[dict[str, Any]], role: str, noise: float) -> float:
@@ -89,7 +89,7 @@ def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def screen(found: Sequence[dict[str, Any]]) -> float:
     """Return the probability below which a screen ends the reading: it loses so little of what the heads find."""
-    return round(float(np.quantile([_sigmoid(each["screen"]) for each in found], SCREENED_OUT)), 3)
+    return round(float(np.quantile([each["screen"] for each in found], SCREENED_OUT)), 3)
 
 
 def _surest(turn: dict[str, Any]) -> float:

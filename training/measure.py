@@ -1,4 +1,4 @@
-"""Measures a model on authors it never saw: `python -m training.measure --help`."""
+"""Evaluates a model on held-out and test authors: `python -m training.measure --help`."""
 
 from __future__ import annotations
 
@@ -20,84 +20,85 @@ from training.data import Example
 from training.prepare import examples_of
 
 
-class Answer(NamedTuple):
-    """What a model says to one example: the logits of its task's head, and of a pair's screen."""
+class Prediction(NamedTuple):
+    """Logits of the head and, for a pair of the exported model, the probability of the screen."""
 
     logits: np.ndarray
     screen: float = 0.0
 
 
 def main() -> None:
-    """Read the options, ask the model, print the figures."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("model", type=Path, help="folder with screen.onnx and judge.onnx, or NAME-answers.npz")
-    options.add_argument("--base", type=Path, required=True, help="folder with vocab.txt")
-    given = options.parse_args()
-    _, held_out, test = examples_of(Encoder(WordPiece.read(given.base / "vocab.txt")))
-    if given.model.is_dir():
-        answers = exported(given.model, [*held_out, *test])
+    """Parse the arguments and print the metrics."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="folder with screen.onnx and judge.onnx, or NAME-predictions.npz")
+    parser.add_argument("--base", type=Path, required=True, help="folder with vocab.txt")
+    args = parser.parse_args()
+    _, held_out, test = examples_of(Encoder(WordPiece.read(args.base / "vocab.txt")))
+    if args.model.is_dir():
+        predictions = predict_exported(args.model, [*held_out, *test])
     else:
-        answers = stored(given.model, [*held_out, *test])
-    for name, examples, said in (
-        ("held-out", held_out, answers[: len(held_out)]),
-        ("test", test, answers[len(held_out) :]),
+        predictions = load_predictions(args.model, [*held_out, *test])
+    for name, examples, subset in (
+        ("held-out", held_out, predictions[: len(held_out)]),
+        ("test", test, predictions[len(held_out) :]),
     ):
-        print(name, json.dumps(figures(examples, said), indent=1))
+        print(name, json.dumps(figures(examples, subset), indent=1))
 
 
-def exported(model: Path, examples: Sequence[Example]) -> list[Answer]:
-    """Return what the exported model says to the examples, one text a run as cofio runs it."""
+def predict_exported(model: Path, examples: Sequence[Example]) -> list[Prediction]:
+    """Run the exported model on example example by itself, as at run time."""
     layers = Layers(model, threads=1)
-    answers = []
-    for each in examples:
-        if each.task == "words":
-            answers.append(Answer(layers.words(each.ids, each.types)))
+    predictions = []
+    for example in examples:
+        if example.task == "words":
+            predictions.append(Prediction(layers.words(example.ids, example.types)))
             continue
-        screen, states = layers.screened(each.ids, each.types, each.task)
-        answers.append(Answer(layers.judged(states, each.task), screen))
-    return answers
+        screen, states = layers.screened(example.ids, example.types, example.task)
+        predictions.append(Prediction(layers.judged(states, example.task), screen))
+    return predictions
 
 
-def stored(path: Path, examples: Sequence[Example]) -> list[Answer]:
-    """Return the answers that `training.train` wrote for the unseen examples."""
-    answers, row = [], 0
-    with np.load(path) as said:
-        words, pairs, screens = said["words"].astype(np.float32), said["pairs"].astype(np.float32), said["screens"]
-    for place, each in enumerate(examples):
-        if each.task != "words":
-            answers.append(Answer(pairs[place, : 4 if each.task == "relation" else 1], float(screens[place])))
+def load_predictions(path: Path, examples: Sequence[Example]) -> list[Prediction]:
+    """Load the predictions that `training.train` saved for the unseen authors."""
+    predictions, row = [], 0
+    with np.load(path) as arrays:
+        words, pairs = arrays["words"].astype(np.float32), arrays["pairs"].astype(np.float32)
+    for index, example in enumerate(examples):
+        if example.task != "words":
+            predictions.append(Prediction(pairs[index, : 4 if example.task == "relation" else 1]))
             continue
-        logits = np.zeros((len(each.ids), words.shape[1]), np.float32)
-        logits[[token for token, _ in each.places]] = words[row : row + len(each.places)]
-        row += len(each.places)
-        answers.append(Answer(logits))
-    return answers
+        logits = np.zeros((len(example.ids), words.shape[1]), np.float32)
+        logits[[token for token, _ in example.places]] = words[row : row + len(example.places)]
+        row += len(example.places)
+        predictions.append(Prediction(logits))
+    return predictions
 
 
-def figures(examples: Sequence[Example], answers: Sequence[Answer]) -> dict[str, float]:
-    """Return the figures of every head on these examples."""
-    said = [each.logits for each in answers]
+def figures(examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+    """Return the metrics of every head."""
+    said = [example.logits for example in predictions]
     report: dict[str, float] = {}
     pairs = [
-        (each, logits)
-        for each, logits in zip(examples, said, strict=True)
-        if each.task == "relation" and "unrelated" not in each.row
+        (example, logits)
+        for example, logits in zip(examples, said, strict=True)
+        if example.task == "relation" and "unrelated" not in example.row
     ]
     if pairs:
-        gold = np.array([int(each.label) for each, _ in pairs])
+        gold = np.array([int(example.label) for example, _ in pairs])
         report |= metrics.relation(gold, _softmax(np.stack([logits for _, logits in pairs])))
     prompts = defaultdict(list)
-    for each, logits in zip(examples, said, strict=True):
-        if each.task == "relevance" and not each.row["foreign"]:
-            prompts[f"{each.author} {each.group}"].append((each.label, float(logits[0])))
+    for example, logits in zip(examples, said, strict=True):
+        if example.task == "relevance" and not example.row["foreign"]:
+            prompts[f"{example.author} {example.group}"].append((example.label, float(logits[0])))
     if prompts:
         report |= metrics.relevance(prompts)
     turns: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int, float]]]] = {}
-    for each, logits in zip(examples, said, strict=True):
-        if each.task == "words":
-            _, spans = turns.setdefault(each.group, ([(a, b) for a, b, _, _ in data.facts_at(each.row)], []))
+    for example, logits in zip(examples, said, strict=True):
+        if example.task == "words":
+            _, spans = turns.setdefault(example.group, ([(a, b) for a, b, _, _ in data.facts_at(example.row)], []))
             spans += [
-                (one.start, one.end, one.probability) for one in decode(each.row["said"], Tagged(each.places, logits))
+                (one.start, one.end, one.probability)
+                for one in decode(example.row["said"], Tagged(example.places, logits))
             ]
     for threshold in (0.4, 0.5, 0.6, 0.7) if turns else ():
         report |= {f"{name} at {threshold}": value for name, value in metrics.spans(turns, threshold).items()}

@@ -14,84 +14,84 @@ from pathlib import Path
 
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.encoding import Encoder, sentences_of
-from training import data, packed
+from training import data, dataset
 from training.data import Example
 
 HELD_OUT = frozenset("ch eh gh he v vh xg yh zc".split())
-NEAR_MEMORIES, NEAR_PROMPTS = 7, 6  # how many memories a statement, a prompt is put beside
-_LONGEST_TURN = 600  # characters of a turn that is put together
+NEAREST_TO_STATEMENT, NEAREST_TO_PROMPT = 7, 6  # memories paired with a statement and with a prompt
+_MAX_JOINED = 600  # characters of two joined turns
 
 
 def main() -> None:
-    """Read the options, encode, write."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("--base", type=Path, required=True, help="folder with vocab.txt and qwen-tokenizer.json")
-    options.add_argument("--out", type=Path, required=True, help="folder for the arrays")
-    given = options.parse_args()
-    from training.teacher import Reader
+    """Parse the arguments, encode and save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base", type=Path, required=True, help="folder with vocab.txt and qwen-tokenizer.json")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the arrays")
+    args = parser.parse_args()
+    from training.teacher import TeacherEncoder
 
-    given.out.mkdir(parents=True, exist_ok=True)
-    words = WordPiece.read(given.base / "vocab.txt")
-    for name, encoder in (("student", Encoder(words)), ("teacher", Reader.read(given.base))):
+    args.out.mkdir(parents=True, exist_ok=True)
+    words = WordPiece.read(args.base / "vocab.txt")
+    for name, encoder in (("student", Encoder(words)), ("teacher", TeacherEncoder.load(args.base))):
         known, held_out, test = examples_of(encoder)
-        everything = [*known, *combinations(known, encoder), *variants(known, encoder)]
+        everything = [*known, *paired_combinations(known, encoder), *augmented_turns(known, encoder)]
         print(f"{name}: {len(known)} examples and {len(everything) - len(known)} combinations for training", flush=True)
-        packed.write(given.out / f"{name}-known.npz", everything)
-        packed.write(given.out / f"{name}-unseen.npz", [*held_out, *test])
+        dataset.save(args.out / f"{name}-known.npz", everything)
+        dataset.save(args.out / f"{name}-unseen.npz", [*held_out, *test])
 
 
 def examples_of(encoder: Encoder) -> tuple[list[Example], list[Example], list[Example]]:
-    """Return the examples for training, of the held-out authors, and of the test authors."""
+    """Return the examples of the training authors, the held-out authors and the test authors."""
     examples = data.pairs(encoder) + data.relevance(encoder) + data.turns(encoder)
     examples, held_out = data.split(examples, HELD_OUT)
     known, test = data.split(examples, data.TEST_AUTHORS)
     return known, held_out, test
 
 
-def combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
-    """Return unlabelled pairs of the same text: statements beside other memories of their author, prompts likewise."""
-    chance = random.Random(seed)
+def paired_combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
+    """Pair statements and prompts with the memories of their author that share most words, without labels."""
+    rng = random.Random(seed)
     memories, statements, prompts = defaultdict(set), defaultdict(set), defaultdict(set)
-    for each in examples:
-        if each.task == "relation":
-            memories[each.author].add(each.row["memory"])
-            statements[each.author].add(each.row["said"])
-        elif each.task == "relevance":
-            memories[each.author].add(each.row["memory"])
-            prompts[each.author].add(each.row["prompt"])
-        elif each.row.get("role", "user") == "user" and len(each.row["said"]) < 400:
-            (statements if each.row["facts"] else prompts)[each.author].add(each.row["said"])
-            for fact in each.row["facts"]:
+    for example in examples:
+        if example.task == "relation":
+            memories[example.author].add(example.row["memory"])
+            statements[example.author].add(example.row["said"])
+        elif example.task == "relevance":
+            memories[example.author].add(example.row["memory"])
+            prompts[example.author].add(example.row["prompt"])
+        elif example.row.get("role", "user") == "user" and len(example.row["said"]) < 400:
+            (statements if example.row["facts"] else prompts)[example.author].add(example.row["said"])
+            for fact in example.row["facts"]:
                 if isinstance(fact, dict):
-                    memories[each.author] |= {fact["text"], fact["quote"]}
-                    statements[each.author].add(fact["quote"])
+                    memories[example.author] |= {fact["text"], fact["quote"]}
+                    statements[example.author].add(fact["quote"])
     found = []
     for author, own in sorted(memories.items()):
         pool = sorted(own)
         tokens = [_content(memory) for memory in pool]
         for said in sorted(statements[author]):
-            near = _nearest(said, tokens, NEAR_MEMORIES, chance)[1:] + chance.sample(range(len(pool)), 1)
+            near = _nearest(said, tokens, NEAREST_TO_STATEMENT, rng)[1:] + rng.sample(range(len(pool)), 1)
             found += [Example("relation", author, *encoder.pair(pool[at], said), label=-1) for at in near]
         for prompt in sorted(prompts[author]):
-            near = _nearest(prompt, tokens, NEAR_PROMPTS, chance) + chance.sample(range(len(pool)), min(3, len(pool)))
+            near = _nearest(prompt, tokens, NEAREST_TO_PROMPT, rng) + rng.sample(range(len(pool)), min(3, len(pool)))
             found += [Example("relevance", author, *encoder.relevance(pool[at], prompt), label=-1) for at in near]
     return found
 
 
-def variants(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
-    """Return unlabelled turns made of the sentences of the labelled ones: a part of a turn, and a turn with another."""
-    chance = random.Random(seed)
+def augmented_turns(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:
+    """Make unlabelled turns of the labelled ones: the end of a turn, and two turns joined."""
+    rng = random.Random(seed)
     turns = defaultdict(dict)
-    for each in examples:
-        if each.task == "words":
-            turns[each.author, each.row.get("role", "user")][each.row["said"]] = each.row
+    for example in examples:
+        if example.task == "words":
+            turns[example.author, example.row.get("role", "user")][example.row["said"]] = example.row
     found = []
     for (author, role), rows in sorted(turns.items()):
         for said, row in rows.items():
             sentences = [said[start:end] for start, end in sentences_of(said)]
-            part = sentences[chance.randrange(len(sentences)) :] if len(sentences) > 1 else []
-            other = chance.choice(list(rows))
-            whole = f"{said} {other}" if len(said) + len(other) < _LONGEST_TURN else ""
+            part = sentences[rng.randrange(len(sentences)) :] if len(sentences) > 1 else []
+            other = rng.choice(list(rows))
+            whole = f"{said} {other}" if len(said) + len(other) < _MAX_JOINED else ""
             for text in filter(None, (" ".join(part), whole)):
                 found += [
                     data.unlabelled(author, window) for window in encoder.windows(text, row.get("before", ""), role)
@@ -99,10 +99,10 @@ def variants(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> li
     return found
 
 
-def _nearest(text: str, others: Sequence[set[str]], count: int, chance: random.Random) -> list[int]:
-    """Return the places of the texts that share most words with one."""
+def _nearest(text: str, others: Sequence[set[str]], count: int, rng: random.Random) -> list[int]:
+    """Return the indices of the texts that share most words with `text`."""
     words = _content(text)
-    scores = [(len(words & other) / (4 + len(other)), chance.random()) for other in others]
+    scores = [(len(words & other) / (4 + len(other)), rng.random()) for other in others]
     return sorted(range(len(others)), key=lambda at: scores[at], reverse=True)[:count]
 
 

@@ -1,7 +1,7 @@
-"""The teacher: Qwen2.5-Coder-1.5B with the heads of the student, and how it reads the same inputs.
+"""The teacher: Qwen2.5-Coder-1.5B with the heads of the student, fine-tuned with LoRA.
 
-It reads left to right, so of a pair its last state knows both texts, and a turn is read twice: the words of the second
-copy know the whole turn.
+The model is causal. A pair is classified by the state of its last token. A turn is given twice, and the words of the
+second copy are tagged, because their states have seen the whole turn.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from training.network import Network
 _PAIR = "A note in memory: {memory}\nSaid later: {text}\nWhat becomes of the note (stays, repeated, replaced, ended)?"
 _RELEVANCE = "A note in memory: {memory}\nThe next task: {text}\nDoes the note help with the task?"
 _TURN = "{other} said: {before}\n{speaker} says: {said}\nThe parts of it to remember for months:"
-RANK = 16  # of the trained differences
+RANK = 16  # of the LoRA updates
 _LONGEST = 600  # characters of a text; of a longer one its beginning and its end
 _NAMES = {
     "token_embd": "embed_tokens",
@@ -41,32 +41,32 @@ _NAMES = {
 }
 
 
-class Reader(Encoder):
-    """Encodes what the student's encoder encodes, in the same windows, for the teacher."""
+class TeacherEncoder(Encoder):
+    """Encodes pairs, prompts and turns as prompts for the teacher, in the windows of the student's encoder."""
 
     def __init__(self, words: WordPiece, tokenizer: Tokenizer) -> None:
         super().__init__(words)
         self._tokenizer = tokenizer
 
     @classmethod
-    def read(cls, base: Path) -> Reader:
-        """Return the reader with both vocabularies of a folder."""
+    def load(cls, base: Path) -> TeacherEncoder:
+        """Load the vocabularies of student and teacher from a folder."""
         return cls(WordPiece.read(base / "vocab.txt"), Tokenizer.from_file(str(base / "qwen-tokenizer.json")))
 
     def pair(self, memory: str, said: str) -> tuple[list[int], list[int]]:
-        """Return (ids, types) of a memory and what was said later."""
-        return self._read(_PAIR.format(memory=_ends(memory), text=_ends(said)))
+        """Return (ids, types) of a memory and a later statement."""
+        return self._encode(_PAIR.format(memory=_shorten(memory), text=_shorten(said)))
 
     def relevance(self, memory: str, prompt: str) -> tuple[list[int], list[int]]:
         """Return (ids, types) of a memory and a prompt."""
-        return self._read(_RELEVANCE.format(memory=_ends(memory), text=_ends(prompt)))
+        return self._encode(_RELEVANCE.format(memory=_shorten(memory), text=_shorten(prompt)))
 
     def windows(self, said: str, before: str = "", role: str = "user") -> Iterator[Window]:
-        """Yield the windows of the student; a word's place is its last token in the second copy."""
+        """Yield the windows of the student's encoder; the token of a word is its last one in the second copy."""
         speaker, other = ("The agent", "The user") if role == "assistant" else ("The user", "The agent")
         for window in super().windows(said, before, role):
             first, last = window.places[0][1][0], window.places[-1][1][1]
-            ids, _ = self._read(
+            ids, _ = self._encode(
                 _TURN.format(other=other, before=before[-_LONGEST // 2 :], speaker=speaker, said=said[first:last])
             )
             places = []
@@ -75,32 +75,32 @@ class Reader(Encoder):
                 places.append((len(ids) - 1, (start, end)))
             yield Window(ids, [0] * len(ids), places)
 
-    def _read(self, text: str) -> tuple[list[int], list[int]]:
+    def _encode(self, text: str) -> tuple[list[int], list[int]]:
         ids = self._tokenizer.encode(text).ids
         return ids, [0] * len(ids)
 
 
-def _ends(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 
 
-class LowRank(nn.Module):
-    """A linear layer that stays as it is, and a trained difference of low rank."""
+class LoRALinear(nn.Module):
+    """A frozen linear layer with a trained low-rank update (LoRA)."""
 
     def __init__(self, layer: nn.Linear, rank: int) -> None:
         super().__init__()
         self.layer = layer.requires_grad_(requires_grad=False)
         place = {"device": layer.weight.device, "dtype": torch.float32}
-        self.down = nn.Parameter(torch.randn(rank, layer.in_features, **place) / layer.in_features**0.5)
-        self.up = nn.Parameter(torch.zeros(layer.out_features, rank, **place))
+        self.lora_a = nn.Parameter(torch.randn(rank, layer.in_features, **place) / layer.in_features**0.5)
+        self.lora_b = nn.Parameter(torch.zeros(layer.out_features, rank, **place))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """Return the layer's output and the difference."""
-        return self.layer(states) + 2 * functional.linear(functional.linear(states, self.down), self.up)
+        """Return the output of the layer plus that of the update."""
+        return self.layer(states) + 2 * functional.linear(functional.linear(states, self.lora_a), self.lora_b)
 
 
 class Teacher(Network):
-    """The heads of the student on the states of a language model, of which only low-rank differences are trained."""
+    """The heads of the student on the states of a language model; only the heads and LoRA weights are trained."""
 
     def forward(
         self,
@@ -108,7 +108,7 @@ class Teacher(Network):
         attention_mask: torch.Tensor,
         token_type_ids: torch.Tensor,  # noqa: ARG002 - a language model has no types
     ) -> dict[str, torch.Tensor]:
-        """Return the logits of every head; padding lies behind the text, where no token looks."""
+        """Return the logits of every head. The text is padded on the right, so causal attention ignores the padding."""
         states = self.encoder(input_ids=input_ids, use_cache=False).last_hidden_state
         last = states[torch.arange(len(states)), attention_mask.sum(1) - 1]
         mean = (states.float() * attention_mask.unsqueeze(-1)).sum(1) / attention_mask.sum(1, keepdim=True)
@@ -123,7 +123,7 @@ class Teacher(Network):
 
 
 def load(base: Path, *, device: str = "cpu") -> Teacher:
-    """Return the teacher with the weights of its checkpoint, no longer quantised."""
+    """Load the checkpoint, dequantise it and add LoRA layers."""
     config = Qwen2Config(
         vocab_size=151936,
         hidden_size=1536,
@@ -153,12 +153,12 @@ def load(base: Path, *, device: str = "cpu") -> Teacher:
         for part in (block.self_attn, block.mlp):
             for name, layer in list(part.named_children()):
                 if isinstance(layer, nn.Linear):
-                    setattr(part, name, LowRank(layer, RANK))
+                    setattr(part, name, LoRALinear(layer, RANK))
     return Teacher(encoder, config.hidden_size, with_types=False).to(device)
 
 
 def _name(name: str) -> str:
-    """Return the name of a tensor of the GGUF file as transformers has it."""
+    """Return the transformers name of a GGUF tensor."""
     parts = name.split(".")
     if parts[0] == "blk":
         return f"layers.{parts[1]}.{_NAMES[parts[2]]}.{parts[3]}"

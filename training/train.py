@@ -2,7 +2,8 @@
 
     teacher (Qwen2.5-Coder-1.5B) ─ labels.npz ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
 
-The teacher learns from labelled text, and labels it and further combinations of it; the student learns from both.
+The teacher is trained on the labelled text. It then labels that text and unlabelled combinations of it, from which the
+student is trained.
 """
 
 from __future__ import annotations
@@ -21,123 +22,131 @@ from torch.nn import functional
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 from training import network
 from training.data import UNKNOWN
-from training.packed import Batch, Packed
+from training.dataset import Batch, PackedDataset
 
-POSITIVE = 3.0  # weight of a needed memory; seven of eight are not
-WEIGHTS = {"words": 1.0, "relation": 1.0, "relevance": 0.7}
-SCREEN = 0.3  # weight of the screens beside the heads
-HARD, SOFT = 0.4, 0.6  # weights of people's labels and of the teacher's
+POSITIVE_WEIGHT = 3.0  # of a needed memory; one in eight is needed
+TASK_WEIGHTS = {"words": 1.0, "relation": 1.0, "relevance": 0.7}
+SCREEN_WEIGHT = 0.3  # relative to the heads
+HARD_WEIGHT, SOFT_WEIGHT = 0.4, 0.6  # of the authors' labels and of the teacher's
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class Recipe(NamedTuple):
-    """How to train."""
+class TrainingConfig(NamedTuple):
+    """Hyperparameters."""
 
     epochs: float
-    batch: int
-    tokens: int  # most tokens in a batch
-    rate: float
-    heads: float  # rate of the heads, as a multiple
+    batch_size: int
+    max_tokens: int  # in a batch, padding included
+    learning_rate: float
+    head_lr_factor: float
     seed: int
 
 
-class Answers(NamedTuple):
-    """What a model says: logits of every labelled token of the turns, of every pair, and of every pair's screen."""
+class Predictions(NamedTuple):
+    """Logits of every word of the turns and of every pair."""
 
     words: np.ndarray
     pairs: np.ndarray
-    screens: np.ndarray
 
-    def write(self, path: Path) -> None:
-        """Write the answers as float16."""
-        np.savez_compressed(path, **{name: each.astype(np.float16) for name, each in self._asdict().items()})
+    def save(self, path: Path) -> None:
+        """Save the logits as float16."""
+        np.savez_compressed(path, **{name: logits.astype(np.float16) for name, logits in self._asdict().items()})
 
     @classmethod
-    def read(cls, path: Path) -> Answers:
-        """Return what `write` wrote."""
-        with np.load(path) as stored:
-            return cls(*(stored[name].astype(np.float32) for name in cls._fields))
+    def load(cls, path: Path) -> Predictions:
+        """Load the logits that `save` wrote."""
+        with np.load(path) as arrays:
+            return cls(*(arrays[name].astype(np.float32) for name in cls._fields))
 
 
 def main() -> None:
-    """Read the options, train, write weights and answers."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("model", choices=("teacher", "student"))
-    options.add_argument("--base", type=Path, required=True, help="folder with the base checkpoints")
-    options.add_argument("--data", type=Path, required=True, help="folder that training.prepare wrote")
-    options.add_argument("--out", type=Path, required=True, help="folder for weights, labels.npz and NAME-answers.npz")
-    options.add_argument("--adapter", type=Path, help="do not train the teacher: take what it learned from this file")
-    options.add_argument("--epochs", type=float)
-    options.add_argument("--rate", type=float)
-    options.add_argument("--seed", type=int, default=7)
-    given = options.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    (teach if given.model == "teacher" else learn)(given)
+    """Parse the arguments and train one model."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", choices=("teacher", "student"))
+    parser.add_argument("--base", type=Path, required=True, help="folder with the base checkpoints")
+    parser.add_argument("--data", type=Path, required=True, help="folder that training.prepare wrote")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="folder for weights, labels.npz and NAME-predictions.npz"
+    )
+    parser.add_argument("--adapter", type=Path, help="label with this trained adapter instead of training a teacher")
+    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--rate", type=float)
+    parser.add_argument("--seed", type=int, default=7)
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    (train_teacher if args.model == "teacher" else train_student)(args)
 
 
-def teach(given: argparse.Namespace) -> None:
-    """Train a teacher, or take one that is trained; write what it learned, and its labels."""
+def train_teacher(args: argparse.Namespace) -> None:
+    """Train the teacher or load its adapter; save the adapter, its predictions on unseen authors, and its labels."""
     from training import teacher
 
-    known, unseen = (Packed.read(given.data / f"teacher-{name}.npz", DEVICE) for name in ("known", "unseen"))
-    model = teacher.load(given.base, device=DEVICE)
-    if given.adapter:
-        model.load_state_dict(load_file(given.adapter), strict=False)
+    train_set, eval_set = (
+        PackedDataset.load(args.data / f"teacher-{name}.npz", DEVICE) for name in ("known", "unseen")
+    )
+    model = teacher.load(args.base, device=DEVICE)
+    if args.adapter:
+        unexpected = model.load_state_dict(load_file(args.adapter), strict=False).unexpected_keys
+        if unexpected:
+            raise ValueError(f"{args.adapter} is not an adapter of this teacher: {unexpected[:3]}")
     else:
-        labelled = (known.arrays["label"] >= 0) & ~(known.arrays["easy"] & (np.arange(len(known)) % 2 == 0))
-        recipe = Recipe(given.epochs or 2, 192, 16_000, given.rate or 2e-4, 1.0, given.seed)
-        fit(model, known, recipe, chosen=labelled)
-        learned = {name: value.bfloat16() for name, value in model.named_parameters() if value.requires_grad}
-        save_file(learned, str(given.out / "adapter.safetensors"))
-    answers(model, unseen).write(given.out / "teacher-answers.npz")
-    answers(model, known).write(given.out / "labels.npz")
+        labelled = (train_set.arrays["label"] >= 0) & ~(train_set.arrays["easy"] & (np.arange(len(train_set)) % 2 == 0))
+        config = TrainingConfig(args.epochs or 2, 192, 16_000, args.rate or 2e-4, 1.0, args.seed)
+        fit(model, train_set, config, include=labelled)
+        adapter = {name: value.bfloat16() for name, value in model.named_parameters() if value.requires_grad}
+        save_file(adapter, str(args.out / "adapter.safetensors"))
+    predict(model, eval_set).save(args.out / "teacher-predictions.npz")
+    predict(model, train_set).save(args.out / "labels.npz")
 
 
-def learn(given: argparse.Namespace) -> None:
-    """Train the student on people's labels and those of `labels.npz` in the output folder."""
-    known, unseen = (Packed.read(given.data / f"student-{name}.npz", DEVICE) for name in ("known", "unseen"))
-    model = network.minilm(given.base / "minilm.safetensors").to(DEVICE)
-    recipe = Recipe(given.epochs or 8, 256, 60_000, given.rate or 1.7e-4, 5.0, given.seed)
-    fit(model, known, recipe, soft=Soft.of(Answers.read(given.out / "labels.npz"), known))
+def train_student(args: argparse.Namespace) -> None:
+    """Train the student on the authors' labels and on those of the teacher, `labels.npz` in the output folder."""
+    train_set, eval_set = (
+        PackedDataset.load(args.data / f"student-{name}.npz", DEVICE) for name in ("known", "unseen")
+    )
+    model = network.minilm(args.base / "minilm.safetensors").to(DEVICE)
+    config = TrainingConfig(args.epochs or 8, 256, 60_000, args.rate or 1.7e-4, 5.0, args.seed)
+    soft = SoftLabels.from_predictions(Predictions.load(args.out / "labels.npz"), train_set)
+    fit(model, train_set, config, soft=soft)
     save_file(
         {name: value.half().contiguous() for name, value in model.state_dict().items()},
-        str(given.out / "student.safetensors"),
+        str(args.out / "student.safetensors"),
     )
-    answers(model, unseen).write(given.out / "student-answers.npz")
+    predict(model, eval_set).save(args.out / "student-predictions.npz")
 
 
-class Soft(NamedTuple):
-    """The teacher's logits, on the device: of a labelled token by its number, of a pair by its place."""
+class SoftLabels(NamedTuple):
+    """The teacher's logits on the device: of a word by its row, of a pair by its index."""
 
     words: torch.Tensor
     pairs: torch.Tensor
 
     @classmethod
-    def of(cls, answers: Answers, examples: Packed) -> Soft:
-        """Return the labels; refuse those of other examples."""
-        if len(answers.pairs) != len(examples) or len(answers.words) != np.sum(examples.arrays["words"] >= 0):
-            raise ValueError("labels.npz labels other examples: prepare the data once for both")
-        return cls(torch.from_numpy(answers.words).to(DEVICE), torch.from_numpy(answers.pairs).to(DEVICE))
+    def from_predictions(cls, predictions: Predictions, examples: PackedDataset) -> SoftLabels:
+        """Move the labels to the device. Raise ValueError if they belong to another dataset."""
+        if len(predictions.pairs) != len(examples) or len(predictions.words) != np.sum(examples.arrays["words"] >= 0):
+            raise ValueError("labels.npz does not match the dataset: run training.prepare once for teacher and student")
+        return cls(torch.from_numpy(predictions.words).to(DEVICE), torch.from_numpy(predictions.pairs).to(DEVICE))
 
 
 def fit(
     model: network.Network,
-    examples: Packed,
-    recipe: Recipe,
+    examples: PackedDataset,
+    config: TrainingConfig,
     *,
-    chosen: np.ndarray | None = None,
-    soft: Soft | None = None,
+    include: np.ndarray | None = None,
+    soft: SoftLabels | None = None,
 ) -> None:
-    """Train all heads together on batches of one task each."""
-    torch.manual_seed(recipe.seed)
-    chance = np.random.default_rng(recipe.seed)
+    """Train all heads jointly; each batch has one task."""
+    torch.manual_seed(config.seed)
+    rng = np.random.default_rng(config.seed)
     model.train()
-    chosen = np.ones(len(examples), bool) if chosen is None else chosen
+    include = np.ones(len(examples), bool) if include is None else include
     plan: list[np.ndarray] = []
-    for _ in range(int(np.ceil(recipe.epochs))):
-        plan += examples.batches(chance, recipe.batch, recipe.tokens, chosen)
-    plan = plan[: int(len(plan) * recipe.epochs / np.ceil(recipe.epochs))]
-    body, heads = (
+    for _ in range(int(np.ceil(config.epochs))):
+        plan += examples.batches(rng, config.batch_size, config.max_tokens, include)
+    plan = plan[: int(len(plan) * config.epochs / np.ceil(config.epochs))]
+    encoder, heads = (
         [
             value
             for name, value in model.named_parameters()
@@ -146,100 +155,105 @@ def fit(
         for own in (True, False)
     )
     optimizer = torch.optim.AdamW(
-        [{"params": body, "lr": recipe.rate}, {"params": heads, "lr": recipe.heads * recipe.rate}],
+        [
+            {"params": encoder, "lr": config.learning_rate},
+            {"params": heads, "lr": config.head_lr_factor * config.learning_rate},
+        ],
         weight_decay=0.01,
         fused=DEVICE == "cuda",
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, step / (0.1 * len(plan))) * max(0.0, (len(plan) - step) / (0.9 * len(plan)))
     )
-    began = time.monotonic()
-    for step, places in enumerate(plan, 1):
-        batch = examples.batch(places)
+    started = time.monotonic()
+    for step, indices in enumerate(plan, 1):
+        batch = examples.batch(indices)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
             outputs = model(batch.ids, batch.mask, batch.types)
-        loss = WEIGHTS[batch.task] * loss_of(batch, outputs, soft)
+        loss = TASK_WEIGHTS[batch.task] * loss_of(batch, outputs, soft)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(body + heads, 1.0)
+        torch.nn.utils.clip_grad_norm_(encoder + heads, 1.0)
         optimizer.step()
         schedule.step()
         if step % 250 == 0 or step == len(plan):
-            print(f"step {step} of {len(plan)}, {time.monotonic() - began:.0f} s, loss {loss.item():.3f}", flush=True)
+            print(f"step {step} of {len(plan)}, {time.monotonic() - started:.0f} s, loss {loss.item():.3f}", flush=True)
     model.eval()
 
 
-def answers(model: network.Network, examples: Packed) -> Answers:
-    """Return what a model says to the examples."""
+def predict(model: network.Network, examples: PackedDataset) -> Predictions:
+    """Return the logits of a model for every example."""
     per_word, tokens = len(TAGS) + len(KINDS) + len(ABOUT), int(np.sum(examples.arrays["words"] >= 0))
-    said = Answers(
+    predictions = Predictions(
         np.zeros((tokens, per_word), np.float32),
         np.zeros((len(examples), len(RELATIONS)), np.float32),
-        np.zeros(len(examples), np.float32),
     )
     model.eval()
     with torch.inference_mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-        for places in examples.in_order(60_000):
-            batch = examples.batch(places)
+        for indices in examples.iterate(60_000):
+            batch = examples.batch(indices)
             outputs = model(batch.ids, batch.mask, batch.types)
             head = outputs[batch.task].float()
             if batch.task == "words":
                 labelled = batch.words >= 0
-                said.words[batch.rows[labelled].cpu()] = head[labelled].cpu()
+                predictions.words[batch.word_rows[labelled].cpu()] = head[labelled].cpu()
             else:
-                said.pairs[places, : head.shape[1]] = head.cpu()
-                said.screens[places] = outputs[f"screen {batch.task}"].float()[:, 0].cpu()
-    return said
+                predictions.pairs[indices, : head.shape[1]] = head.cpu()
+    return predictions
 
 
-def loss_of(batch: Batch, outputs: Mapping[str, torch.Tensor], soft: Soft | None) -> torch.Tensor:
-    """Return the loss of one task's head and screen: part people's labels, part the teacher's, where there is one."""
+def loss_of(batch: Batch, outputs: Mapping[str, torch.Tensor], soft: SoftLabels | None) -> torch.Tensor:
+    """Return the loss of a head and its screen against the authors' labels and, if given, the teacher's."""
     head = outputs[batch.task].float()
     if batch.task == "words":
         return _loss_of_words(batch, head, soft)
     screen = outputs[f"screen {batch.task}"].float()[:, 0]
-    taught = soft.pairs[batch.places] if soft else None
+    teacher_logits = soft.pairs[batch.indices] if soft else None
     if batch.task == "relation":
-        loss = _loss_of_relation(head, batch.label, taught)
-        wanted = (batch.label > 0).float() if taught is None else 1 - taught.softmax(-1)[:, 0]
+        loss = _loss_of_relation(head, batch.label, teacher_logits)
+        target = (batch.label > 0).float() if teacher_logits is None else 1 - teacher_logits.softmax(-1)[:, 0]
     else:
-        loss = _loss_of_relevance(head[:, 0], batch.label.float(), taught)
-        wanted = batch.label.float() if taught is None else taught[:, 0].sigmoid()
-    return loss + SCREEN * functional.binary_cross_entropy_with_logits(screen, wanted)
+        loss = _loss_of_relevance(head[:, 0], batch.label.float(), teacher_logits)
+        target = batch.label.float() if teacher_logits is None else teacher_logits[:, 0].sigmoid()
+    return loss + SCREEN_WEIGHT * functional.binary_cross_entropy_with_logits(screen, target)
 
 
-def _loss_of_relation(head: torch.Tensor, gold: torch.Tensor, taught: torch.Tensor | None) -> torch.Tensor:
-    losses = functional.cross_entropy(head, gold, ignore_index=-1, label_smoothing=0.05, reduction="sum")
-    hard = losses / (gold >= 0).sum().clamp(min=1)
-    if taught is None:
+def _loss_of_relation(head: torch.Tensor, labels: torch.Tensor, teacher_logits: torch.Tensor | None) -> torch.Tensor:
+    losses = functional.cross_entropy(head, labels, ignore_index=-1, label_smoothing=0.05, reduction="sum")
+    hard = losses / (labels >= 0).sum().clamp(min=1)
+    if teacher_logits is None:
         return hard
-    return HARD * hard + SOFT * 2 * functional.kl_div(head.log_softmax(-1), taught.softmax(-1), reduction="batchmean")
-
-
-def _loss_of_relevance(head: torch.Tensor, gold: torch.Tensor, taught: torch.Tensor | None) -> torch.Tensor:
-    known = (gold >= 0).float()
-    positive = torch.tensor(POSITIVE, device=head.device)
-    each = functional.binary_cross_entropy_with_logits(head, gold.clamp(min=0), pos_weight=positive, reduction="none")
-    hard = (each * known).sum() / known.sum().clamp(min=1)
-    if taught is None:
-        return hard
-    return HARD * hard + SOFT * functional.binary_cross_entropy_with_logits(
-        head, taught[:, 0].sigmoid(), pos_weight=positive
+    return HARD_WEIGHT * hard + SOFT_WEIGHT * 2 * functional.kl_div(
+        head.log_softmax(-1), teacher_logits.softmax(-1), reduction="batchmean"
     )
 
 
-def _loss_of_words(batch: Batch, words: torch.Tensor, soft: Soft | None) -> torch.Tensor:
+def _loss_of_relevance(head: torch.Tensor, labels: torch.Tensor, teacher_logits: torch.Tensor | None) -> torch.Tensor:
+    is_labelled = (labels >= 0).float()
+    positive = torch.tensor(POSITIVE_WEIGHT, device=head.device)
+    losses = functional.binary_cross_entropy_with_logits(
+        head, labels.clamp(min=0), pos_weight=positive, reduction="none"
+    )
+    hard = (losses * is_labelled).sum() / is_labelled.sum().clamp(min=1)
+    if teacher_logits is None:
+        return hard
+    return HARD_WEIGHT * hard + SOFT_WEIGHT * functional.binary_cross_entropy_with_logits(
+        head, teacher_logits[:, 0].sigmoid(), pos_weight=positive
+    )
+
+
+def _loss_of_words(batch: Batch, words: torch.Tensor, soft: SoftLabels | None) -> torch.Tensor:
     tags, kinds, about = words.split([len(TAGS), len(KINDS), len(ABOUT)], dim=-1)
     word, labelled = batch.words >= 0, (batch.words >= 0) & (batch.words < UNKNOWN)
     losses = functional.cross_entropy(tags[labelled], batch.words[labelled], reduction="sum")
     loss = losses / labelled.sum().clamp(min=1)
     if soft:
-        theirs = soft.words[batch.rows[word]][:, : len(TAGS)].softmax(-1)
-        kl = functional.kl_div(tags[word].log_softmax(-1), theirs, reduction="batchmean")
-        loss = HARD * loss + SOFT * 2 * kl
-    for logits, gold, weight in ((kinds, batch.kinds, 0.25), (about, batch.about, 0.15)):
-        losses = functional.cross_entropy(logits.flatten(0, 1), gold.flatten(), ignore_index=-1, reduction="sum")
-        loss = loss + weight * losses / (gold >= 0).sum().clamp(min=1)
+        teacher_tags = soft.words[batch.word_rows[word]][:, : len(TAGS)].softmax(-1)
+        kl = functional.kl_div(tags[word].log_softmax(-1), teacher_tags, reduction="batchmean")
+        loss = HARD_WEIGHT * loss + SOFT_WEIGHT * 2 * kl
+    for logits, labels, weight in ((kinds, batch.kinds, 0.25), (about, batch.about, 0.15)):
+        losses = functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="sum")
+        loss = loss + weight * losses / (labels >= 0).sum().clamp(min=1)
     return loss
 
 

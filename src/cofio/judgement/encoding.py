@@ -21,9 +21,12 @@ WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
 
 _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}
 _WORD = re.compile(r"\S+")
-#: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon.
-_SENTENCE_END = re.compile(r"(?<=[.!?…])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)[\"')\]]*\s+|\s*\n+\s*|;\s+")
-_CODE = re.compile(r"`[^`\n]+`")
+#: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon,
+#: but not inside code: the first alternative consumes it.
+_CODE_OR_END = re.compile(
+    r"`[^`\n]+`|"
+    r"(?<=[.!?…])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)(?<!\bvs\.)[\"')\]]*\s+|\s*\n+\s*|;\s+"
+)
 
 
 class Window(NamedTuple):
@@ -103,12 +106,7 @@ def words_of(text: str) -> list[tuple[str, int, int]]:
 
 def sentences_of(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of the sentences and lines of a text, without white space around them."""
-    code = [match.span() for match in _CODE.finditer(text)]
-    ends = [
-        match.span()
-        for match in _SENTENCE_END.finditer(text)
-        if not any(start < match.start() < end for start, end in code)
-    ]
+    ends = [match.span() for match in _CODE_OR_END.finditer(text) if not match[0].startswith("`")]
     found, start = [], 0
     for end, following in [*ends, (len(text), len(text))]:
         first, last = start, end
