@@ -81,9 +81,13 @@ class PackedDataset:
             word_rows,
         )
 
-    def batches(self, rng: np.random.Generator, size: int, tokens: int, include: np.ndarray) -> list[np.ndarray]:
-        """Return the shuffled batches of one epoch: one task, similar lengths, at most `tokens` tokens each."""
+    def batches(self, rng: np.random.Generator, size: int, tokens: int, chance: np.ndarray) -> list[np.ndarray]:
+        """Return the shuffled batches of one epoch: one task, similar lengths, at most `tokens` tokens each.
+
+        `chance` is the probability of each example to be in an epoch.
+        """
         batches = []
+        include = rng.random(len(self)) < chance
         for number, task in enumerate(TASKS):
             indices = np.tile(np.flatnonzero((self.tasks == number) & include), REPEATS[task])
             rng.shuffle(indices)
@@ -91,10 +95,11 @@ class PackedDataset:
                 batches += list(self._split_by_tokens(indices[start : start + 16 * size], size, tokens))
         return [batches[index] for index in rng.permutation(len(batches))]
 
-    def iterate(self, tokens: int) -> Iterator[np.ndarray]:
-        """Yield every example once, in batches of one task and similar length."""
+    def iterate(self, tokens: int, include: np.ndarray | None = None) -> Iterator[np.ndarray]:
+        """Yield every example, or those included, once, in batches of one task and similar length."""
         for number in range(len(TASKS)):
-            yield from self._split_by_tokens(np.flatnonzero(self.tasks == number), 4096, tokens)
+            chosen = self.tasks == number if include is None else (self.tasks == number) & include
+            yield from self._split_by_tokens(np.flatnonzero(chosen), 4096, tokens)
 
     def _split_by_tokens(self, indices: np.ndarray, size: int, tokens: int) -> Iterator[np.ndarray]:
         block = indices[np.argsort(self.lengths[indices], kind="stable")]
@@ -105,7 +110,8 @@ class PackedDataset:
 
 
 def save(path: Path, examples: Sequence[Example]) -> None:
-    """Save examples as arrays."""
+    """Save examples as arrays. Every other author is in fold 1."""
+    folds = {author: number % 2 for number, author in enumerate(sorted({example.author for example in examples}))}
     turns = [example for example in examples if example.task == "words"]
 
     def token_labels(name: str) -> np.ndarray:
@@ -122,5 +128,6 @@ def save(path: Path, examples: Sequence[Example]) -> None:
         tasks=np.array([TASKS.index(example.task) for example in examples], np.uint8),
         label=np.array([example.label for example in examples], np.int8),
         easy=np.array([bool(example.row.get("unrelated") or example.row.get("foreign")) for example in examples]),
+        fold=np.array([folds[example.author] for example in examples], np.uint8),
         **{name: token_labels(name) for name in PER_TOKEN},
     )

@@ -89,6 +89,7 @@ class LoRALinear(nn.Module):
 
     def __init__(self, layer: nn.Linear, rank: int) -> None:
         super().__init__()
+        self.merged = False
         self.layer = layer.requires_grad_(requires_grad=False)
         place = {"device": layer.weight.device, "dtype": torch.float32}
         self.lora_a = nn.Parameter(torch.randn(rank, layer.in_features, **place) / layer.in_features**0.5)
@@ -96,11 +97,27 @@ class LoRALinear(nn.Module):
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         """Return the output of the layer plus that of the update."""
-        return self.layer(states) + 2 * functional.linear(functional.linear(states, self.lora_a), self.lora_b)
+        output = self.layer(states)
+        if self.merged:
+            return output
+        low_rank = functional.linear(states, self.lora_a)
+        return torch.addmm(output.flatten(0, -2), low_rank.flatten(0, -2), 2 * self.lora_b.t()).view_as(output)
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Add the update to the layer's weights, which makes prediction faster."""
+        self.layer.weight += (2 * self.lora_b @ self.lora_a).to(self.layer.weight.dtype)
+        self.merged = True
 
 
 class Teacher(Network):
     """The heads of the student on the states of a language model; only the heads and LoRA weights are trained."""
+
+    def merge(self) -> None:
+        """Merge the LoRA updates into the weights, after training."""
+        for module in self.modules():
+            if isinstance(module, LoRALinear):
+                module.merge()
 
     def forward(
         self,

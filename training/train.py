@@ -2,15 +2,16 @@
 
     teacher (Qwen2.5-Coder-1.5B) ─ labels.npz ─▶ student (MiniLM-L6) ─ training.export ─▶ int8 ONNX
 
-The teacher is trained on the labelled text. It then labels that text and unlabelled combinations of it, from which the
-student is trained.
+Two teachers are trained, each on the labelled text of half of the authors. Each labels the text of the other half, and
+unlabelled combinations of it, from which the student is trained: labels for text that a teacher was trained on
+would only repeat the authors' labels.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +23,15 @@ from torch.nn import functional
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 from training import network
 from training.data import UNKNOWN
-from training.dataset import Batch, PackedDataset
+from training.dataset import TASKS, Batch, PackedDataset
 
 POSITIVE_WEIGHT = 3.0  # of a needed memory; one in eight is needed
 TASK_WEIGHTS = {"words": 1.0, "relation": 1.0, "relevance": 0.7}
 SCREEN_WEIGHT = 0.3  # relative to the heads
 HARD_WEIGHT, SOFT_WEIGHT = 0.4, 0.6  # of the authors' labels and of the teacher's
+CERTAIN_ADD, CERTAIN_IDLE = 0.93, 0.03  # teacher's probabilities beyond which a pair teaches the student little
+CERTAIN_CHANCE = 0.35  # of such a pair to be in an epoch
+MASKED, MASK_ID, FIRST_WORD_ID = 0.1, 103, 999  # share of the student's tokens that are masked; ids of its vocabulary
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -39,6 +43,7 @@ class TrainingConfig(NamedTuple):
     max_tokens: int  # in a batch, padding included
     learning_rate: float
     head_lr_factor: float
+    masked: float  # share of the tokens
     seed: int
 
 
@@ -60,59 +65,87 @@ class Predictions(NamedTuple):
 
 
 def main() -> None:
-    """Parse the arguments and train one model."""
+    """Parse the arguments and train the teachers or the student."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=("teacher", "student"))
     parser.add_argument("--base", type=Path, required=True, help="folder with the base checkpoints")
     parser.add_argument("--data", type=Path, required=True, help="folder that training.prepare wrote")
     parser.add_argument(
-        "--out", type=Path, required=True, help="folder for weights, labels.npz and NAME-predictions.npz"
+        "--out",
+        type=Path,
+        required=True,
+        help="folder for weights, labels.npz and NAME-predictions.npz; adapters found there are not trained again",
     )
-    parser.add_argument("--adapter", type=Path, help="label with this trained adapter instead of training a teacher")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--rate", type=float)
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    (train_teacher if args.model == "teacher" else train_student)(args)
+    (train_teachers if args.model == "teacher" else train_student)(args)
 
 
-def train_teacher(args: argparse.Namespace) -> None:
-    """Train the teacher or load its adapter; save the adapter, its predictions on unseen authors, and its labels."""
+def train_teachers(args: argparse.Namespace) -> None:
+    """Train a teacher per fold or load its adapter; save the adapters, their mean predictions, and their labels."""
     from training import teacher
 
     train_set, eval_set = (
         PackedDataset.load(args.data / f"teacher-{name}.npz", DEVICE) for name in ("known", "unseen")
     )
-    model = teacher.load(args.base, device=DEVICE)
-    if args.adapter:
-        unexpected = model.load_state_dict(load_file(args.adapter), strict=False).unexpected_keys
+    labelled, fold = train_set.arrays["label"] >= 0, train_set.arrays["fold"]
+    config = TrainingConfig(args.epochs or 2, 192, 16_000, args.rate or 2e-4, 1.0, 0.0, args.seed)
+    labels, predictions = empty_predictions(train_set), empty_predictions(eval_set)
+    for number in (0, 1):
+        model = teacher.load(args.base, device=DEVICE)
+        compile_layers(model.encoder.layers)
+        path = args.out / f"adapter-{number}.safetensors"
+        if not path.exists():
+            fit(model, train_set, config, chance=(labelled & (fold != number)) * (1 - 0.5 * train_set.arrays["easy"]))
+            save_file({name: value.bfloat16() for name, value in model.named_parameters() if value.requires_grad}, path)
+        unexpected = model.load_state_dict(load_file(path), strict=False).unexpected_keys
         if unexpected:
-            raise ValueError(f"{args.adapter} is not an adapter of this teacher: {unexpected[:3]}")
-    else:
-        labelled = (train_set.arrays["label"] >= 0) & ~(train_set.arrays["easy"] & (np.arange(len(train_set)) % 2 == 0))
-        config = TrainingConfig(args.epochs or 2, 192, 16_000, args.rate or 2e-4, 1.0, args.seed)
-        fit(model, train_set, config, include=labelled)
-        adapter = {name: value.bfloat16() for name, value in model.named_parameters() if value.requires_grad}
-        save_file(adapter, str(args.out / "adapter.safetensors"))
-    predict(model, eval_set).save(args.out / "teacher-predictions.npz")
-    predict(model, train_set).save(args.out / "labels.npz")
+            raise ValueError(f"{path} is not an adapter of this teacher: {unexpected[:3]}")
+        model.merge()
+        predict(model, train_set, labels, include=fold == number)
+        predict(model, eval_set, predictions, share=0.5)
+    predictions.save(args.out / "teacher-predictions.npz")
+    labels.save(args.out / "labels.npz")
 
 
 def train_student(args: argparse.Namespace) -> None:
-    """Train the student on the authors' labels and on those of the teacher, `labels.npz` in the output folder."""
+    """Train the student on the authors' labels and on those of the teachers, `labels.npz` in the output folder."""
     train_set, eval_set = (
         PackedDataset.load(args.data / f"student-{name}.npz", DEVICE) for name in ("known", "unseen")
     )
     model = network.minilm(args.base / "minilm.safetensors").to(DEVICE)
-    config = TrainingConfig(args.epochs or 8, 256, 60_000, args.rate or 1.7e-4, 5.0, args.seed)
-    soft = SoftLabels.from_predictions(Predictions.load(args.out / "labels.npz"), train_set)
-    fit(model, train_set, config, soft=soft)
+    compile_layers(model.encoder.encoder.layer)
+    config = TrainingConfig(args.epochs or 12, 512, 60_000, args.rate or 2.5e-4, 5.0, MASKED, args.seed)
+    labels = Predictions.load(args.out / "labels.npz")
+    soft = SoftLabels.from_predictions(labels, train_set)
+    fit(model, train_set, config, chance=np.where(is_certain(labels, train_set), CERTAIN_CHANCE, 1.0), soft=soft)
     save_file(
         {name: value.half().contiguous() for name, value in model.state_dict().items()},
         str(args.out / "student.safetensors"),
     )
-    predict(model, eval_set).save(args.out / "student-predictions.npz")
+    predictions = empty_predictions(eval_set)
+    predict(model, eval_set, predictions)
+    predictions.save(args.out / "student-predictions.npz")
+
+
+def compile_layers(layers: Iterable[torch.nn.Module]) -> None:
+    """Compile the layers of an encoder, one by one: they share the compiled code."""
+    if DEVICE == "cuda":
+        for layer in layers:
+            layer.compile(dynamic=True)
+
+
+def is_certain(labels: Predictions, examples: PackedDataset) -> np.ndarray:
+    """Return which pairs are unrelated, or a memory that does not help, beyond doubt."""
+    task, label = examples.tasks, examples.arrays["label"]
+    odds = torch.from_numpy(labels.pairs)
+    add, needed = odds.softmax(-1)[:, 0].numpy(), odds[:, 0].sigmoid().numpy()
+    unrelated = (task == TASKS.index("relation")) & (add > CERTAIN_ADD)
+    idle = (task == TASKS.index("relevance")) & (needed < CERTAIN_IDLE)
+    return (label <= 0) & (unrelated | idle)
 
 
 class SoftLabels(NamedTuple):
@@ -134,17 +167,16 @@ def fit(
     examples: PackedDataset,
     config: TrainingConfig,
     *,
-    include: np.ndarray | None = None,
+    chance: np.ndarray,
     soft: SoftLabels | None = None,
 ) -> None:
-    """Train all heads jointly; each batch has one task."""
+    """Train all heads jointly; each batch has one task. `chance` is that of each example to be in an epoch."""
     torch.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
     model.train()
-    include = np.ones(len(examples), bool) if include is None else include
     plan: list[np.ndarray] = []
     for _ in range(int(np.ceil(config.epochs))):
-        plan += examples.batches(rng, config.batch_size, config.max_tokens, include)
+        plan += examples.batches(rng, config.batch_size, config.max_tokens, chance)
     plan = plan[: int(len(plan) * config.epochs / np.ceil(config.epochs))]
     encoder, heads = (
         [
@@ -169,7 +201,7 @@ def fit(
     for step, indices in enumerate(plan, 1):
         batch = examples.batch(indices)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-            outputs = model(batch.ids, batch.mask, batch.types)
+            outputs = model(_mask_words(batch.ids, config.masked), batch.mask, batch.types)
         loss = TASK_WEIGHTS[batch.task] * loss_of(batch, outputs, soft)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -181,25 +213,40 @@ def fit(
     model.eval()
 
 
-def predict(model: network.Network, examples: PackedDataset) -> Predictions:
-    """Return the logits of a model for every example."""
-    per_word, tokens = len(TAGS) + len(KINDS) + len(ABOUT), int(np.sum(examples.arrays["words"] >= 0))
-    predictions = Predictions(
-        np.zeros((tokens, per_word), np.float32),
+def _mask_words(ids: torch.Tensor, share: float) -> torch.Tensor:
+    if not share:
+        return ids
+    return torch.where((torch.rand(ids.shape, device=ids.device) < share) & (ids >= FIRST_WORD_ID), MASK_ID, ids)
+
+
+def empty_predictions(examples: PackedDataset) -> Predictions:
+    """Return zeros for every word and pair."""
+    return Predictions(
+        np.zeros((int(np.sum(examples.arrays["words"] >= 0)), len(TAGS) + len(KINDS) + len(ABOUT)), np.float32),
         np.zeros((len(examples), len(RELATIONS)), np.float32),
     )
+
+
+def predict(
+    model: network.Network,
+    examples: PackedDataset,
+    into: Predictions,
+    *,
+    include: np.ndarray | None = None,
+    share: float = 1.0,
+) -> None:
+    """Add a share of the logits of a model to `into`."""
     model.eval()
     with torch.inference_mode(), torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-        for indices in examples.iterate(60_000):
+        for indices in examples.iterate(60_000, include):
             batch = examples.batch(indices)
             outputs = model(batch.ids, batch.mask, batch.types)
-            head = outputs[batch.task].float()
+            head = share * outputs[batch.task].float()
             if batch.task == "words":
                 labelled = batch.words >= 0
-                predictions.words[batch.word_rows[labelled].cpu()] = head[labelled].cpu()
+                into.words[batch.word_rows[labelled].cpu()] += head[labelled].cpu().numpy()
             else:
-                predictions.pairs[indices, : head.shape[1]] = head.cpu()
-    return predictions
+                into.pairs[indices, : head.shape[1]] += head.cpu().numpy()
 
 
 def loss_of(batch: Batch, outputs: Mapping[str, torch.Tensor], soft: SoftLabels | None) -> torch.Tensor:
