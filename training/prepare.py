@@ -17,7 +17,7 @@ from cofio.judgement.encoding import Encoder, sentences_of
 from training import data, dataset
 from training.data import Example
 
-HELD_OUT = frozenset("ch eh gh he v vh xg yh zc".split())
+HELD_OUT = frozenset("ch eh gh he lh v vh xg yh zc".split())
 NEAREST_TO_STATEMENT, NEAREST_TO_PROMPT = 7, 6  # memories paired with a statement and with a prompt
 _MAX_JOINED = 600  # characters of two joined turns
 
