@@ -18,7 +18,7 @@ from training import data, dataset
 from training.data import Example
 
 HELD_OUT = frozenset("ch eh gh he lh v vh xg yh zc".split())
-NEAREST_TO_STATEMENT, NEAREST_TO_PROMPT = 7, 6  # memories paired with a statement and with a prompt
+NEAREST_TO_STATEMENT, NEAREST_TO_PROMPT = 5, 4  # memories paired with a statement and with a prompt
 _MAX_JOINED = 600  # characters of two joined turns
 
 
@@ -73,7 +73,7 @@ def paired_combinations(examples: Sequence[Example], encoder: Encoder, seed: int
             near = _nearest(said, tokens, NEAREST_TO_STATEMENT, rng)[1:] + rng.sample(range(len(pool)), 1)
             found += [Example("relation", author, *encoder.pair(pool[at], said), label=-1) for at in near]
         for prompt in sorted(prompts[author]):
-            near = _nearest(prompt, tokens, NEAREST_TO_PROMPT, rng) + rng.sample(range(len(pool)), min(3, len(pool)))
+            near = _nearest(prompt, tokens, NEAREST_TO_PROMPT, rng) + rng.sample(range(len(pool)), min(2, len(pool)))
             found += [Example("relevance", author, *encoder.relevance(pool[at], prompt), label=-1) for at in near]
     return found
 
