@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def predict_exported(model: Path, examples: Sequence[Example]) -> list[Prediction]:
-    """Run the exported model on example example by itself, as at run time."""
+    """Run the exported model on one example at a time, as at run time."""
     layers = Layers(model, threads=1)
     predictions = []
     for example in examples:

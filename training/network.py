@@ -9,12 +9,11 @@ At run time many pairs end at the screens; only what passes them is read by the 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel
+from transformers import BertConfig, BertModel
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
 
@@ -25,9 +24,9 @@ SCREENED = 2  # layers before the screens
 class Network(nn.Module):
     """One encoder; per task a head on its last layer; for pairs also a screen of one number on an early one."""
 
-    def __init__(self, encoder: nn.Module, width: int, *, with_types: bool) -> None:
+    def __init__(self, encoder: nn.Module, width: int) -> None:
         super().__init__()
-        self.encoder, self.with_types = encoder, with_types
+        self.encoder = encoder
         self.dropout = nn.Dropout(0.1)
         self.words = nn.Linear(width, PER_WORD)
         self.relation = nn.Linear(2 * width, len(RELATIONS))
@@ -43,9 +42,11 @@ class Network(nn.Module):
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, token_type_ids: torch.Tensor
     ) -> dict[str, torch.Tensor]:
         """Return the logits of every head and screen."""
-        types = {"token_type_ids": token_type_ids} if self.with_types else {}
         states = self.encoder(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True, **types
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            token_type_ids=token_type_ids,
+            output_hidden_states=True,
         ).hidden_states
         mask = attention_mask.unsqueeze(-1).to(states[-1].dtype)
         return self.screens(states[SCREENED], mask) | self.heads(states[-1], mask)
@@ -77,20 +78,7 @@ def minilm(weights: Path) -> Network:
     config = BertConfig(
         vocab_size=30522, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
     )
-    return _loaded(BertModel(config, add_pooling_layer=False), 384, weights, with_types=True)
-
-
-def mpnet(weights: Path) -> Network:
-    """Return the teacher: MPNet-base, 110 million parameters."""
-    return _loaded(
-        MPNetModel(MPNetConfig(vocab_size=30527, max_position_embeddings=514), add_pooling_layer=False),
-        768,
-        weights,
-        with_types=False,
-    )
-
-
-def _loaded(encoder: Any, width: int, weights: Path, *, with_types: bool) -> Network:
+    encoder = BertModel(config, add_pooling_layer=False)
     state = {name.split("0.auto_model.")[-1]: value.float() for name, value in load_file(str(weights)).items()}
     state = {
         name: value for name, value in state.items() if not name.startswith("pooler.") and "position_ids" not in name
@@ -98,4 +86,4 @@ def _loaded(encoder: Any, width: int, weights: Path, *, with_types: bool) -> Net
     missing = encoder.load_state_dict(state, strict=False)
     if missing.missing_keys or missing.unexpected_keys:
         raise ValueError(f"{weights} does not fit: {missing}")
-    return Network(encoder, width, with_types=with_types)
+    return Network(encoder, config.hidden_size)

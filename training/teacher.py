@@ -171,7 +171,7 @@ def load(base: Path, *, device: str = "cpu") -> Teacher:
             for name, layer in list(part.named_children()):
                 if isinstance(layer, nn.Linear):
                     setattr(part, name, LoRALinear(layer, RANK))
-    return Teacher(encoder, config.hidden_size, with_types=False).to(device)
+    return Teacher(encoder, config.hidden_size).to(device)
 
 
 def _name(name: str) -> str:

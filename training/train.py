@@ -4,8 +4,7 @@
 
 Two teachers are trained, each on the labelled text of half of the authors. Each labels the text of the other half, and
 unlabelled combinations of it: labels for text that a teacher was trained on would only repeat the authors' labels.
-The weights of several students, which differ by the order of the examples, are averaged: that generalises better than
-any of them.
+The weights of several students, which differ by the order of the examples, are averaged.
 """
 
 from __future__ import annotations
