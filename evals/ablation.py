@@ -47,7 +47,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without joining what goes on": (judged, "_continued", lambda *_: None),
     "without the screens": (LocalJudge, "_passes", lambda *_: True),
     "without the message": (judged, "_context", lambda *_: ""),
-    "without the guard: shared words": (compare, "_FEW_SHARED", (0.0, 0.0)),
+    "without the guard: shared words": (compare, "_UNSHARED", 0.0),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
     "without the guard: negation": (compare, "negated", lambda _: False),
     "without the guard: number": (compare, "_figures", lambda _: set()),

@@ -24,7 +24,7 @@ from training import measure
 from training.data import Example
 from training.prepare import examples_of
 
-NAME, BASE = "cofio-judge-3", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
+NAME, BASE = "cofio-judge-4", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
 NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.015, 0.13, 0.013, 0.034
 SCREENED_OUT = 0.002
 

@@ -21,7 +21,7 @@ from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
-_FEW_SHARED = (0.85, 0.70)  # probability from which a memory is replaced that shares no telling word, or one
+_UNSHARED = 0.75  # probability from which a memory is replaced that shares no telling word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
 
@@ -68,7 +68,7 @@ class JudgedComparer:
         change = chances.change if shared else 0.0
         if chances.change < limits["doubtful change"]:
             return Verdict("add", chances.add, "both may hold", change)
-        if chances.change < self._least(shared, memory, retracts=retracts):
+        if chances.change < self._least(shared, retracts=retracts):
             return Verdict("doubtful" if shared else "add", chances.change, "it may have changed", change)
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
@@ -76,17 +76,15 @@ class JudgedComparer:
             return Verdict("doubtful", chances.change, "it says a part of it")
         return Verdict("update", chances.change, "it has changed")
 
-    def _least(self, shared: int, memory: str, *, retracts: bool) -> float:
-        """Return the probability from which a memory is replaced: higher where it hardly has a word in common.
+    def _least(self, shared: int, *, retracts: bool) -> float:
+        """Return the probability from which a memory is replaced: higher where it has no word in common.
 
         In a store nearly every memory is about something else, and the model takes some of them for changed.
         """
-        if retracts and shared:
-            return self._judge.thresholds["retraction"]
-        usual = self._judge.thresholds["change"]
-        if shared >= len(_FEW_SHARED) or (shared and 2 * shared >= len(telling(memory))):
-            return usual
-        return max(usual, _FEW_SHARED[shared])
+        limits = self._judge.thresholds
+        if not shared:
+            return max(limits["change"], _UNSHARED)
+        return limits["retraction"] if retracts else limits["change"]
 
 
 class WordComparer:
