@@ -302,6 +302,48 @@ def test_questions_tasks_quotes_and_code_state_nothing(judge: Judge, said: str) 
     assert [fact for fact in facts(judge, said) if not fact.tentative] == []
 
 
+_REPORT_REST = "I ran the whole suite twice, on both machines, and nothing else came up along the way so far."
+
+
+def test_sentences_of_a_reports_paragraph_are_one_fact() -> None:
+    said, judge = marked(
+        "[The pool ran dry because every request opened a client of its own.] [It holds 50 connections now.]\n\n"
+        f"[Timeouts are five seconds.] {_REPORT_REST}"
+    )
+    assert texts(judge, ("assistant", said)) == [
+        "The pool ran dry because every request opened a client of its own. It holds 50 connections now",
+        "Timeouts are five seconds",
+    ]
+
+
+def test_paragraph_that_is_too_long_is_several_facts() -> None:
+    said, judge = marked(f"[{'The gateway speaks gRPC ' * 10}now.] [{'The worker reads from the queue ' * 10}now.]")
+    assert len(texts(judge, ("assistant", said))) == 2
+
+
+def test_list_of_a_report_is_one_fact_where_one_item_is() -> None:
+    said, judge = marked(
+        f"{_REPORT_REST} Done, and checked with everything that was asked for.\n\nKey settings:\n"
+        "- [`max_connections=50`: more at once]\n- `socket_timeout=5`: fail fast\n- `retry_on_timeout=True`"
+    )
+    assert texts(judge, ("assistant", said)) == [
+        "Key settings: `max_connections=50`: more at once; `socket_timeout=5`: fail fast; `retry_on_timeout=True`"
+    ]
+
+
+def test_unlikely_sentence_of_a_report_is_kept_beside_a_sure_one_only() -> None:
+    limits = FixedJudge.thresholds
+    doubtful = (limits["doubtful fact"] + limits["assistant fact"]) / 2
+    said = f"The gateway speaks gRPC.\n\n{_REPORT_REST} {_REPORT_REST}\n\nThe worker reads from Kafka."
+    unsure = Span(0, 24, doubtful, "observation", "project")
+    sure = Span(said.index("The worker"), len(said), 0.95, "observation", "project")
+    assert texts(FixedJudge(unsure), ("assistant", said)) == []
+    assert texts(FixedJudge(unsure, sure), ("assistant", said)) == [
+        "The gateway speaks gRPC",
+        "The worker reads from Kafka",
+    ]
+
+
 def test_the_plans_of_an_assistant_state_nothing(judge: Judge) -> None:
     assert facts(judge, "hi", ("assistant", "I'll have a look at the tests now and run them.")) == []
 

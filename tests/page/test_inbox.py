@@ -357,7 +357,7 @@ def test_what_a_model_would_find_is_shown(inbox: Open, visit: Visitor) -> None:
     llm = ScriptedLLM([json.dumps(found), json.dumps(decided)])
     page = open_page(visit, inbox(llm=llm), "#/try")
     expect(page.locator(".paste")).to_contain_text("put to script of scripted")
-    tried = try_it(page, "User: Commit messages are in British English I think, not sure.")
+    tried = try_it(page, "User: The commits could be in British English.")
     expect(tried.locator(".sentence")).to_contain_text("In doubt")
     expect(tried.locator(".sentence")).to_contain_text("May be worth keeping")
     expect(tried.locator(".card")).to_contain_text("The team wants British English in its commit messages")

@@ -470,3 +470,14 @@ def test_another_project_is_not_echoed_but_a_global_memory_is(store: Store) -> N
         [seen] = store.get([known])
         assert str(seen.id) in echo(store, text, project=WEB), about
         store.apply([Delete(known)], {}, by="t", why="t")
+
+
+def test_thresholds_of_different_things_do_not_replace_each_other(store: Store) -> None:
+    old = "Flag ACME if volume exceeds 3600000"
+    remember(store, fact(old, kind="threshold"))
+    other, newer = "Flag COVE if volume exceeds 7300000", "Flag ACME if volume exceeds 4000000"
+    comparer = Scripted({(other, old): "update", (newer, old): "update"})
+    [settled] = settle(store, fact(other, kind="threshold"), comparer=comparer)
+    assert isinstance(settled.decision, Add)
+    [settled] = settle(store, fact(newer, kind="threshold"), comparer=comparer)
+    assert isinstance(settled.decision, Update)

@@ -9,7 +9,7 @@ with the question that it answers where it is no sentence, with dates in place o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cofio import late, sentences
@@ -40,13 +40,14 @@ _FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # words and characters of that sentenc
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
 _REPORT = 35  # words of an assistant's message that tells what was built, not only what was just done
 _LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
+_LONGEST_PARAGRAPH = 400  # characters of a report's paragraph or list that is kept as one fact
 _MOST = 8  # facts of one message; where there are more, it is a document
 
 _FENCED = late.compile(r"^(```|~~~).*?(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED = late.compile(r"^[ \t]*[>|].*$", re.MULTILINE)
 _PASTED = late.compile(r"""^[ \t]*["“](?=[^"“”\n]{60})(?:(?!\n[ \t]*\n)[^"“”])*["”][ \t]*$""", re.MULTILINE)
 _LEAD_IN = late.compile(
-    r"^(?:(?:and|but|so|also|oh|ok|okay|btw|fyi|by the way|heads up|reminder|ps|p\.s\.|psa|plus|well|hey"
+    r"^(?:(?:and|but|so(?! far)|also|oh|ok|okay|btw|fyi|by the way|heads up|reminder|ps|p\.s\.|psa|plus|well|hey"
     r"|yeah|actually|anyway|one more thing|for the record|just so you know|please|pls"
     r"|(?:note|remember|don[’']t forget|keep in mind|i think|i guess|i believe)(?: that\b)?)\b[\s,:;.!–—-]*"
     r"|(?:no|nope|yes|that)[,:;.!]\s*)+",
@@ -125,7 +126,7 @@ def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
 def kept_spans(said: str, judge: Judge, before: str = "", role: str = "user") -> list[Span]:
     """Return the spans of a message that are kept as facts; they are places in what `prose` leaves of it."""
     turn = _Turn(prose(said), before, role, "")
-    return [span for part in _parts(turn, judge) for span in part.sure][:_MOST]
+    return [span for part in _read_parts(turn, judge) for span in part.sure][:_MOST]
 
 
 def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
@@ -138,7 +139,7 @@ def kind_of(text: str, judge: Judge) -> tuple[str, bool]:
 
 
 def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
-    parts = list(_parts(turn, judge))
+    parts = list(_read_parts(turn, judge))
     turn = replace(turn, spans=[span for part in parts for span in part.sure])
     found: list[Sentence] = []
     count = 0
@@ -189,12 +190,54 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
     found[at] = replace(found[at], found=(news,))
 
 
+def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
+    """Yield the parts of a turn: its sentences; of a report the paragraphs and lists that hold facts are one part each.
+
+    A report is read once and never corrects a memory, and its sentences explain each other.
+    """
+    parts = _parts(turn, judge)
+    return _joined_parts(turn.text, parts) if _is_report(turn) else parts
+
+
+def _joined_parts(text: str, parts: Iterable[_Part]) -> Iterator[_Part]:
+    joined: _Part | None = None
+    for part in parts:
+        if joined and _belong_together(text, joined, part):
+            joined = _join(joined, part)
+        else:
+            if joined:
+                yield joined
+            joined = part
+    if joined:
+        yield joined
+
+
+def _belong_together(text: str, one: _Part, other: _Part) -> bool:
+    """Return whether neighbouring parts may state facts in one paragraph, or are items of one list."""
+    together = text[one.place[0] : other.place[1]]
+    heading = _heading(text, one.place)
+    if len(together) > _LONGEST_PARAGRAPH or "\n\n" in together or heading != _heading(text, other.place):
+        return False
+    return bool(heading or (one.likely and other.likely))
+
+
+def _join(one: _Part, other: _Part) -> _Part:
+    place = one.place[0], other.place[1]
+
+    def surest(spans: Sequence[Span]) -> list[Span]:
+        return [max(spans, key=lambda span: span.probability)._replace(start=place[0], end=place[1])] if spans else []
+
+    return _Part(place, surest([*one.sure, *other.sure]), (), surest([*one.likely, *other.likely]))
+
+
 def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the sentences of a turn with the spans that are kept."""
     found = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in found for piece in _split(span, turn.text, judge)]
     kept = judge.thresholds[_threshold(turn)]
     doubted = judge.thresholds["doubtful fact"]
+    if _is_report(turn) and any(span.probability >= kept for span in spans):
+        kept = doubted  # what stands beside a fact in a report explains it
     for start, end in sentences_of(turn.text):
         inside = [span for span in spans if span.start < end and span.end > start]
         if _is_heading(turn.text, start, end):
@@ -212,7 +255,11 @@ def _threshold(turn: _Turn) -> str:
     """Return the name of the threshold for a turn: an assistant's long report is believed sooner than its remarks."""
     if turn.role != "assistant":
         return "fact"
-    return "assistant fact" if len(turn.text.split()) >= _REPORT else "assistant remark"
+    return "assistant fact" if _is_report(turn) else "assistant remark"
+
+
+def _is_report(turn: _Turn) -> bool:
+    return turn.role == "assistant" and len(turn.text.split()) >= _REPORT
 
 
 def _sentence_span(row: Found, start: int, end: int) -> Span:
@@ -283,7 +330,8 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
     if alone and not _names_its_subject(text):
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
     if heading := _heading(turn.text, sentence):
-        text = f"{heading} {text}"
+        items = [_trimmed(turn.text[slice(*place)]) for place in _sentences_within(turn.text, sentence)]
+        text = f"{heading} {'; '.join(items) if len(items) > 1 else text}"
     elif not turn.states_before(sentence[0]):
         if _goes_on(text):
             text = f"{_asked_before(turn, sentence[0])} {text}".strip()
@@ -358,9 +406,14 @@ def _heading(text: str, sentence: tuple[int, int]) -> str:
     return ""
 
 
+def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]]:
+    return [(start, end) for start, end in sentences_of(text) if start >= place[0] and end <= place[1]]
+
+
 def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
     """Return what a fact was said in: the message without its questions, or the sentences around it of a long one."""
-    places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place == sentence]
-    at = places.index(sentence)
-    around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, at - 1) : at + 2]
+    within = _sentences_within(turn.text, sentence)
+    places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]
+    first, last = places.index(within[0]), places.index(within[-1])
+    around = places if len(turn.text.split()) <= _MOST_WORDS else places[max(0, first - 1) : last + 2]
     return " ".join(" ".join(turn.text[start:end].split()) for start, end in around)[:_LONGEST]

@@ -314,7 +314,14 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
     """Return whether both tell exact knowledge, of different tables or of different pairs."""
     if not (fact.kind in _TABLED and other.kind in _TABLED):
         return False
+    if fact.kind == "threshold" == other.kind:
+        named, known = _things_named(fact.text), _things_named(other.text)
+        return bool(named and known) and named.isdisjoint(known)
     return fact.kind != other.kind or (fact.kind == "correlation" and gist(fact.text) != gist(other.text))
+
+
+def _things_named(text: str) -> set[str]:
+    return {name for name in names(text) if not name[0].isdigit()}
 
 
 def candidates(fact: Fact, vector: Vector, store: Store) -> list[tuple[Memory, float]]:
