@@ -338,7 +338,8 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
             if len(telling(text)) < _FEWEST_TELLING:
                 return ""
         elif len(text.split()) <= _SHORT:
-            text = f"{_said_before(turn.text[: sentence[0]])} {sentences.capitalised(text)}".strip()
+            paragraph = turn.text[: sentence[0]].rpartition("\n\n")[2]
+            text = f"{_said_before(paragraph)} {sentences.capitalised(text)}".strip()
     return resolve(sentences.capitalised(text), turn.at)
 
 
