@@ -44,8 +44,7 @@ def main() -> None:
     thresholds = {
         "fact": fact(turns, "user", NOISE),
         "assistant fact": fact(turns, "assistant", ASSISTANT_NOISE),
-        "assistant remark": 0.98,
-        "doubtful fact": 0.2,
+        "doubtful fact": 0.35,
         **changes(pairs),
         "relevant": round(relevant, 2),
     }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from cofio import late
 from cofio.literals import unlike
@@ -34,12 +35,13 @@ def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
     return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
 
 
-def gist(text: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def gist(text: str) -> tuple[str, ...]:
     """The words that carry what a text says, in order."""
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
     found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
-    return [called(each) for each in found if each not in _SILENT]
+    return tuple(called(each) for each in found if each not in _SILENT)
 
 
 def called(word: str) -> str:
@@ -62,7 +64,7 @@ def conflict(one: str, other: str) -> str:
             return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
     if negated(one) != negated(other):
         return "one of them negates"
-    first, second = gist(one), gist(other)
+    first, second = list(gist(one)), list(gist(other))
     if first != second and sorted(first) == sorted(second):
         return "the same words stand in another order"
     return opposite(set(first) - set(second), set(second) - set(first))

@@ -9,7 +9,7 @@ from cofio.judgement.model import Relation
 from cofio.judgement.spans import Span
 
 THRESHOLDS = {
-    "fact": 0.7, "assistant fact": 0.9, "assistant remark": 0.9, "doubtful fact": 0.2, "same": 0.6, "change": 0.8,
+    "fact": 0.7, "assistant fact": 0.9, "doubtful fact": 0.2, "same": 0.6, "change": 0.8,
     "doubtful change": 0.4, "retraction": 0.5, "relevant": 0.7,
 }  # fmt: skip
 

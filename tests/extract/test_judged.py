@@ -216,12 +216,10 @@ def test_an_assistant_has_to_be_surer_except_in_an_observation() -> None:
     assert fact.role == "assistant"
 
 
-def test_an_assistants_report_is_believed_sooner_than_a_remark() -> None:
-    limits = FixedJudge.thresholds
-    sure = (limits["assistant fact"] + limits["assistant remark"]) / 2
-    text, judge = marked("[The gateway speaks gRPC].", sure)
+def test_remarks_of_an_assistant_are_not_kept_but_reports_are() -> None:
+    text, judge = marked("[The gateway speaks gRPC].")
     assert facts(judge, ("assistant", text)) == []
-    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 7}", sure)
+    text, judge = marked(f"[The gateway speaks gRPC]. {'It was added this way. ' * 7}")
     assert [fact.text for fact in facts(judge, ("assistant", text))] == ["The gateway speaks gRPC"]
 
 
@@ -417,12 +415,19 @@ def test_a_tentative_fact_that_probably_changes_a_memory_is_kept_beside_it() -> 
         assert new.metadata == {MAY_REPLACE: [old]}
 
 
-def test_a_short_message_that_only_ends_a_memory_is_not_stored() -> None:
+def test_message_that_only_ends_a_memory_is_not_stored() -> None:
+    said = "Forget the gateways that speak gRPC here, we never built them."
+    judge = FixedJudge(Span(0, 6, 0.12, "retraction", "project"), delete=0.97)  # hardly a fact, but a hint
+    with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=judge) as keeper:
+        keeper.add("The gateways speak gRPC here", dedup=False)
+        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["delete"]
+
+
+def test_message_without_a_hint_of_a_fact_is_not_compared() -> None:
     said = "Forget the gateways that speak gRPC here, we never built them."
     with Keeper(MemoryStore(FixedClock()), HashEmbedder(), FixedClock(), judge=FixedJudge(delete=0.97)) as keeper:
         keeper.add("The gateways speak gRPC here", dedup=False)
-        assert [each["action"] for each in keeper.learn(f"User: {said}").actions] == ["delete"]
-        assert list(keeper) == []
+        assert keeper.learn(f"User: {said}").actions == ()
 
 
 def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -> None:

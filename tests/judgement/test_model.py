@@ -9,6 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cofio import assemble
@@ -16,13 +17,13 @@ from cofio.errors import Misconfigured
 from cofio.judgement import labels
 from cofio.judgement import model as judgement
 from cofio.judgement.model import WEIGHTS, LocalJudge, read_card
+from cofio.judgement.spans import Tagged, decode
 from cofio.settings import Settings
 from cofio.testing import HashEmbedder
 
 DECISIONS = {
     "fact",
     "assistant fact",
-    "assistant remark",
     "doubtful fact",
     "same",
     "change",
@@ -181,6 +182,16 @@ def test_any_turn_can_be_read(judge: LocalJudge, said: str) -> None:
         assert 0 <= span.start < span.end <= len(said)
         assert span.kind in labels.KINDS
         assert span.about in labels.ABOUT
+
+
+def test_decoding_keeps_the_surest_word_where_no_word_belongs_to_a_fact() -> None:
+    text, width = "Scrap that", len(labels.TAGS) + len(labels.KINDS) + len(labels.ABOUT)
+    places = [(0, (0, 5)), (1, (6, 10))]
+    for outside, expected in ((2.0, [True]), (5.0, [])):  # probabilities of about 0.2 and 0.01
+        logits = np.zeros((2, width), np.float32)
+        logits[:, 0] = outside
+        found = decode(text, Tagged(places, logits))
+        assert [span.probability < 0.35 for span in found] == expected
 
 
 def test_no_more_windows_are_read_than_asked_for(judge: LocalJudge) -> None:

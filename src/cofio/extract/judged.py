@@ -98,12 +98,16 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A sentence of a turn: its place, the spans that are kept, the facts of patterns, the spans that may be facts."""
+    """A sentence of a turn: its place, the spans that are kept, the facts of patterns, the spans that may be facts.
+
+    `hint`: the model sees something in it, however unlikely to be a fact.
+    """
 
     place: tuple[int, int]
     sure: Sequence[Span]
     rows: Sequence[Found]
     likely: Sequence[Span]
+    hint: bool = False
 
 
 def prose(text: str) -> str:
@@ -155,7 +159,7 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
             found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
             del facts[0]
         found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
-    if role == "user" and not any(sentence.found for sentence in found):
+    if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in found):
         _add_news(turn, found)
     return found
 
@@ -174,7 +178,10 @@ def _goes_on(text: str) -> bool:
 
 
 def _add_news(turn: _Turn, found: list[Sentence]) -> None:
-    """Add what a short message without facts states as one tentative fact: it may still change a memory."""
+    """Add what a short message without facts states as one tentative fact: it may still change a memory.
+
+    A message in which the model sees no hint of a fact changes nothing: of noise that is 70 %, of changes none.
+    """
     stated = [each.text for each in found if not each.text.rstrip().endswith("?")]
     text = _trimmed(" ".join(stated))
     if not _FEWEST_WORDS <= len(text.split()) <= _MOST_WORDS:
@@ -232,9 +239,10 @@ def _join(one: _Part, other: _Part) -> _Part:
 
 def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the sentences of a turn with the spans that are kept."""
-    found = judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
+    is_remark = turn.role == "assistant" and not _is_report(turn)  # it tells what was just done: not worth reading
+    found = [] if is_remark else judge.spans(turn.text, turn.before, turn.role, windows=WINDOWS.get(turn.role, 2))
     spans = [piece for span in found for piece in _split(span, turn.text, judge)]
-    kept = judge.thresholds[_threshold(turn)]
+    kept = judge.thresholds["assistant fact" if turn.role == "assistant" else "fact"]
     doubted = judge.thresholds["doubtful fact"]
     if _is_report(turn) and any(span.probability >= kept for span in spans):
         kept = doubted  # what stands beside a fact in a report explains it
@@ -248,14 +256,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
         inside = inside or [_sentence_span(row, start, end) for row in rows[:1] if row.kind != "other"]
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
-        yield _Part((start, end), sure, rows, likely)
-
-
-def _threshold(turn: _Turn) -> str:
-    """Return the name of the threshold for a turn: an assistant's long report is believed sooner than its remarks."""
-    if turn.role != "assistant":
-        return "fact"
-    return "assistant fact" if _is_report(turn) else "assistant remark"
+        yield _Part((start, end), sure, rows, likely, hint=bool(inside))
 
 
 def _is_report(turn: _Turn) -> bool:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _INSIDE = 0.35  # probability from which a word belongs to a fact; a span is as probable as its surest words
+_HINT = 0.1  # least probability of the surest word of a turn in which no word belongs to a fact
 _NEW_FACT = 0.5  # probability of a first word at which a run is cut in two, behind a comma or a conjunction
 _BORDER = 0.1  # probability from which the words beside a run are taken into it, up to a comma
 _CONJUNCTIONS = frozenset("and but also plus while or so whereas".split())
@@ -29,7 +30,10 @@ class Tagged(NamedTuple):
 
 
 def decode(text: str, tagged: Tagged) -> list[Span]:
-    """Return the spans of a window, in order; every span lies within one sentence."""
+    """Return the spans of a window, in order; every span lies within one sentence.
+
+    Where no word belongs to a fact, the surest word is a span of a low probability: the turn may still change a memory.
+    """
     if not tagged.places:
         return []
     logits = tagged.logits[[token for token, _ in tagged.places]]
@@ -51,6 +55,8 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
                 close()
             run.append(at)
     close()
+    if not found and inside.max() >= _HINT:
+        found.append(_span(text, tagged, logits, inside, [int(inside.argmax())], ends))
     return found
 
 

@@ -115,7 +115,7 @@ def _plain(text: str) -> str:
     return re.sub(r"(?<=[a-z])[:=](?=\d)", " ", plain)
 
 
-def _pieces(plain: str) -> Iterator[tuple[Piece, list[str]]]:
+def _pieces(plain: str) -> Iterator[tuple[Piece, Sequence[str]]]:
     """Each piece, and its tokens."""
     for sentence in _SENTENCE.split(plain):
         before: frozenset[str] = frozenset()
@@ -129,7 +129,7 @@ def _pieces(plain: str) -> Iterator[tuple[Piece, list[str]]]:
             yield last, tokens
 
 
-def _piece(part: str, tokens: list[str], before: frozenset[str], last: Piece | None) -> Piece:
+def _piece(part: str, tokens: Sequence[str], before: frozenset[str], last: Piece | None) -> Piece:
     told = _telling(tokens)
     denying = [place for place, token in enumerate(tokens) if _denies(token)]
     if denying:
@@ -188,7 +188,7 @@ def _beside(tokens: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _turns(tokens: list[str]) -> Iterator[tuple[str, str]]:
+def _turns(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     for place, token in enumerate(tokens):
         if token in _TURNING and (behind := _telling(tokens[place + 1 :])):
             yield token, behind[0]

@@ -129,7 +129,7 @@ def _entry(memory: Memory) -> Entry:
     return Entry(
         id=memory.id,
         text=memory.text if len(memory.text) <= LONG else "",
-        said=hash((tuple(said), coded(memory.text))),
+        said=hash((said, coded(memory.text))),
         words=frozenset(map(_number, said)),
         source="" if memory.project else memory.source,
         values=hash(tuple(sorted(filter(_has_digit, said)))),
