@@ -440,3 +440,27 @@ def test_without_the_model_patterns_read_and_nothing_is_updated(tmp_path: Any) -
 def test_overlapping_spans_yield_each_fact_once(judge: Judge) -> None:
     said = "We switched from Prisma to Drizzle, and the staging port is 9090 now."
     assert texts(judge, said) == ["Team switched from Prisma to Drizzle", "The staging port is 9090 now"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "btw the staging db lives on neon, and ana owns billing. could you fix the flaky checkout test?",
+            ["The staging db lives on neon", "Ana owns billing"],
+        ),
+        ("We use pnpm here, and deploys go through fly.", ["We use pnpm here", "Deploys go through fly"]),
+    ],
+)
+def test_joined_facts_are_kept_one_by_one_and_once(judge: Judge, said: str, kept: list[str]) -> None:
+    assert texts(judge, said) == kept
+
+
+def test_words_behind_the_end_of_a_clause_do_not_complete_it() -> None:
+    said, judge = marked("[we lint with biome,] please fix the ci")
+    assert texts(judge, said) == ["We lint with biome"]
+
+
+def test_sentence_before_another_paragraph_is_not_kept_with_a_short_statement() -> None:
+    said, judge = marked("The branch name was bounced.\n\n[Names start with the ticket]")
+    assert texts(judge, said) == ["Names start with the ticket"]

@@ -288,7 +288,10 @@ def _is_fact(text: str, judge: Judge) -> bool:
 def _facts(
     turn: _Turn, sentence: tuple[int, int], spans: Sequence[Span], role: str, rows: Sequence[Found]
 ) -> Iterator[Found]:
-    texts: set[str] = set()  # two spans of a sentence may overlap, or be one fact in the words of a pattern
+    texts: set[str] = set()  # two spans of a sentence may be one fact in the words of a pattern
+    if len(spans) > 1:  # a wording that only repeats the sentence is the wording of none of them
+        said = turn.text[slice(*sentence)].lower()
+        rows = [row for row in rows if row.text.lower() not in said]
     for number, span in enumerate(spans):
         following = spans[number + 1].start if number + 1 < len(spans) else sentence[1]
         row = _worded(turn.text[span.start : span.end], rows)
@@ -351,6 +354,8 @@ def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int)
     end = _CLAUSE_END.search(after)
     after = after[: end.start()] if end else after
     said = turn.text[span.start : span.end]
+    if said[-1] in ",;:":  # the clause ends with the span
+        after = ""
     if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(said):
         before = ""
     return before + said + (after if len(after.split()) <= _FEW_AFTER else "")

@@ -40,23 +40,23 @@ def decode(text: str, tagged: Tagged) -> list[Span]:
     tags = softmax(logits[:, : len(TAGS)])
     inside, first = 1.0 - tags[:, 0], tags[:, 1]
     ends = [end for _, end in sentences_of(text)]
-    found, run = [], list[int]()
-
-    def close() -> None:
-        if run:
-            found.append(_span(text, tagged, logits, inside, run, ends))
-            run.clear()
-
+    runs: list[list[int]] = []
     for at, (_, (start, _)) in enumerate(tagged.places):
-        if run and (crosses(ends, tagged.places[run[-1]][1][0], start) or at - run[-1] > _GAP + 1):
-            close()
-        if inside[at] >= _INSIDE:
-            if run and first[at] >= _NEW_FACT and _divides(text, tagged, at):
-                close()
-            run.append(at)
-    close()
-    if not found and inside.max() >= _HINT:
-        found.append(_span(text, tagged, logits, inside, [int(inside.argmax())], ends))
+        if inside[at] < _INSIDE:
+            continue
+        last = runs[-1][-1] if runs else None
+        begins = last is None or at - last > _GAP + 1 or crosses(ends, tagged.places[last][1][0], start)
+        if begins or (first[at] >= _NEW_FACT and _divides(text, tagged, at)):
+            runs.append([])
+        runs[-1].append(at)
+    if not runs and inside.max() >= _HINT:
+        runs.append([int(inside.argmax())])
+    found = []
+    for place, run in enumerate(runs):
+        before = runs[place - 1][-1] + 1 if place else 0
+        after = runs[place + 1][0] if place + 1 < len(runs) else len(inside)
+        first_word, last_word = _with_border(text, tagged, inside, (run[0], run[-1]), (before, after), ends)
+        found.append(_span(tagged, logits, inside, run, first_word, last_word))
     return found
 
 
@@ -72,9 +72,8 @@ def crosses(ends: Sequence[int], one: int, other: int) -> bool:
 
 
 def _span(
-    text: str, tagged: Tagged, logits: NDArray[Any], inside: NDArray[Any], run: Sequence[int], ends: Sequence[int]
+    tagged: Tagged, logits: NDArray[Any], inside: NDArray[Any], run: Sequence[int], first: int, last: int
 ) -> Span:
-    first, last = _with_border(text, tagged, inside, run[0], run[-1], ends)
     start, end = tagged.places[first][1][0], tagged.places[last][1][1]
     surest = np.sort(inside[list(run)])[-3:]
     mean = logits[list(run)].mean(0)
@@ -84,18 +83,27 @@ def _span(
 
 
 def _with_border(
-    text: str, tagged: Tagged, inside: NDArray[Any], first: int, last: int, ends: Sequence[int]
+    text: str,
+    tagged: Tagged,
+    inside: NDArray[Any],
+    run: tuple[int, int],
+    room: tuple[int, int],
+    ends: Sequence[int],
 ) -> tuple[int, int]:
-    """Return the run with the words beside it that may belong to it, up to the end of the clause."""
+    """Return the first and last word of a run, with the words beside it that may belong to it.
+
+    It ends at the end of the clause and where another run begins (`room`).
+    """
+    first, last = run
 
     def joins(word: int, beside: int) -> bool:
         (_, (left, left_end)), (_, (right, _)) = sorted((tagged.places[word], tagged.places[beside]))
         divided = text[left_end - 1] in ",;:.!?" or crosses(ends, left, right)
         return bool(inside[word] >= _BORDER) and not divided
 
-    while first > 0 and joins(first - 1, first):
+    while first > room[0] and joins(first - 1, first):
         first -= 1
-    while last + 1 < len(inside) and joins(last + 1, last):
+    while last + 1 < room[1] and joins(last + 1, last):
         last += 1
     return first, last
 
