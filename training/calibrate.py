@@ -83,7 +83,7 @@ def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     hard = np.array(["unrelated" not in each["row"] for each in pairs])
     change = chances[:, 2] + chances[:, 3]
     surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
-    return {"same": 0.65, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
+    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
 
 
 def screen(found: Sequence[dict[str, Any]]) -> float:

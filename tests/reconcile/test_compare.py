@@ -218,3 +218,19 @@ def test_rows_of_one_form_about_two_identifiers_both_hold(statement: str, memory
     assert compared(statement, memory, update=0.98).kind == kind
     if kind == "add":
         assert compared(statement, memory, same=0.98).kind == "add"
+
+
+def test_number_in_a_sentence_of_another_form_does_not_veto_a_repetition() -> None:
+    said = "429s again on page 2 of the export. dhl only lets us through five times a second, look at the client"
+    assert compared(said, "The DHL API allows our key 5 requests per second", same=0.9).kind == "same"
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory"),
+    [
+        ("the gateway on port 9000", "gateway listens on 8000"),  # short, so each word counts
+        ("We do not use Redis for caching", "We use Redis for caching"),
+    ],
+)
+def test_value_that_differs_vetoes_a_repetition_in_the_same_form(statement: str, memory: str) -> None:
+    assert compared(statement, memory, same=0.9).kind != "same"

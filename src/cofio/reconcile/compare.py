@@ -21,6 +21,7 @@ from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
+_ONE_FORM, _FEW_WORDS = 0.3, 8  # likeness of two texts from which a value that differs counts; words of short ones
 _UNSHARED = 0.75  # probability from which a memory is replaced that shares no telling word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
@@ -124,16 +125,14 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 
 
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
-    """Return "same" unless a value differs: a number, or in similar words a negation, an opposite or an identifier.
+    """Return "same" unless the texts are of one form and differ in a number, a negation, an opposite or an identifier.
 
-    In other words the same is often said with a negation ("no floats", "integers only") or with one more number that
-    has nothing to do with it ("page 2 again").
+    In another form the same is often said with a negation ("no floats", "integers only") or beside a number that has
+    nothing to do with it ("page 2 again"). There the model alone decides.
     """
-    stated, known = _figures(statement), _figures(memory)
-    if not share_words(statement, memory):
-        if stated - known and known - stated:
-            return Verdict("doubtful", probability, f"it names another number: {min(stated - known)}")
+    if not _of_one_form(statement, memory):
         return Verdict("same", probability, "it says the same")
+    stated, known = _figures(statement), _figures(memory)
     if negated(statement) != negated(memory):
         return Verdict("doubtful", probability, "one of them negates")
     said, held = set(gist(statement)), set(gist(memory))
@@ -150,6 +149,12 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     if against := _one_word_apart(statement, memory):
         return Verdict("doubtful", probability, against)
     return Verdict("same", probability, "it says the same")
+
+
+def _of_one_form(one: str, other: str) -> bool:
+    """Return whether two texts use the same words in the same order, but for some, or are so short that each counts."""
+    stated, known = gist(one), gist(other)
+    return max(len(stated), len(known)) <= _FEW_WORDS or _slots(stated, known)[1] >= _ONE_FORM
 
 
 def share_words(one: str, other: str, *, least: int = 1) -> bool:
