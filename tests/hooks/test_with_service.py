@@ -120,7 +120,8 @@ def test_a_stopped_service_costs_a_deadline_and_comes_back(hook: Hook, tmp_path:
             assert hook.rung == "service"
             hook.started(60)
             serving.send_signal(signal.SIGSTOP)
-            hook.run(run, json.dumps({**PROMPT, "prompt_id": "p2"}).encode(), env={"HOME": str(tmp_path)})
+            frozen = {"HOME": str(tmp_path), "COFIO_HOOK_RECALL_MS": "3000"}  # long enough for a busy machine to ask
+            hook.run(run, json.dumps({**PROMPT, "prompt_id": "p2"}).encode(), env=frozen, limit=5)
             assert (hook.rung, hook.why) == ("nothing", "timeout spooled")
             serving.send_signal(signal.SIGCONT)
             hook.run(run, json.dumps({**STOP, "prompt_id": "p2"}).encode(), env={"HOME": str(tmp_path)})
