@@ -40,6 +40,7 @@ _FEWEST_BEFORE, _LONGEST_BEFORE = 3, 200  # words and characters of that sentenc
 _PART = 0.4  # probability of a part of a sentence that is a fact by itself
 _REPORT = 35  # words of an assistant's message that tells what was built, not only what was just done
 _LONGEST_HEADING = 8  # words of the line over a list that each of its items is stored with
+_HEADING_WITHIN = 2_000  # characters before an item in which that line is looked for
 _LONGEST_PARAGRAPH = 400  # characters of a report's paragraph or list that is kept as one fact
 _MOST = 8  # facts of one message; where there are more, it is a document
 
@@ -98,9 +99,10 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A sentence of a turn: its place, the spans that are kept, the facts of patterns, the spans that may be facts.
+    """A sentence of a turn, or a paragraph or list of a report.
 
-    `hint`: the model sees something in it, however unlikely to be a fact.
+    `sure` are the spans that are kept, `rows` the facts of patterns, `likely` the spans that may be facts. `hint` is
+    true where the model gives any word of it a probability of at least 0.1.
     """
 
     place: tuple[int, int]
@@ -200,7 +202,7 @@ def _add_news(turn: _Turn, found: list[Sentence]) -> None:
 def _read_parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     """Yield the parts of a turn: its sentences; of a report the paragraphs and lists that hold facts are one part each.
 
-    A report is read once and never corrects a memory, and its sentences explain each other.
+    The sentences of a report explain each other, and what an agent says never replaces a memory.
     """
     parts = _parts(turn, judge)
     return _joined_parts(turn.text, parts) if _is_report(turn) else parts
@@ -405,7 +407,7 @@ def _heading(text: str, sentence: tuple[int, int]) -> str:
     """Return the line over a list that a sentence is an item of: "Key settings:"; "" where there is none."""
     if not _BULLET.match(text[sentence[0] : sentence[1]]):
         return ""
-    for line in reversed(text[: sentence[0]].splitlines()):
+    for line in reversed(text[max(0, sentence[0] - _HEADING_WITHIN) : sentence[0]].splitlines()):
         if line.strip() and not _BULLET.match(line.strip()):
             last = _trimmed(line[sentences_of(line)[-1][0] :])
             is_heading = line.rstrip(" *").endswith(":") and len(last.split()) <= _LONGEST_HEADING
