@@ -8,6 +8,9 @@ one by one, into an empty store; a fact is told where what was found carries it 
 as by `cofio eval pairs`. The last columns count the turns and pairs that come out otherwise than with everything: a
 part that changes none has no effect on this data.
 
+The second table is for what no author writes: small edits of the memories in the pairs (`evals/edits.py`). It has the
+share of edits that are taken for a repetition, and of rows about another identifier that replace the memory.
+
 The default authors are test data: report their figures, and choose nothing by them. `--authors` takes others.
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +37,7 @@ from cofio.judgement.model import LocalJudge
 from cofio.ports import Embedder
 from cofio.reconcile import compare
 from cofio.settings import Settings
+from evals.edits import edited
 
 #: What is left out: (module, name, what stands in for it). The judgement model is left out by a setting.
 PARTS: dict[str, tuple[Any, str, Any]] = {
@@ -45,13 +49,13 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     ),
     "without splitting": (judged, "_split", lambda span, *_: [span]),
     "without joining what goes on": (judged, "_continued", lambda *_: None),
-    "without the screens": (LocalJudge, "_passes", lambda *_: True),
+    "without the screens": (LocalJudge, "_limits", lambda *_: ()),
     "without the message": (judged, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_UNSHARED", 0.0),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
-    "without the guard: negation": (compare, "negated", lambda _: False),
+    "without the guard: negation": (compare, "negations", lambda _: 0),
     "without the guard: number": (compare, "_figures", lambda _: set()),
-    "without the guard: identifier": (compare, "names", lambda _: []),
+    "without the guard: one word": (compare, "_one_word_apart", lambda *_: ""),
     "without the guard: code and signs": (compare, "unlike", lambda *_: ""),
     "without the guard: environment": (compare, "_other_environment", lambda *_: ""),
 }
@@ -75,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     turns, pairs = ([given.data / kind / f"{each}.jsonl" for each in given.authors] for kind in ("turns", "pairs"))
     try:
-        print(report(given.data / "streams" / given.streams, turns, pairs).text())
+        every_pair = sorted((given.data / "pairs").glob("*.jsonl"))
+        print(report(given.data / "streams" / given.streams, turns, pairs, every_pair).text())
     except CofioError as error:
         print(error, file=sys.stderr)
         return 2
@@ -86,22 +91,27 @@ def report(
     stream_folder: Path,
     turn_files: Sequence[Path],
     pair_files: Sequence[Path],
+    edited_files: Sequence[Path],
     settings: Settings | None = None,
     embedder: Embedder | None = None,
 ) -> Report:
-    """Measure everything, then once more without each part."""
+    """Measure everything, then once more without each part. `edited_files`: pairs whose memories are edited."""
     settings = settings or Settings.load()
     embedder = embedder or assemble.make_embedder(settings)
     turns = [turn for rows in spans.read_turns(turn_files).values() for turn in rows]
     pairs = [pair for rows in relations.read_pairs(pair_files).values() for pair in rows]
     conversations = streams.read(stream_folder)
     rows: list[list[Cell]] = []
+    edit_rows: list[list[Cell]] = []
+    edits = edited(pair.memory for of_author in relations.read_pairs(edited_files).values() for pair in of_author)
     usual: tuple[Sequence[str], Sequence[str]] | None = None
     for name in ("everything", *PARTS, RULES):
         own = replace(settings, judge=name != RULES)
         with _without(name):
             summed = streams.total(streams.run(each, own, embedder) for each in conversations)
             texts, verdicts = _read(turns, own, embedder), _decide(pairs, own, embedder)
+            if own.judge:
+                edit_rows.append([name, *_of_edits(edits)])
         usual = usual or (texts, [each.verdict for each in verdicts])
         changed = [
             sum(one != other for one, other in zip(texts, usual[0], strict=True)),
@@ -111,9 +121,15 @@ def report(
         rows.append([name, *figures, *_of_turns(turns, texts), *_of_pairs(verdicts), *changed])
     names = [*(name for name, _, _ in _STREAMS), "facts told", "noise turns", "changes found", "false overwrites"]
     columns = [Column("parts"), *(Column(each, "%") for each in [*names, "macro-F1"])]
-    says = (f"{len(conversations)} streams, {len(turns)} turns and {len(pairs)} pairs, without a language model.",)
+    counted = ", ".join(f"{len(some)} of {kind}" for kind, some in edits.items())
+    says = (
+        f"{len(conversations)} streams, {len(turns)} turns and {len(pairs)} pairs, without a language model.",
+        f"Edits: {counted}.",
+    )
     table = Table("Without each part", [*columns, Column("turns changed"), Column("pairs changed")], rows)
-    return Report("ablation", "Ablation", "python -m evals.ablation", says, {}, [table])
+    headings = [Column("parts"), *(Column(f"{kind}: known", "%") for kind in edits), Column("row: replaced", "%")]
+    mistaken = Table("Small edits that are mistaken", headings, edit_rows)
+    return Report("ablation", "Ablation", "python -m evals.ablation", says, {}, [table, mistaken])
 
 
 @contextmanager
@@ -153,6 +169,16 @@ def _decide(pairs: Sequence[relations.Pair], settings: Settings, embedder: Embed
     said = embedder.embed([pair.said for pair in pairs], "document")
     known = embedder.embed([pair.memory for pair in pairs], "document")
     return relations.decided(pairs, compare.WordComparer(settings.dedup_threshold), (said * known).sum(axis=1).tolist())
+
+
+def _of_edits(edits: Mapping[str, Sequence[tuple[str, str]]]) -> list[Cell]:
+    """Return the share of the edits of each kind that are taken for known, and of rows that replace the memory."""
+    comparer = compare.JudgedComparer(LocalJudge())
+    verdicts = {
+        kind: [comparer.compare(statement, memory, 0.0) for memory, statement in some] for kind, some in edits.items()
+    }
+    known: list[Cell] = [share(sum(each.kind == "same" for each in some), len(some)) for some in verdicts.values()]
+    return [*known, share(sum(each.changes for each in verdicts["row"]), len(verdicts["row"]))]
 
 
 def _of_pairs(outcomes: Sequence[relations.Outcome]) -> list[Cell]:

@@ -52,12 +52,14 @@ def test_the_card_has_every_threshold_and_a_calibration() -> None:
     assert card["thresholds"]["doubtful fact"] < card["thresholds"]["fact"]
 
 
-@pytest.mark.parametrize("damage", ["screen.onnx", "judge.onnx", "model.json", "flipped", "not json", "other digest"])
+@pytest.mark.parametrize(
+    "damage", ["part1.onnx", "part2.onnx", "model.json", "flipped", "not json", "other digest", "no parts"]
+)
 def test_missing_or_damaged_files_are_misconfigured(copy: Path, damage: str) -> None:
     if damage.endswith((".onnx", ".json")):
         (copy / damage).unlink()
     elif damage == "flipped":
-        with (copy / "judge.onnx").open("r+b") as file:
+        with (copy / "part2.onnx").open("r+b") as file:
             file.seek(1_000)
             byte = file.read(1)[0]
             file.seek(1_000)
@@ -66,7 +68,8 @@ def test_missing_or_damaged_files_are_misconfigured(copy: Path, damage: str) -> 
         (copy / "model.json").write_text("{", encoding="utf-8")
     else:
         card = json.loads((copy / "model.json").read_text(encoding="utf-8"))
-        (copy / "model.json").write_text(json.dumps({**card, "sha256": "0" * 64}), encoding="utf-8")
+        changed = {"other digest": {**card, "sha256": "0" * 64}, "no parts": {"sha256": card["sha256"]}}[damage]
+        (copy / "model.json").write_text(json.dumps(changed), encoding="utf-8")
     with pytest.raises(Misconfigured, match="judgement model"):
         read_card(copy)
     with pytest.raises(Misconfigured):
@@ -136,8 +139,8 @@ def test_answers_are_probabilities(judge: LocalJudge) -> None:
 
 def test_what_a_screen_ends_is_unrelated_and_irrelevant(monkeypatch: pytest.MonkeyPatch) -> None:
     judge, said = LocalJudge(), "Raj owns the billing service now, Sofia left"
-    monkeypatch.setitem(judge.card["screens"], "relation", 1.1)
-    monkeypatch.setitem(judge.card["screens"], "relevance", 1.1)
+    monkeypatch.setitem(judge.card["screens"], "relation", [1.1])
+    monkeypatch.setitem(judge.card["screens"], "relevance", [1.1])
     assert judge.relation(said, "Sofia owns the billing service") == (1.0, 0.0, 0.0, 0.0)
     assert judge.relevance("Who owns billing?", ["Sofia owns the billing service"]) == [0.0]
     assert judge.spans(said)  # turns are not screened
@@ -145,7 +148,7 @@ def test_what_a_screen_ends_is_unrelated_and_irrelevant(monkeypatch: pytest.Monk
 
 def test_screens_let_through_what_the_heads_find(judge: LocalJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     open_judge = LocalJudge()
-    monkeypatch.setattr(open_judge, "_passes", lambda *_: True)
+    monkeypatch.setattr(open_judge, "_limits", lambda *_: ())
     said, memory = PAIRS[0]
     assert judge.relation(said, memory) == open_judge.relation(said, memory)
     unrelated = "The office plants are watered on Mondays"

@@ -1,7 +1,7 @@
 """The trained model, ready to run: int8 ONNX on the processor, loaded with the first question.
 
-    turn ─ all layers ─▶ spans
-    pair ─ first layers ─▶ screen ─ may be related ─▶ other layers ─▶ relation or relevance
+    turn ─ layers ─▶ spans
+    pair ─ first layers ─▶ screen ─ may be related ─▶ next layers ─▶ … ─▶ relation or relevance
                               └──── surely not ─────▶ `add`, 0.0
 
 Every text is a run of its own, so that an answer never depends on what else is asked. Answers for recent pairs are
@@ -20,7 +20,7 @@ import numpy as np
 
 from cofio import late
 from cofio.embedders.wordpiece import WordPiece
-from cofio.judgement.card import WEIGHTS, read_card
+from cofio.judgement.card import WEIGHTS, part_files, read_card
 from cofio.judgement.encoding import Encoder
 from cofio.judgement.network import Layers, Paired
 from cofio.judgement.spans import Tagged, decode, softmax
@@ -81,20 +81,20 @@ class LocalJudge:
         return float(1.0 / (1.0 + np.exp(-(scale * float(logits[0]) + shift))))
 
     def _run(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> NDArray[Any] | None:
-        """Return the logits of a head for a pair; None where the screen says that neither concerns the other."""
-        layers = self._loaded()[1]
-        chance, states = layers.screened(ids, types, head)
-        return layers.judged(states, head) if self._passes(chance, head) else None
+        """Return the logits of a head for a pair; None where a screen says that neither concerns the other."""
+        return self._loaded()[1].pair(ids, types, head, self._limits(head)).logits
 
-    def _passes(self, chance: float, head: Paired) -> bool:
-        return bool(chance >= self.card["screens"][head])
+    def _limits(self, head: Paired) -> Sequence[float]:
+        """Return the probability below which each screen ends the reading."""
+        limits: Sequence[float] = self.card["screens"][head]
+        return limits
 
     def _loaded(self) -> tuple[Encoder, Layers]:
         if self._network is None:
             with self._loading:
                 if self._network is None:
                     words = WordPiece.read(self._place / "vocab.txt")
-                    self._network = Encoder(words), Layers(self._place, self._threads)
+                    self._network = Encoder(words), Layers(part_files(self.card, self._place), self._threads)
         return self._network
 
 

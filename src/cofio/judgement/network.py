@@ -1,46 +1,67 @@
-"""The exported encoder in its two parts: the first layers with the screens, the other layers with the heads."""
+"""The exported encoder, cut into parts: each part runs some layers, and has screens or heads on the last of them.
+
+    ids ─ part 1 ─ states ─ part 2 ─ states ─ … ─ last part ─▶ relation, relevance
+             └─ screens       └─ screens, words
+
+An output named as a task is a screen of one number in every part but the last, which has the head. Words are an output
+of one part, and no later part reads a turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from cofio.embedders.network import session
-from cofio.judgement.card import PARTS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Paired = Literal["relation", "relevance"]
 PAIRED: tuple[Paired, ...] = ("relation", "relevance")
-HEADS = ("words", *PAIRED)
+WORDS = "words"
+STATES, NEXT_STATES = "states", "next_states"  # input of every part but the first, output of every part but the last
+
+
+class PairOutput(NamedTuple):
+    """Probabilities of the screens that were asked, and the logits of the head; None where a screen ended the run."""
+
+    screens: tuple[float, ...]
+    logits: NDArray[Any] | None
 
 
 class Layers:
     """Runs one text at a time: dynamic int8 quantisation scales with the largest value of a run."""
 
-    def __init__(self, place: Path, threads: int) -> None:
-        self._first, self._rest = (session(place / name, threads) for name in PARTS)
+    def __init__(self, files: Sequence[Path], threads: int) -> None:
+        self._parts = [session(file, threads) for file in files]
+        outputs = [{output.name for output in part.get_outputs()} for part in self._parts]
+        self._of_words = next(number for number, names in enumerate(outputs) if WORDS in names)
 
     def words(self, ids: Sequence[int], types: Sequence[int]) -> NDArray[Any]:
         """Return the logits of every token of a turn."""
-        [states] = self._first.run(["states"], _feed(ids, types))
-        logits: NDArray[Any] = self._rest.run(["words"], {"states": states})[0][0]
+        inputs = _inputs(ids, types)
+        for part in self._parts[: self._of_words]:
+            [states] = part.run([NEXT_STATES], inputs)
+            inputs = {STATES: states}
+        logits: NDArray[Any] = self._parts[self._of_words].run([WORDS], inputs)[0][0]
         return logits
 
-    def screened(self, ids: Sequence[int], types: Sequence[int], head: Paired) -> tuple[float, NDArray[Any]]:
-        """Return the probability that a pair has anything to do with each other, and the states to judge it by."""
-        logits, states = self._first.run([head, "states"], _feed(ids, types))
-        return float(1.0 / (1.0 + np.exp(-logits[0, 0]))), states
+    def pair(self, ids: Sequence[int], types: Sequence[int], head: Paired, limits: Sequence[float] = ()) -> PairOutput:
+        """Return the output for a pair. It ends at the first screen that is below its limit."""
+        inputs, screens = _inputs(ids, types), []
+        *screened, last = self._parts
+        for number, part in enumerate(screened):
+            logits, states = part.run([head, NEXT_STATES], inputs)
+            screens.append(float(1.0 / (1.0 + np.exp(-logits[0, 0]))))
+            if limits and screens[-1] < limits[number]:
+                return PairOutput(tuple(screens), None)
+            inputs = {STATES: states}
+        return PairOutput(tuple(screens), last.run([head], inputs)[0][0])
 
-    def judged(self, states: NDArray[Any], head: Paired) -> NDArray[Any]:
-        """Return the logits of a head for a pair that was screened."""
-        logits: NDArray[Any] = self._rest.run([head], {"states": states})[0][0]
-        return logits
 
-
-def _feed(ids: Sequence[int], types: Sequence[int]) -> dict[str, NDArray[Any]]:
+def _inputs(ids: Sequence[int], types: Sequence[int]) -> dict[str, NDArray[Any]]:
     return {"input_ids": np.array([ids], np.int64), "token_type_ids": np.array([types], np.int64)}
