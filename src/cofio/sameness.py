@@ -96,9 +96,13 @@ def names(text: str) -> list[str]:
 
 
 def negated(text: str) -> bool:
-    """Whether there is a negation in it. Which one does not matter: "never" and "does not" say the same."""
-    plain = _SHORT_NOT.sub(" not", text.lower().replace("’", "'").replace("cannot", "can not"))
-    return bool(_NEGATIONS & set(words(plain))) or "no longer" in plain
+    """Return whether there is a negation in a text. Which one does not matter: "never" and "does not" say the same."""
+    return negations(text) > 0
+
+
+def negations(text: str) -> int:
+    """Return how many negations are in a text."""
+    return sum(word in _NEGATIONS for word in gist(text))
 
 
 # ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────

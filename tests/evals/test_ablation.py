@@ -35,13 +35,15 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_part_has_a_row(data: Path, tmp_path: Path) -> None:
     before = {name: getattr(module, function) for name, (module, function, _) in ablation.PARTS.items()}
     settings = Settings.load({"home": tmp_path / "home"}, {})
+    pairs = [data / "pairs" / "t.jsonl"]
     report = ablation.report(
-        data / "streams" / "dev", [data / "turns" / "t.jsonl"], [data / "pairs" / "t.jsonl"], settings, HashEmbedder()
+        data / "streams" / "dev", [data / "turns" / "t.jsonl"], pairs, pairs, settings, HashEmbedder()
     )
-    [table] = report.tables
+    table, edits = report.tables
     rows = {str(row[0]): row[1:] for row in table.rows}
     assert list(rows) == ["everything", *ablation.PARTS, ablation.RULES]
     assert all(len(row) == len(table.columns) - 1 for row in rows.values())
+    assert [row[0] for row in edits.rows] == ["everything", *ablation.PARTS]
     assert rows["everything"][0] == 1.0
     assert rows["everything"][-2:] == [0, 0]
     assert rows["without the guard: number"][-1] == 0

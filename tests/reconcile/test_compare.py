@@ -110,28 +110,12 @@ def test_the_same_words_are_the_same_without_asking_the_model() -> None:
         ("The client retries 5 times", "The client retries", "add"),
         ("The client retries", "The client retries 5 times", "same"),
         ("The client retries five times", "The client retries three times", "update"),
-        # Nothing but a number in common: not another value of the same thing.
-        ("A restore is tested on the first Monday", "Backups are kept for 14 days", "doubtful"),
         # In quite other words, one more number need not have to do with it.
         ("No ?page=2 in my API, a cursor as everywhere", "List endpoints have no numbered pages", "same"),
     ],
 )
 def test_a_repetition_with_another_number_is_none(statement: str, memory: str, kind: str) -> None:
     assert compared(statement, memory, same=0.97).kind == kind
-
-
-@pytest.mark.parametrize(
-    ("statement", "memory"),
-    [
-        ("billing-service caches in Redis", "auth-service caches in Redis"),
-        ("Edit src/config.ts for the flags", "Edit the config for the flags"),
-        ("The flag new_checkout is on", "The flag is on"),
-    ],
-)
-def test_a_repetition_with_another_identifier_is_added(statement: str, memory: str) -> None:
-    verdict = compared(statement, memory, same=0.97)
-    assert verdict.kind == "add"
-    assert "names something else" in verdict.reason
 
 
 @pytest.mark.parametrize(
@@ -147,11 +131,12 @@ def test_a_repetition_that_negates_is_doubtful(statement: str, memory: str) -> N
 
 
 @pytest.mark.parametrize("chances", [{"update": 0.97}, {"delete": 0.97}, {"update": 0.6}])
-def test_another_environment_is_never_changed(chances: dict[str, float]) -> None:
-    memory = "The staging database is Postgres 15"
-    assert compared("The production database is Postgres 16", memory, **chances).kind == "add"
-    assert compared("The staging database is Postgres 16", memory, **chances).kind != "add"
-    assert compared("The database is Postgres 16", memory, **chances).kind != "add"
+@pytest.mark.parametrize("memory", ["The staging database is Postgres 15", "Postgres 15 on stage"])
+def test_production_never_changes_staging(memory: str, chances: dict[str, float]) -> None:
+    for statement in ("The production database is Postgres 16", "Prod is on Postgres 16"):
+        assert compared(statement, memory, **chances).kind == "add"
+    for statement in ("The staging database is Postgres 16", "Stage is on Postgres 16", "The database is Postgres 16"):
+        assert compared(statement, memory, **chances).kind != "add"
 
 
 def test_long_texts_are_compared_word_for_word() -> None:

@@ -2,8 +2,9 @@
 
     statement, memory, cosine ─▶ Verdict: same, update, delete, doubtful or add
 
-`JudgedComparer` asks the judgement model. Guards veto a repetition that brings a new number, name or negation, and a
-replacement across environments. `WordComparer` stands in where the model is missing: it knows repetitions only.
+`JudgedComparer` asks the judgement model. The model overlooks small edits: it takes most memories with an added "not"
+for the same. So where two texts have the same words in the same order, guards compare the words that differ.
+`WordComparer` stands in where the model is missing: it knows repetitions only.
 """
 
 from __future__ import annotations
@@ -16,15 +17,22 @@ from typing import Literal, NamedTuple, Protocol
 from cofio import late
 from cofio.literals import unlike
 from cofio.ports import Judge
-from cofio.sameness import LONG, VALUES, apart, gist, inverse, names, negated, numbers
+from cofio.sameness import LONG, apart, gist, negated, negations, numbers
 from cofio.stems import stem
 from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
-_ONE_FORM, _FEW_WORDS = 0.3, 8  # likeness of two texts from which a value that differs counts; words of short ones
+_ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
 _UNSHARED = 0.75  # probability from which a memory is replaced that shares no telling word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
-_ENVIRONMENTS = next(values for values in VALUES if "staging" in values)
+
+
+#: Names of environments, so that production and staging never replace each other.
+_ENVIRONMENTS = {
+    name: names[0]
+    for names in (("production", "prod", "live"), ("staging", "stage"), ("development", "dev"))
+    for name in names
+}
 
 
 class Verdict(NamedTuple):
@@ -125,36 +133,22 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 
 
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
-    """Return "same" unless the texts are of one form and differ in a number, a negation, an opposite or an identifier.
+    """Return "same" unless the texts are of one form and differ in a number, a negation or one telling word.
 
     In another form the same is often said with a negation ("no floats", "integers only") or beside a number that has
     nothing to do with it ("page 2 again"). There the model alone decides.
     """
-    if not _of_one_form(statement, memory):
+    if _slots(gist(statement), gist(memory))[1] < _ONE_FORM:
         return Verdict("same", probability, "it says the same")
     stated, known = _figures(statement), _figures(memory)
-    if negated(statement) != negated(memory):
+    if negations(statement) != negations(memory):
         return Verdict("doubtful", probability, "one of them negates")
-    said, held = set(gist(statement)), set(gist(memory))
-    if against := inverse(said - held, held - said):
-        return Verdict("doubtful", probability, against)
     if stated - known:
         reason = f"it names another number: {min(stated - known)}"
-        if not known - stated:
-            return Verdict("add", probability, reason)
-        return Verdict("update" if share_words(statement, memory, least=2) else "doubtful", probability, reason)
-    held |= set(names(memory))
-    if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
-        return Verdict("add", probability, f"it names something else: {new[0]}")
+        return Verdict("update" if known - stated else "add", probability, reason)
     if against := _one_word_apart(statement, memory):
         return Verdict("doubtful", probability, against)
     return Verdict("same", probability, "it says the same")
-
-
-def _of_one_form(one: str, other: str) -> bool:
-    """Return whether two texts use the same words in the same order, but for some, or are so short that each counts."""
-    stated, known = gist(one), gist(other)
-    return max(len(stated), len(known)) <= _FEW_WORDS or _slots(stated, known)[1] >= _ONE_FORM
 
 
 def share_words(one: str, other: str, *, least: int = 1) -> bool:
@@ -179,7 +173,7 @@ def _other_row(statement: str, memory: str) -> str:
     if named and held and named[1].lower() == held[1].lower() and named[2] != held[2]:
         return f"one is about {named[2]}, the other about {held[2]}"
     slots, ratio = _slots(stated, known)
-    if len(slots) < 2 or ratio < 0.5:
+    if len(slots) < 2 or ratio < _ONE_FORM:
         return ""
     one, other = (next((word for word in side if _is_code(word)), "") for side in slots[0])
     return f"one is about {one}, the other about {other}" if one and other else ""
@@ -208,5 +202,5 @@ def _is_code(word: str) -> bool:
 
 
 def _other_environment(statement: str, memory: str) -> str:
-    one, other = _ENVIRONMENTS & set(gist(statement)), _ENVIRONMENTS & set(gist(memory))
+    one, other = ({_ENVIRONMENTS[word] for word in gist(text) if word in _ENVIRONMENTS} for text in (statement, memory))
     return f"one is about {min(one)}, the other about {min(other)}" if one and other and not one & other else ""

@@ -1,0 +1,84 @@
+"""Small edits of memories: one number, identifier, name or negation differs, or an identifier and a number.
+
+No labelled author writes such statements, and stores are full of them: logs, templates, tables read aloud. A statement
+that differs from a memory in one value never repeats it. One about another identifier, with a value of its own, does
+not replace it either.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable
+
+_NAMES = "Priya Jonas Marta Kenji Olu Beatriz Anders".split()
+_PARTS = "billing auth legacy core search mobile admin".split()
+_NEGATIONS = (
+    (" is ", " is not "),
+    (" are ", " are not "),
+    (" never ", " "),
+    (" must ", " must not "),
+    (" not ", " "),
+    (" no ", " "),
+)
+_NUMBER = re.compile(r"\b\d+\b")
+_IDENTIFIER = re.compile(r"\b[a-z]+[-_/.][a-z][\w-]*\b")
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{3,}\b|^[A-Z][a-z]{3,}(?= (?:owns|reviews|is the|handles|approves))")
+_CODE = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])[\w-]+\b")
+_MOST = 400  # edits of a kind
+_OPENING = 25  # characters at the beginning of a memory that name what it is about
+
+
+def edited(memories: Iterable[str], *, seed: int = 5) -> dict[str, list[tuple[str, str]]]:
+    """Return pairs of a memory and an edit of it, by the kind of edit."""
+    rng = random.Random(seed)
+    kinds: dict[str, list[tuple[str, str]]] = {name: [] for name in _EDITS}
+    for memory in sorted(set(memories)):
+        for name, edit in _EDITS.items():
+            statement = edit(memory, rng)
+            if statement and statement != memory:
+                kinds[name].append((memory, statement))
+    return {name: rng.sample(pairs, min(_MOST, len(pairs))) for name, pairs in kinds.items()}
+
+
+def _other_number(memory: str, rng: random.Random) -> str:
+    return _replaced(_NUMBER, memory, rng, lambda number: str(int(number) + rng.choice((1, 2, 5, 10))))
+
+
+def _other_identifier(memory: str, rng: random.Random) -> str:
+    return _replaced(_IDENTIFIER, memory, rng, lambda word: re.sub("^[a-z]+", rng.choice(_PARTS), word))
+
+
+def _other_name(memory: str, rng: random.Random) -> str:
+    return _replaced(_NAME, memory, rng, lambda _: rng.choice(_NAMES))
+
+
+def _negated(memory: str, _rng: random.Random) -> str:
+    return next((memory.replace(old, new, 1) for old, new in _NEGATIONS if old in memory), "")
+
+
+def _other_row(memory: str, rng: random.Random) -> str:
+    """Return the memory with another digit in the identifier that opens it, and another number after that."""
+    code = _CODE.search(memory)
+    if not code or code.start() > _OPENING:
+        return ""
+    rest = _other_number(memory[code.end() :], rng)
+    other = re.sub(r"\d", lambda digit: str((int(digit[0]) + rng.randrange(1, 9)) % 10), code[0], count=1)
+    return f"{memory[: code.start()]}{other}{rest}" if rest else ""
+
+
+def _replaced(pattern: re.Pattern[str], memory: str, rng: random.Random, other: Callable[[str], str]) -> str:
+    matches = list(pattern.finditer(memory))
+    if not matches:
+        return ""
+    match = rng.choice(matches)
+    return memory[: match.start()] + other(match[0]) + memory[match.end() :]
+
+
+_EDITS: dict[str, Callable[[str, random.Random], str]] = {
+    "number": _other_number,
+    "identifier": _other_identifier,
+    "name": _other_name,
+    "negation": _negated,
+    "row": _other_row,
+}
