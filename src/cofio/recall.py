@@ -43,7 +43,7 @@ from cofio.ports import Judge, Store
 from cofio.wording import passage
 
 AT_PROMPT = 5  # memories at most
-CANDIDATES = 10  # memories of a prompt whose relevance is judged, about 5 ms each
+CANDIDATES = 16  # memories of a prompt whose relevance is judged, about 2 ms each
 FURTHER = 0.5  # of the least probability that the first memory needs: what the next ones need beside it
 EXACTLY = 5  # lines at most of what is known exactly
 LEAST_SURE = 0.2  # confidence of what is put in unasked: what was refuted again and again is not

@@ -481,3 +481,10 @@ def test_thresholds_of_different_things_do_not_replace_each_other(store: Store) 
     assert isinstance(settled.decision, Add)
     [settled] = settle(store, fact(newer, kind="threshold"), comparer=comparer)
     assert isinstance(settled.decision, Update)
+
+
+def test_limit_told_in_another_form_replaces_the_old_one(store: Store) -> None:
+    old, new = "Dr Okafor put me on 5 mg in the morning", "Since Thursday it is 10 mg, she was worried"
+    remember(store, fact(old, kind="threshold"))
+    [settled] = settle(store, fact(new, kind="threshold"), comparer=Scripted({(new, old): "update"}))
+    assert isinstance(settled.decision, Update)

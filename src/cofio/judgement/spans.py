@@ -18,7 +18,7 @@ _INSIDE = 0.35  # probability from which a word belongs to a fact; a span is as 
 _HINT = 0.1  # least probability of the surest word of a turn in which no word belongs to a fact
 _NEW_FACT = 0.5  # probability of a first word at which a run is cut in two, behind a comma or a conjunction
 _BORDER = 0.1  # probability from which the words beside a run are taken into it, up to a comma
-_CONJUNCTIONS = frozenset("and but also plus while or so whereas".split())
+_CONJUNCTIONS = frozenset("and but also plus while or whereas".split())
 _GAP = 2  # words between two runs of one sentence that are taken into the fact
 
 

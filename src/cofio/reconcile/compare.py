@@ -138,7 +138,7 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     In another form the same is often said with a negation ("no floats", "integers only") or beside a number that has
     nothing to do with it ("page 2 again"). There the model alone decides.
     """
-    if _slots(gist(statement), gist(memory))[1] < _ONE_FORM:
+    if not of_one_form(statement, memory):
         return Verdict("same", probability, "it says the same")
     stated, known = _figures(statement), _figures(memory)
     if negations(statement) != negations(memory):
@@ -149,6 +149,11 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     if against := _one_word_apart(statement, memory):
         return Verdict("doubtful", probability, against)
     return Verdict("same", probability, "it says the same")
+
+
+def of_one_form(one: str, other: str) -> bool:
+    """Return whether two texts have half of their words in common, in the same order: one is an edit of the other."""
+    return _slots(gist(one), gist(other))[1] >= _ONE_FORM
 
 
 def share_words(one: str, other: str, *, least: int = 1) -> bool:

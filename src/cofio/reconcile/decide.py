@@ -33,15 +33,15 @@ from cofio.model import (
     same_place,
 )
 from cofio.ports import Matrix, Store, Vector
-from cofio.reconcile.compare import Comparer, Verdict, share_words
+from cofio.reconcile.compare import Comparer, Verdict, of_one_form, share_words
 from cofio.sameness import gist, names, negated, numbers
 from cofio.stems import stem
 from cofio.wording import telling, words
 
-CANDIDATES = 4  # memories that a fact is compared with
+CANDIDATES = 8  # memories that a fact is compared with
 PERSON = "person"  # metadata "about" of a fact that holds in every project
 _COMPARED = 0.5  # cosine from which they are compared; the nearest always is
-_BY_WORDS = 2  # of them because they share words with the fact
+_BY_WORDS = 4  # of them because they share words with the fact
 _SURELY_NOT = 0.95  # probability from which a message leaves a memory alone, and so do its facts
 _LIKELY = 0.5  # probability from which a doubtful verdict counts
 MAY_CHANGE = 0.15  # probability of a change from which a doubtful fact is kept, and a search shows it before the memory
@@ -316,7 +316,7 @@ def _tells_another_row(fact: Fact, other: Fact | Memory) -> bool:
         return False
     if fact.kind == "threshold" == other.kind:
         named, known = _things_named(fact.text), _things_named(other.text)
-        return bool(named and known) and named.isdisjoint(known)
+        return bool(named and known) and named.isdisjoint(known) and of_one_form(fact.text, other.text)
     return fact.kind != other.kind or (fact.kind == "correlation" and gist(fact.text) != gist(other.text))
 
 
