@@ -24,7 +24,7 @@ from training import measure
 from training.data import Example
 from training.prepare import examples_of
 
-NAME, BASE = "cofio-judge-4", "MiniLM-L6-H384-uncased (all-MiniLM-L6-v2)"
+NAME, BASE = "cofio-judge-5", "ms-marco-MiniLM-L12-v2, the first ten layers"
 NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.015, 0.13, 0.013, 0.034
 SCREENED_OUT = 0.002
 
@@ -33,9 +33,9 @@ def main() -> None:
     """Run the model on held-out authors, choose the thresholds, write model.json."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("model", type=Path, help="folder with the exported parts; model.json is written there")
-    options.add_argument("--base", type=Path, required=True, help="folder with vocab.txt")
     given = options.parse_args()
-    _, held_out, _ = examples_of(Encoder(WordPiece.read(given.base / "vocab.txt")))
+    parts = measure.part_files(given.model)
+    _, held_out, _ = examples_of(Encoder(WordPiece.read(given.model / "vocab.txt")))
     answers = [to_row(*each) for each in zip(held_out, measure.predict_exported(given.model, held_out), strict=True)]
     turns, pairs, prompts = (
         [each for each in answers if each["task"] == task] for task in ("words", "relation", "relevance")
@@ -53,10 +53,11 @@ def main() -> None:
     card = {
         "name": NAME,
         "base": BASE,
-        "sha256": digest_of(given.model),
+        "parts": [file.name for file in parts],
+        "sha256": digest_of(parts),
         "relevance": [round(scale, 3), round(shift, 3)],
         "thresholds": thresholds,
-        "screens": {"relation": screen(related), "relevance": screen(helpful)},
+        "screens": {"relation": screens(related), "relevance": screens(helpful)},
     }
     (given.model / "model.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(card, indent=1))
@@ -64,7 +65,7 @@ def main() -> None:
 
 def to_row(example: Example, prediction: measure.Prediction) -> dict[str, Any]:
     """Return the labels and the prediction of an example as one row."""
-    about = {"task": example.task, "author": example.author, "row": example.row, "screen": prediction.screen}
+    about = {"task": example.task, "author": example.author, "row": example.row, "screens": prediction.screens}
     if example.task == "words":
         return {**about, "spans": decode(example.row["said"], Tagged(example.places, prediction.logits))}
     return {**about, "group": example.group, "label": example.label, "logits": prediction.logits.tolist()}
@@ -86,9 +87,9 @@ def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
 
 
-def screen(found: Sequence[dict[str, Any]]) -> float:
-    """Return the probability below which a screen ends the reading: it loses so little of what the heads find."""
-    return round(float(np.quantile([each["screen"] for each in found], SCREENED_OUT)), 3)
+def screens(found: Sequence[dict[str, Any]]) -> list[float]:
+    """Return, for each screen, the probability below which it ends the reading: it loses so little of what is found."""
+    return np.quantile([each["screens"] for each in found], SCREENED_OUT, axis=0).round(3).tolist()
 
 
 def _surest(turn: dict[str, Any]) -> float:

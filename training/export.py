@@ -10,8 +10,10 @@ takes five times as long as InstanceNormalization, and what torch exports has mo
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +25,7 @@ from onnx import helper, numpy_helper
 from torch import nn
 from transformers import BertModel
 
+from cofio.judgement.network import NEXT_STATES, PAIRED, STATES
 from training import network
 
 _CONTRIB = "com.microsoft"  # the domain of onnxruntime's own operators
@@ -35,32 +38,42 @@ _FLOAT, _INT = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 class Part:
     """A file with some layers of an encoder, and heads on the last of them.
 
-    A part with the first layer has the embeddings too; a later one reads `states`. One without the last layer returns
-    them, as `states`, or as `next_states` where it reads some. A head twice as wide as the states reads them pooled.
+    A part with the first layer has the embeddings too; a later one reads the states of the one before it. A head twice
+    as wide as the states reads them pooled.
     """
 
-    name: str
     layers: range
     heads: Mapping[str, nn.Linear]
 
 
-def parts(model: network.Network) -> tuple[Part, Part]:
-    """Return the two parts that the package runs."""
-    count = model.encoder.config.num_hidden_layers
-    screens = {"relation": model.screen_relation, "relevance": model.screen_relevance}
-    heads = {"words": model.words, "relation": model.relation, "relevance": model.relevance}
-    return (
-        Part("screen.onnx", range(network.SCREENED), screens),
-        Part("judge.onnx", range(network.SCREENED, count), heads),
-    )
+def parts(model: network.Student) -> list[Part]:
+    """Return the parts that the package runs."""
+    heads: list[dict[str, nn.Linear]] = [
+        _screens(model.first_screens),
+        {**_screens(model.middle_screens), "words": model.words},
+        {"relation": model.relation, "relevance": model.relevance},
+    ]
+    cuts = (0, network.FIRST, network.MIDDLE, model.encoder.config.num_hidden_layers)
+    return [Part(range(*layers), own) for layers, own in zip(pairwise(cuts), heads, strict=True)]
+
+
+def _screens(both: nn.Linear) -> dict[str, nn.Linear]:
+    """Return a screen for each kind of pair."""
+    screens = {}
+    for index, name in enumerate(PAIRED):
+        screens[name] = nn.Linear(both.in_features, 1)
+        screens[name].weight.data, screens[name].bias.data = (
+            both.weight[index : index + 1],
+            both.bias[index : index + 1],
+        )
+    return screens
 
 
 def export(encoder: BertModel, cut: Sequence[Part], out: Path) -> None:
-    """Write every part: dynamic int8, weights per channel, heads in float."""
-    for part in cut:
-        graph = _Graph(encoder)
-        path = out / part.name
-        path.write_bytes(graph.part(part).SerializeToString())
+    """Write part1.onnx and so on: dynamic int8, weights per channel, heads in float."""
+    for number, part in enumerate(cut, 1):
+        path = out / f"part{number}.onnx"
+        path.write_bytes(_Graph(encoder).part(part).SerializeToString())
         print(f"{path.name}: {path.stat().st_size:,} bytes", flush=True)
 
 
@@ -101,19 +114,18 @@ class _Graph:
             inputs = [helper.make_tensor_value_info(name, _INT, shape[:2]) for name in ("input_ids", "token_type_ids")]
             states = self._embeddings("input_ids", "token_type_ids")
         else:
-            inputs = [helper.make_tensor_value_info("states", _FLOAT, shape)]
-            states = self._reshaped("states", -1, 1, self._width)
+            inputs = [helper.make_tensor_value_info(STATES, _FLOAT, shape)]
+            states = self._reshaped(STATES, -1, 1, self._width)
         layers = self._encoder.encoder.layer
         for index in part.layers:
             states = self._layer(layers[index], self._norm(index), states)
         outputs = []
         if part.layers.stop < self._encoder.config.num_hidden_layers:
-            name = "next_states" if part.layers.start else "states"
-            self._reshaped(states, 1, -1, self._width, output=name)
-            outputs.append(helper.make_tensor_value_info(name, _FLOAT, shape))
+            self._reshaped(states, 1, -1, self._width, output=NEXT_STATES)
+            outputs.append(helper.make_tensor_value_info(NEXT_STATES, _FLOAT, shape))
         norm = self._norm(part.layers.stop)
         outputs += [self._head(name, _Linear.of(head).behind(norm), states) for name, head in part.heads.items()]
-        graph = helper.make_graph(self._nodes, Path(part.name).stem, inputs, outputs, list(self._weights.values()))
+        graph = helper.make_graph(self._nodes, "part", inputs, outputs, list(self._weights.values()))
         opsets = [helper.make_opsetid(*version) for version in _VERSIONS.items()]
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR)
 
@@ -214,16 +226,17 @@ def _int8(weight: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.flo
 
 
 def main() -> None:
-    """Read the weights, export."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    options.add_argument("weights", type=Path, help="student.safetensors, written by training.train")
-    options.add_argument("--base", type=Path, required=True, help="folder with minilm.safetensors and vocab.txt")
-    options.add_argument("--out", type=Path, required=True, help="folder for screen.onnx and judge.onnx")
-    given = options.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    model = network.minilm(given.base / "minilm.safetensors")
-    model.load(given.weights)
-    export(model.encoder, parts(model), given.out)
+    """Read the weights, export, copy the vocabulary."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("weights", type=Path, help="student.safetensors, written by training.train")
+    parser.add_argument("--base", type=Path, required=True, help="folder with student.safetensors and vocab.txt")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the parts and their vocab.txt")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    model = network.student(args.base / "student.safetensors")
+    model.load(args.weights)
+    export(model.encoder, parts(model), args.out)
+    shutil.copy(args.base / "vocab.txt", args.out)
 
 
 if __name__ == "__main__":

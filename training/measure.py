@@ -21,19 +21,19 @@ from training.prepare import examples_of
 
 
 class Prediction(NamedTuple):
-    """Logits of the head and, for a pair of the exported model, the probability of the screen."""
+    """Logits of the head and, for a pair of the exported model, the probabilities of the screens."""
 
     logits: np.ndarray
-    screen: float = 0.0
+    screens: tuple[float, ...] = ()
 
 
 def main() -> None:
     """Parse the arguments and print the metrics."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path, help="folder with screen.onnx and judge.onnx, or NAME-predictions.npz")
-    parser.add_argument("--base", type=Path, required=True, help="folder with vocab.txt")
+    parser.add_argument("model", type=Path, help="folder with the exported parts, or NAME-predictions.npz")
+    parser.add_argument("--base", type=Path, help="folder with the vocab.txt of the predictions")
     args = parser.parse_args()
-    _, held_out, test = examples_of(Encoder(WordPiece.read(args.base / "vocab.txt")))
+    _, held_out, test = examples_of(Encoder(WordPiece.read((args.base or args.model) / "vocab.txt")))
     if args.model.is_dir():
         predictions = predict_exported(args.model, [*held_out, *test])
     else:
@@ -45,16 +45,21 @@ def main() -> None:
         print(name, json.dumps(figures(examples, subset), indent=1))
 
 
+def part_files(model: Path) -> list[Path]:
+    """Return the exported parts, in order."""
+    return sorted(model.glob("part*.onnx"))
+
+
 def predict_exported(model: Path, examples: Sequence[Example]) -> list[Prediction]:
     """Run the exported model on one example at a time, as at run time."""
-    layers = Layers(model, threads=1)
+    layers = Layers(part_files(model), threads=1)
     predictions = []
     for example in examples:
         if example.task == "words":
             predictions.append(Prediction(layers.words(example.ids, example.types)))
             continue
-        screen, states = layers.screened(example.ids, example.types, example.task)
-        predictions.append(Prediction(layers.judged(states, example.task), screen))
+        screens, logits = layers.pair(example.ids, example.types, example.task)
+        predictions.append(Prediction(logits, screens))
     return predictions
 
 

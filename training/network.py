@@ -1,9 +1,11 @@
 """The encoder with its heads, in PyTorch.
 
-    text ─ first layers ─▶ states ─ other layers ─▶ words, relation, relevance
-                             └─ screens: may the two be related, may the memory help?
+    text ─ first layers ─▶ middle layers ─▶ last layers ─▶ relation, relevance
+              └─ screens          ├─ screens
+                                  └─ words
 
-At run time many pairs end at the screens; only what passes them is read by the other layers.
+The screens ask whether the two texts of a pair can be related, or whether a memory can help. At run time most pairs end
+at a screen, and turns are never read by the last layers.
 """
 
 from __future__ import annotations
@@ -16,26 +18,35 @@ from torch import nn
 from transformers import BertConfig, BertModel
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
+from cofio.judgement.network import PAIRED
 
 PER_WORD = len(TAGS) + len(KINDS) + len(ABOUT)
-SCREENED = 2  # layers before the screens
+LAYERS = 10
+FIRST, MIDDLE = 2, 6  # layers before the first screens, and before the second screens and the words
 
 
 class Network(nn.Module):
-    """One encoder; per task a head on its last layer; for pairs also a screen of one number on an early one."""
+    """An encoder with a head per task."""
 
     def __init__(self, encoder: nn.Module, width: int) -> None:
         super().__init__()
         self.encoder = encoder
-        self.dropout = nn.Dropout(0.1)
         self.words = nn.Linear(width, PER_WORD)
         self.relation = nn.Linear(2 * width, len(RELATIONS))
         self.relevance = nn.Linear(2 * width, 1)
-        self.screen_relation = nn.Linear(2 * width, 1)
-        self.screen_relevance = nn.Linear(2 * width, 1)
+
+
+class Student(Network):
+    """A small BERT. Two screens on earlier layers have a number for each kind of pair."""
+
+    def __init__(self, encoder: nn.Module, width: int) -> None:
+        super().__init__(encoder, width)
+        self.dropout = nn.Dropout(0.1)
+        self.first_screens = nn.Linear(2 * width, len(PAIRED))
+        self.middle_screens = nn.Linear(2 * width, len(PAIRED))
 
     def load(self, weights: Path) -> None:
-        """Take over trained weights."""
+        """Load trained weights."""
         self.load_state_dict({name: value.float() for name, value in load_file(str(weights)).items()})
 
     def forward(
@@ -49,41 +60,36 @@ class Network(nn.Module):
             output_hidden_states=True,
         ).hidden_states
         mask = attention_mask.unsqueeze(-1).to(states[-1].dtype)
-        return self.screens(states[SCREENED], mask) | self.heads(states[-1], mask)
-
-    def heads(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return, from the last layer, the logits per word, of the relation and of the relevance."""
-        pooled = self.dropout(_pooled(states, mask))
         return {
-            "words": self.words(self.dropout(states)),
-            "relation": self.relation(pooled),
-            "relevance": self.relevance(pooled),
+            "first screens": self.first_screens(self.pool(states[FIRST], mask)),
+            "middle screens": self.middle_screens(self.pool(states[MIDDLE], mask)),
+            "words": self.words(self.dropout(states[MIDDLE])),
+            **self.pair_heads(states[-1], mask),
         }
 
-    def screens(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Return, from an early layer, the logits that two texts are related and that a memory helps."""
-        pooled = self.dropout(_pooled(states, mask))
-        return {
-            "screen relation": self.screen_relation(pooled),
-            "screen relevance": self.screen_relevance(pooled),
-        }
+    def pair_heads(self, states: torch.Tensor, mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the logits of the relation and of the relevance."""
+        pooled = self.pool(states, mask)
+        return {"relation": self.relation(pooled), "relevance": self.relevance(pooled)}
+
+    def pool(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """Return the first state beside the mean of all."""
+        return self.dropout(torch.cat([states[:, 0], (states * mask).sum(1) / mask.sum(1)], dim=-1))
 
 
-def _pooled(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    return torch.cat([states[:, 0], (states * mask).sum(1) / mask.sum(1)], dim=-1)
-
-
-def minilm(weights: Path) -> Network:
-    """Return the student: MiniLM-L6-H384, 22 million parameters."""
+def student(weights: Path) -> Student:
+    """Return the student: the embeddings and first layers of a BERT of width 384, with untrained heads."""
+    state = {name: value.float() for name, value in load_file(str(weights)).items()}
     config = BertConfig(
-        vocab_size=30522, hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536
+        vocab_size=len(state["embeddings.word_embeddings.weight"]),
+        max_position_embeddings=len(state["embeddings.position_embeddings.weight"]),
+        hidden_size=384,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=12,
+        intermediate_size=1536,
     )
     encoder = BertModel(config, add_pooling_layer=False)
-    state = {name.split("0.auto_model.")[-1]: value.float() for name, value in load_file(str(weights)).items()}
-    state = {
-        name: value for name, value in state.items() if not name.startswith("pooler.") and "position_ids" not in name
-    }
-    missing = encoder.load_state_dict(state, strict=False)
-    if missing.missing_keys or missing.unexpected_keys:
-        raise ValueError(f"{weights} does not fit: {missing}")
-    return Network(encoder, config.hidden_size)
+    missing = encoder.load_state_dict(state, strict=False).missing_keys  # it has more layers than we take
+    if missing:
+        raise ValueError(f"{weights} lacks {missing[:3]}")
+    return Student(encoder, config.hidden_size)

@@ -12,8 +12,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from evals.edits import edited
+
 from cofio.embedders.wordpiece import WordPiece
 from cofio.judgement.encoding import Encoder, sentences_of
+from cofio.judgement.labels import RELATIONS
 from training import data, dataset
 from training.data import Example
 
@@ -34,8 +37,9 @@ def main() -> None:
     words = WordPiece.read(args.base / "vocab.txt")
     for name, encoder in (("student", Encoder(words)), ("teacher", TeacherEncoder.load(args.base))):
         known, held_out, test = examples_of(encoder)
-        everything = [*known, *paired_combinations(known, encoder), *augmented_turns(known, encoder)]
-        print(f"{name}: {len(known)} examples and {len(everything) - len(known)} combinations for training", flush=True)
+        labelled = [*known, *edited_memories(known, encoder)]
+        everything = [*labelled, *paired_combinations(known, encoder), *augmented_turns(known, encoder)]
+        print(f"{name}: {len(labelled)} examples, {len(everything) - len(labelled)} without labels", flush=True)
         dataset.save(args.out / f"{name}-known.npz", everything)
         dataset.save(args.out / f"{name}-unseen.npz", [*held_out, *test])
 
@@ -46,6 +50,22 @@ def examples_of(encoder: Encoder) -> tuple[list[Example], list[Example], list[Ex
     examples, held_out = data.split(examples, HELD_OUT)
     known, test = data.split(examples, data.TEST_AUTHORS)
     return known, held_out, test
+
+
+def edited_memories(examples: Sequence[Example], encoder: Encoder) -> list[Example]:
+    """Pair memories with small edits of them: another value changes a memory, a row about another thing does not."""
+    memories = defaultdict(set)
+    for example in examples:
+        if example.task == "relation":
+            memories[example.author].add(example.row["memory"])
+    labels = {"number": "update", "name": "update", "negation": "update", "row": "add"}
+    return [
+        Example("relation", author, *encoder.pair(memory, statement), label=RELATIONS.index(labels[kind]))
+        for author, own in sorted(memories.items())
+        for kind, pairs in edited(own).items()
+        if kind in labels
+        for memory, statement in pairs
+    ]
 
 
 def paired_combinations(examples: Sequence[Example], encoder: Encoder, seed: int = 7) -> list[Example]:

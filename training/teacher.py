@@ -134,8 +134,6 @@ class Teacher(Network):
             "words": self.words(states),
             "relation": self.relation(pooled),
             "relevance": self.relevance(pooled),
-            "screen relation": self.screen_relation(pooled),
-            "screen relevance": self.screen_relevance(pooled),
         }
 
 

@@ -21,17 +21,18 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
 from cofio.judgement.labels import ABOUT, KINDS, RELATIONS, TAGS
+from cofio.judgement.network import PAIRED
 from training import network
 from training.data import UNKNOWN
 from training.dataset import TASKS, Batch, PackedDataset
 
 POSITIVE_WEIGHT = 3.0  # of a needed memory; one in eight is needed
 TASK_WEIGHTS = {"words": 1.0, "relation": 1.0, "relevance": 0.7}
-SCREEN_WEIGHT = 0.3  # relative to the heads
+SCREENS, SCREEN_WEIGHT = ("first screens", "middle screens"), 0.3  # relative to the heads
 HARD_WEIGHT, SOFT_WEIGHT = 0.4, 0.6  # of the authors' labels and of the teacher's
 CERTAIN_ADD, CERTAIN_IDLE = 0.93, 0.03  # teacher's probabilities beyond which a pair teaches the student little
 CERTAIN_CHANCE = 0.35  # of such a pair to be in an epoch
-MASKED, MASK_ID, FIRST_WORD_ID = 0.1, 103, 999  # share of the student's tokens that are masked; ids of its vocabulary
+MASKED, MASK_ID, FIRST_WORD_ID = 0.1, 103, 104  # share of the student's tokens that are masked; ids of its vocabulary
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -92,24 +93,28 @@ def train_teachers(args: argparse.Namespace) -> None:
     train_set, eval_set = (
         PackedDataset.load(args.data / f"teacher-{name}.npz", DEVICE) for name in ("known", "unseen")
     )
-    labelled, fold = train_set.arrays["label"] >= 0, train_set.arrays["fold"]
-    config = TrainingConfig(args.epochs or 2, 192, 16_000, args.rate or 2e-4, 1.0, 0.0, args.seed)
+    label, fold, is_unrelated = (train_set.arrays[name] for name in ("label", "fold", "easy"))
+    chance = (label >= 0) * np.where(
+        is_unrelated | ((train_set.tasks == TASKS.index("relevance")) & (label == 0)), 0.5, 1
+    )
+    config = TrainingConfig(args.epochs or 1.2, 192, 16_000, args.rate or 2e-4, 1.0, 0.0, args.seed)
     labels, predictions = empty_predictions(train_set), empty_predictions(eval_set)
     for number in (0, 1):
         model = teacher.load(args.base, device=DEVICE)
         compile_layers(model.encoder.layers)
         path = args.out / f"adapter-{number}.safetensors"
         if not path.exists():
-            fit(model, train_set, config, chance=(labelled & (fold != number)) * (1 - 0.5 * train_set.arrays["easy"]))
+            fit(model, train_set, config, chance=chance * (fold != number))
             save_file({name: value.bfloat16() for name, value in model.named_parameters() if value.requires_grad}, path)
         unexpected = model.load_state_dict(load_file(path), strict=False).unexpected_keys
         if unexpected:
             raise ValueError(f"{path} is not an adapter of this teacher: {unexpected[:3]}")
         model.merge()
-        predict(model, train_set, labels, include=fold == number)
+        predict(model, train_set, labels, include=(fold == number) & ~is_unrelated)
         predict(model, eval_set, predictions, share=0.5)
+    labels.pairs[is_unrelated, 0] = np.where(train_set.tasks[is_unrelated] == TASKS.index("relation"), 6, -6)
     predictions.save(args.out / "teacher-predictions.npz")
-    labels.save(args.out / "labels.npz")
+    labels._replace(words=labels.words[:, : len(TAGS)]).save(args.out / "labels.npz")  # kinds are not distilled
 
 
 def train_students(args: argparse.Namespace) -> None:
@@ -121,7 +126,7 @@ def train_students(args: argparse.Namespace) -> None:
     soft = SoftLabels.from_predictions(labels, train_set)
     chance = np.where(is_certain(labels, train_set), CERTAIN_CHANCE, 1.0)
     torch.manual_seed(args.seed)
-    model = network.minilm(args.base / "minilm.safetensors").to(DEVICE)
+    model = network.student(args.base / "student.safetensors").to(DEVICE)
     compile_layers(model.encoder.encoder.layer)
     base = {name: value.clone() for name, value in model.state_dict().items()}
     students = []
@@ -129,7 +134,7 @@ def train_students(args: argparse.Namespace) -> None:
         path = args.out / f"student-{seed}.safetensors"
         if not path.exists():
             model.load_state_dict(base)
-            config = TrainingConfig(args.epochs or 12, 512, 60_000, args.rate or 2.5e-4, 5.0, MASKED, seed)
+            config = TrainingConfig(args.epochs or 12, 512, 60_000, args.rate or 2e-4, 5.0, MASKED, seed)
             fit(model, train_set, config, chance=chance, soft=soft)
             save_file({name: value.half().contiguous() for name, value in model.state_dict().items()}, path)
         students.append(load_file(path))
@@ -265,7 +270,6 @@ def loss_of(batch: Batch, outputs: Mapping[str, torch.Tensor], soft: SoftLabels 
     head = outputs[batch.task].float()
     if batch.task == "words":
         return _loss_of_words(batch, head, soft)
-    screen = outputs[f"screen {batch.task}"].float()[:, 0]
     teacher_logits = soft.pairs[batch.indices] if soft else None
     if batch.task == "relation":
         loss = _loss_of_relation(head, batch.label, teacher_logits)
@@ -273,7 +277,10 @@ def loss_of(batch: Batch, outputs: Mapping[str, torch.Tensor], soft: SoftLabels 
     else:
         loss = _loss_of_relevance(head[:, 0], batch.label.float(), teacher_logits)
         target = batch.label.float() if teacher_logits is None else teacher_logits[:, 0].sigmoid()
-    return loss + SCREEN_WEIGHT * functional.binary_cross_entropy_with_logits(screen, target)
+    for screens in (outputs[name] for name in SCREENS if name in outputs):
+        logits = screens[:, PAIRED.index(batch.task)].float()
+        loss = loss + SCREEN_WEIGHT * functional.binary_cross_entropy_with_logits(logits, target)
+    return loss
 
 
 def _loss_of_relation(head: torch.Tensor, labels: torch.Tensor, teacher_logits: torch.Tensor | None) -> torch.Tensor:
