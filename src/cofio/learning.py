@@ -506,7 +506,7 @@ def _if_worth_keeping(settled: Settled, found: Found) -> Settled:
     Of a short message that only ends a memory nothing is kept.
     """
     changes = isinstance(settled.decision, Update | Delete)
-    if found.tentative and not changes and (found.is_message or settled.chance < decide.MAY_CHANGE):
+    if found.tentative and not changes and (found.is_message or settled.chance < decide.PROBABLE):
         return Settled(fact=settled.fact, reason=NOT_WORTH_KEEPING)
     if found.is_message and settled.ends and isinstance(settled.decision, Update) and _is_brief(found.text):
         ended = Delete(settled.decision.id, settled.decision.reason)

@@ -15,7 +15,7 @@ from tests.evaluation.judges import ScriptedJudge
 ANN = [
     {
         "memory": "The API port is 8080.",
-        "said": "port of the API is 9090 these days",
+        "said": "API port is 9090 these days",
         "label": "update",
         "case": "new number",
     },
@@ -69,7 +69,7 @@ def test_an_add_row_whose_memory_goes_is_a_false_overwrite(folder: Path) -> None
 
 def test_guards_decide_after_the_probabilities(folder: Path) -> None:
     """The judge takes another number for a repetition; the comparer does not."""
-    figures = relations.evaluate([folder], judge=judge(port="same")).values
+    figures = relations.evaluate([folder], judge=judge(API="same")).values
     assert figures["confusion"]["update"]["update"] == 2
     assert figures["changes_found"]["value"] == 1.0
 

@@ -97,6 +97,7 @@ def test_a_conversation_is_learned_and_asked_about(tmp_path: Path, settings: Set
     assert shares["deletions honoured"] == 1.0
     assert shares["question: current value first"] == 1.0
     assert (figures["streams"], figures["exchanges"]) == (1, 5)
+    assert all(cost > 0 for cost in figures["milliseconds"].values())
     assert figures["by_stream"]["shop"]["facts stored"] == 1.0
 
 

@@ -9,6 +9,7 @@ describes the format; `evals/data/streams` has examples.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -163,7 +164,8 @@ def run(stream: Stream, settings: Settings, embedder: Embedder) -> Outcome:
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db", extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
-            _Learning(stream, keeper, outcome).run()
+            embedder.embed([""], "document")  # loads the model, which no turn pays for
+            _Learning(stream, keeper, outcome, embedder).run()
             keeper.read_missing()  # as the service does in the background
             _ask(stream, keeper, outcome)
             _prompt(stream, keeper, outcome)
@@ -194,8 +196,8 @@ class _Step(NamedTuple):
 class _Learning:
     """One stream on its way into a keeper."""
 
-    def __init__(self, stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
-        self._stream, self._keeper, self._outcome = stream, keeper, outcome
+    def __init__(self, stream: Stream, keeper: Keeper, outcome: Outcome, embedder: Embedder) -> None:
+        self._stream, self._keeper, self._outcome, self._embedder = stream, keeper, outcome, embedder
         self._facts: dict[str, Groups] = {}
         self._valid: set[str] = set()
 
@@ -218,6 +220,7 @@ class _Learning:
     def _capture(self, exchange: Mapping[str, Any]) -> None:
         said = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
         project = self._stream["project"]
+        started = time.process_time_ns()
         self._keeper.capture(
             said,
             wait=True,
@@ -228,6 +231,10 @@ class _Learning:
             source=f"claude-code/{project}",
             client="claude-code",
         )
+        captured = time.process_time_ns()
+        self._embedder.embed([exchange["user"]], "document")
+        self._outcome.counts["capture ns"] += captured - started
+        self._outcome.counts["embedding ns"] += time.process_time_ns() - captured
 
     def _count(self, step: _Step) -> None:
         for fact in step.exchange["facts"]:
@@ -318,7 +325,8 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[Outcome], 
         name: {"right": summed.counts[success], "cases": summed.counts[case], "share": summed.share(success, case)}
         for name, success, case in FIGURES
     }
-    values |= {"streams": len(streams), "exchanges": exchanges}
+    cost = {name: summed.counts[f"{name} ns"] / exchanges / 1e6 for name in ("capture", "embedding")}
+    values |= {"streams": len(streams), "exchanges": exchanges, "milliseconds": cost}
     values["by_stream"] = {
         stream["name"]: {name: outcome.share(success, case) for name, success, case in _OF_EACH}
         for stream, outcome in zip(streams, outcomes, strict=True)
@@ -327,6 +335,8 @@ def _report(path: Path, streams: Sequence[Stream], outcomes: Sequence[Outcome], 
     says = (
         f"{len(streams)} streams with {exchanges} exchanges, learned in order without a language model, then asked"
         " about. A memory holds a fact when it has a keyword of every group of the fact.",
+        f"A captured exchange took {cost['capture']:.0f} ms of processor time, embedding its first message alone"
+        f" {cost['embedding']:.0f} ms.",
     )
     tables = [_table_of_all(summed), _table_of_each(streams, outcomes)]
     ends = ["Failures:\n" + "\n".join(f"- {each}" for each in summed.failures)] if failures else []

@@ -74,11 +74,11 @@ class JudgedComparer:
         if veto := _other_environment(statement, memory):
             return Verdict("add", chances.add, veto)
         shared = _shared_words(statement, memory)
-        change = chances.change if shared else 0.0
         if chances.change < limits["doubtful change"]:
-            return Verdict("add", chances.add, "both may hold", change)
+            return Verdict("add", chances.add, "both may hold", chances.change if shared else 0.0)
         if chances.change < self._least(shared, retracts=retracts):
-            return Verdict("doubtful" if shared else "add", chances.change, "it may have changed", change)
+            kind: Kind = "doubtful" if shared else "add"
+            return Verdict(kind, chances.change, "it may have changed", chances.change)
         if retracts or chances.delete > chances.update:
             return Verdict("delete", chances.change, "it has ended")
         if _brings_nothing(statement, memory):
