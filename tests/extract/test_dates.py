@@ -37,6 +37,11 @@ TUESDAY = "2026-11-17T10:00:00+00:00"
         ("We moved a year ago", "We moved a year ago (2025)"),
         ("It was written 10 days ago", "It was written 10 days ago (2026-11-07)"),
         ("Today we froze, tomorrow we ship", "Today (2026-11-17) we froze, tomorrow (2026-11-18) we ship"),
+        ("I was at the clinic on Thursday", "I was at the clinic on Thursday (2026-11-12)"),
+        ("Bob retired on Friday", "Bob retired on Friday (2026-11-13)"),
+        ("We fly on the 14th to Ireland", "We fly on the 14th (2026-12-14) to Ireland"),
+        ("The mock has slid to the 25th.", "The mock has slid to the 25th (2026-11-25)."),
+        ("Done by the 31st", "Done by the 31st (2026-11)"),
     ],
 )
 def test_one_day_week_month_or_year_is_resolved(said: str, resolved: str) -> None:

@@ -119,6 +119,29 @@ def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept
     assert texts(judge, text) == kept
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (
+            "[Frankfurt is the recovery region] and [all the copies go there, for legal reasons]",
+            ["Frankfurt is the recovery region. All the copies go there, for legal reasons"],
+        ),
+        ("[Gisela is off to] [her daughter's for good]", ["Gisela is off to her daughter's for good"]),
+        (
+            "[When you comment on their books], keep to the policy: [one line of praise, one line of advice]",
+            ["When you comment on their books, keep to the policy: one line of praise, one line of advice"],
+        ),
+        (
+            "[Ports are set in config.toml], [logs are JSON on stdout]",
+            ["Ports are set in config.toml", "Logs are JSON on stdout"],
+        ),
+    ],
+)
+def test_spans_that_cannot_stand_alone_are_joined(said: str, kept: list[str]) -> None:
+    plain, judge = marked(said)
+    assert texts(judge, plain) == kept
+
+
 def test_a_few_words_that_tell_nothing_are_no_fact() -> None:
     text, judge = marked("[Hello hello]! Please fix the parser.")
     assert [fact for fact in facts(judge, text) if not fact.tentative] == []

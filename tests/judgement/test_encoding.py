@@ -28,6 +28,14 @@ def test_sentences_lie_within_the_text_in_order(text: str) -> None:
     assert "".join(kept.split()) == "".join(text.replace(";", "").split())
 
 
+def test_no_sentence_ends_behind_a_title() -> None:
+    text = "Mr. Oduya has retired, and Ms. Brandt signs. Dr. Okafor reviews."
+    assert [text[start:end] for start, end in sentences_of(text)] == [
+        "Mr. Oduya has retired, and Ms. Brandt signs.",
+        "Dr. Okafor reviews.",
+    ]
+
+
 def test_abbreviations_and_semicolons() -> None:
     text = "We use e.g. Redis. It caches; it is fast!\nDone"
     assert [text[start:end] for start, end in sentences_of(text)] == [

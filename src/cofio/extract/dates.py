@@ -22,8 +22,22 @@ _PHRASE = late.compile(
     r"|(?P<span>next|last|this) (?P<unit>week|month|quarter|year)"
     r"|(?:the )?end of (?:the |this )?(?P<end>week|month|quarter|year)"
     r"|in (?P<ahead>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ahead_unit>day|week|month|year)s?"
-    r"|(?P<ago>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ago_unit>day|week|month|year)s? ago)\b"
+    r"|(?P<ago>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ago_unit>day|week|month|year)s? ago"
+    r"|(?:on|by|until|till|to|before|from|after) the (?P<monthday>\d{1,2})(?:st|nd|rd|th)"
+    r"(?=[,.;:!?)]|$| (?:to|and|at|in|it|we|i|so|but|with|because|instead|now|latest)\b))\b"
     r"(?! ?\(\d{4}-)",
+    re.IGNORECASE,
+)
+_MONTH = late.compile(
+    r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|e|y|ust|tember|ober|ember)?\b",
+    re.IGNORECASE,
+)
+#: Signs of what is past, and of what is or will be. "On Friday" lies behind where there are only signs of the past.
+_PAST = late.compile(
+    r"\b(?:was|were|had|did|got|went|came|said|told|met|saw|left|took|gave|found|ran|made|[a-z]{2,}ed)\b", re.IGNORECASE
+)
+_AHEAD = late.compile(
+    r"\b(?:is|are|will|shall|must|should|can|has to|have to|need|needs|going to|due|please|let)\b|'(?:s|ll|re)\b",
     re.IGNORECASE,
 )
 
@@ -36,8 +50,14 @@ def resolve(text: str, said_at: str) -> str:
         return text
 
     def dated(match: re.Match[str]) -> str:
-        when = _date_of({name: value.lower() for name, value in match.groupdict().items() if value}, today)
-        return f"{match[0]} ({when})"
+        found = {name: value.lower() for name, value in match.groupdict().items() if value}
+        if "monthday" in found and _MONTH.search(text):
+            return match[0]
+        if found.get("which") == "on" and _PAST.search(text):
+            if _AHEAD.search(text):
+                return match[0]
+            found["which"] = "last"
+        return f"{match[0]} ({_date_of(found, today)})"
 
     return _PHRASE.sub(dated, text)
 
@@ -48,6 +68,8 @@ def _date_of(found: dict[str, str], today: date) -> str:
         return str(today + timedelta(days))
     if weekday := found.get("weekday"):
         return str(_weekday(found["which"], _WEEKDAYS.index(f"{weekday}day"), today))
+    if day := found.get("monthday"):
+        return _month_day(int(day), today)
     if span := found.get("span"):
         return _period(found["unit"], {"next": 1, "last": -1, "this": 0}[span], today)
     if end := found.get("end"):
@@ -68,6 +90,13 @@ def _weekday(which: str, wanted: int, today: date) -> date:
     if which == "next":
         return today + timedelta(7 - today.weekday() + wanted)
     return today + timedelta(ahead)
+
+
+def _month_day(day: int, today: date) -> str:
+    """Return the next day with this number; the month alone where it has no such day."""
+    months = today.year * 12 + today.month - 1 + (day < today.day)
+    year, month = months // 12, months % 12 + 1
+    return f"{year}-{month:02}-{day:02}" if 0 < day <= monthrange(year, month)[1] else f"{year}-{month:02}"
 
 
 def _period(unit: str, by: int, today: date) -> str:

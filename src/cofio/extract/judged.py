@@ -76,8 +76,17 @@ _POINTS = late.compile(
 )
 #: Somebody or something named before, among the first words.
 _REFERS = late.compile(
-    r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she|in there|go there|of it|to it)\b", re.IGNORECASE
+    r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she)\b|^(?:\S+ ){1,5}?there\b"
+    r"|^(?:\S+ ){0,5}?(?:of|like|for|with|to|by|from|in|on|about|than) (?:it|that|this|those|these)"
+    r"(?=[ ,.;:!?]*$| (?:we|i|you|the|in|on|is|are)\b)",
+    re.IGNORECASE,
 )
+#: The last word of a clause that goes on.
+_DANGLING = late.compile(
+    r"\b(?:to|of|the|an?|with|for|in|on|at|by|from|than|because|that|is|are|my|our|your|their|his|her)$",
+    re.IGNORECASE,
+)
+_SUBORDINATE = late.compile(r"^(?:when|whenever|if|while|because|since|unless|as soon as)\b[^,;:]*$", re.IGNORECASE)
 _VERB_OR_VALUE = late.compile(r"[\w]{2,}\s+\S+\s+\S+")
 
 
@@ -160,6 +169,9 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
         if facts and found and (whole := _continued(found[-1].found, facts[0])):
             found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
             del facts[0]
+        for place in range(len(facts) - 1, 0, -1):
+            if _refers(facts[place].text) and (whole := _continued(facts[:place], facts[place])):
+                facts[place - 1 : place + 1] = [whole]
         found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
     if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in found):
         _add_news(turn, found)
@@ -176,7 +188,12 @@ def _continued(before: Sequence[Found], fact: Found) -> Found | None:
 
 def _goes_on(text: str) -> bool:
     """Return whether a statement cannot be read without the one before it."""
-    return len(text.split()) <= _FRAGMENT or not _names_its_subject(text) or _REFERS.match(text) is not None
+    return len(text.split()) <= _FRAGMENT or _refers(text)
+
+
+def _refers(text: str) -> bool:
+    """Return whether a statement is about something or somebody that it does not name."""
+    return not _names_its_subject(text) or _REFERS.match(text) is not None
 
 
 def _add_news(turn: _Turn, found: list[Sentence]) -> None:
@@ -249,7 +266,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
     if _is_report(turn) and any(span.probability >= kept for span in spans):
         kept = doubted  # what stands beside a fact in a report explains it
     for start, end in sentences_of(turn.text):
-        inside = [span for span in spans if span.start < end and span.end > start]
+        inside = _whole_clauses([span for span in spans if span.start < end and span.end > start], turn.text)
         if _is_heading(turn.text, start, end):
             inside = []
         elif inside and _heading(turn.text, (start, end)):
@@ -259,6 +276,25 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
         sure = [span for span in inside if span.probability >= (doubted if rows else kept)]
         likely = [span for span in inside if span.probability >= doubted]
         yield _Part((start, end), sure, rows, likely, hint=bool(inside))
+
+
+def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
+    """Return the spans of a sentence, joined where they overlap or the first cannot stand without the next."""
+    whole: list[Span] = []
+    for span in spans:
+        if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
+            last = whole.pop()
+            surer = max(last, span, key=lambda each: each.probability)
+            span = surer._replace(start=last.start, end=max(last.end, span.end))
+        whole.append(span)
+    return whole
+
+
+def _breaks_off(text: str, span: Span, following: Span) -> bool:
+    """Return whether a span is a subordinate clause, or ends within a clause that the next one goes on with."""
+    said = text[span.start : span.end].rstrip(" ,;:")
+    is_next = not text[span.end : following.start].strip()
+    return _SUBORDINATE.match(said) is not None or (is_next and _DANGLING.search(said) is not None)
 
 
 def _is_report(turn: _Turn) -> bool:
@@ -333,7 +369,7 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
     text = _trimmed(text)
     if not text:
         return ""
-    if alone and not _names_its_subject(text):
+    if alone and (not _names_its_subject(text) or _SUBORDINATE.match(text)):
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
     if heading := _heading(turn.text, sentence):
         items = [_trimmed(turn.text[slice(*place)]) for place in _sentences_within(turn.text, sentence)]
@@ -360,7 +396,8 @@ def _snapped(turn: _Turn, sentence: tuple[int, int], span: Span, following: int)
         after = ""
     if len(before.split()) > _FEW_BEFORE and not _MIDDLE.match(said):
         before = ""
-    return before + said + (after if len(after.split()) <= _FEW_AFTER else "")
+    goes_on = _DANGLING.search(said) is not None
+    return before + said + (after if goes_on or len(after.split()) <= _FEW_AFTER else "")
 
 
 def _names_its_subject(text: str) -> bool:
