@@ -52,6 +52,11 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the screens": (LocalJudge, "_limits", lambda *_: ()),
     "without the message": (judged, "_context", lambda *_: ""),
     "without the guard: shared words": (compare, "_UNSHARED", 0.0),
+    "without all guards on repetitions": (
+        compare,
+        "_guarded",
+        lambda _statement, _memory, probability: compare.Verdict("same", probability, ""),
+    ),
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
     "without the guard: negation": (compare, "negations", lambda _: 0),
     "without the guard: number": (compare, "_figures", lambda _: set()),

@@ -25,7 +25,8 @@ def anew(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def words(picture: Path) -> list[str]:
     """What is read off it, without what no two runs have in common."""
     text = [each.text or "" for each in Xml.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
-    return [re.sub(r"just now|\d+ \w+ ago|a moment ago", "WHEN", each) for each in text]
+    text = [re.sub(r"just now|\d+ \w+ ago|a moment ago", "WHEN", each) for each in text]
+    return [re.sub(r"\(0\.\d\d\)", "(PROBABILITY)", each) for each in text]  # processors differ by a hundredth
 
 
 def test_it_shows_what_the_commands_print(anew: Path) -> None:

@@ -85,8 +85,8 @@ def test_a_least_probability_that_was_set_holds_for_every_memory(judge: WordJudg
         assert keeper.recall("deploy to production on tuesdays", project=WEB).ids == (most,)
 
 
-def test_at_most_five_of_ten_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
-    for each in range(15):
+def test_at_most_five_of_the_candidates_are_injected(keeper: Keeper, judge: WordJudge) -> None:
+    for each in range(recall.CANDIDATES + 4):
         add(keeper, f"deploy production host{each}")
     assert len(keeper.recall("deploy production", project=WEB).ids) == recall.AT_PROMPT
     [(_, judged)] = judge.asked
@@ -125,7 +125,7 @@ def test_long_prompt_counts_the_better_of_its_two_questions(keeper: Keeper, judg
 
 
 def test_given_memories_do_not_take_the_places_of_candidates(keeper: Keeper, judge: WordJudge) -> None:
-    for each in range(15):
+    for each in range(recall.CANDIDATES + 4):
         add(keeper, f"deploy production host{each}")
     given: dict[int, str] = {}
     for _ in range(3):
