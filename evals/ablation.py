@@ -60,7 +60,8 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
     "without the guard: rows": (compare, "_other_row", lambda *_: ""),
     "without the guard: negation": (compare, "negations", lambda _: 0),
     "without the guard: number": (compare, "_figures", lambda _: set()),
-    "without the guard: one word": (compare, "_one_word_apart", lambda *_: ""),
+    "without the guard: another word": (compare, "_other_word", lambda *_: ""),
+    "without the guard: identifier": (compare, "names", lambda _: []),
     "without the guard: code and signs": (compare, "unlike", lambda *_: ""),
     "without the guard: environment": (compare, "_other_environment", lambda *_: ""),
 }

@@ -194,7 +194,8 @@ _CALLED = {
 
 #: Words that turn a statement into its opposite, in the languages of Latin script that are most written here.
 _NEGATIONS = frozenset(
-    """
+    called(word)
+    for word in """
     no not never none nobody nothing nowhere neither nor without cannot dont doesnt didnt isnt arent wasnt wont wouldnt
     shouldnt couldnt cant stop stops stopped avoid avoids avoided drop dropped drops refuse refuses refused remove
     removed removes unlike except instead unless hardly barely former formerly previously

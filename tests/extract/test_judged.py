@@ -128,8 +128,12 @@ def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept
         ),
         ("[Gisela is off to] [her daughter's for good]", ["Gisela is off to her daughter's for good"]),
         (
-            "[When you comment on their books], keep to the policy: [one line of praise, one line of advice]",
-            ["When you comment on their books, keep to the policy: one line of praise, one line of advice"],
+            "[Backups are turned on,] [metrics go to Datadog]",
+            ["Backups are turned on", "Metrics go to Datadog"],
+        ),
+        (
+            "[Ann owns billing], [in prod there are three replicas]",
+            ["Ann owns billing", "In prod there are three replicas"],
         ),
         (
             "[Ports are set in config.toml], [logs are JSON on stdout]",
@@ -137,9 +141,15 @@ def test_a_statement_that_only_goes_on_belongs_to_the_one_before(said: str, kept
         ),
     ],
 )
-def test_spans_that_cannot_stand_alone_are_joined(said: str, kept: list[str]) -> None:
+def test_spans_that_break_off_or_point_back_are_joined(said: str, kept: list[str]) -> None:
     plain, judge = marked(said)
     assert texts(judge, plain) == kept
+
+
+def test_facts_of_different_kinds_are_not_joined() -> None:
+    said = "Ann no longer reviews SQL. Her successor is Bob."
+    spans = (Span(0, 25, 0.95, "retraction", "project"), Span(27, 47, 0.95, "observation", "project"))
+    assert [fact.kind for fact in facts(FixedJudge(*spans), said)] == ["retraction", "observation"]
 
 
 def test_a_few_words_that_tell_nothing_are_no_fact() -> None:

@@ -121,7 +121,22 @@ def test_a_repetition_with_another_number_is_none(statement: str, memory: str, k
 @pytest.mark.parametrize(
     ("statement", "memory"),
     [
+        ("Edit src/config.ts for the flags", "Edit the config for the flags"),
+        ("The flag new_checkout is on", "The flag is on"),
+        ("Use Redis in auth-service for session caching", "Use Redis for session caching"),
+    ],
+)
+def test_a_repetition_with_another_identifier_is_added(statement: str, memory: str) -> None:
+    verdict = compared(statement, memory, same=0.97)
+    assert verdict.kind == "add"
+    assert "names something else" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("statement", "memory"),
+    [
         ("We never deploy on Fridays", "We deploy on Fridays"),
+        ("Nous deployons le service sans Redis", "Nous deployons le service Redis"),
         ("Tests run without a database", "Tests run with a database"),
         ("We do deploy on Fridays", "We don't deploy on Fridays"),
     ],
@@ -131,11 +146,15 @@ def test_a_repetition_that_negates_is_doubtful(statement: str, memory: str) -> N
 
 
 @pytest.mark.parametrize("chances", [{"update": 0.97}, {"delete": 0.97}, {"update": 0.6}])
-@pytest.mark.parametrize("memory", ["The staging database is Postgres 15", "Postgres 15 on stage"])
+@pytest.mark.parametrize("memory", ["The staging database is Postgres 15", "Postgres 15 on staging"])
 def test_production_never_changes_staging(memory: str, chances: dict[str, float]) -> None:
     for statement in ("The production database is Postgres 16", "Prod is on Postgres 16"):
         assert compared(statement, memory, **chances).kind == "add"
-    for statement in ("The staging database is Postgres 16", "Stage is on Postgres 16", "The database is Postgres 16"):
+    for statement in (
+        "The staging database is Postgres 16",
+        "Staging is on Postgres 16",
+        "The database is Postgres 16",
+    ):
         assert compared(statement, memory, **chances).kind != "add"
 
 

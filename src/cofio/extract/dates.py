@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from datetime import date, timedelta
+from typing import Literal
 
 from cofio import late
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "ten": 10}
+_NEAR = 600  # characters in which verbs are looked for: no fact is longer
 _UNITS = {"day": 1, "week": 7, "month": 30, "year": 365}
 _PHRASE = late.compile(
     r"\b(?:(?P<day>today|tonight|tomorrow|yesterday|day after tomorrow)"
@@ -23,21 +25,22 @@ _PHRASE = late.compile(
     r"|(?:the )?end of (?:the |this )?(?P<end>week|month|quarter|year)"
     r"|in (?P<ahead>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ahead_unit>day|week|month|year)s?"
     r"|(?P<ago>\d{1,3}|an?|one|two|three|four|five|six|seven|ten) (?P<ago_unit>day|week|month|year)s? ago"
-    r"|(?:on|by|until|till|to|before|from|after) the (?P<monthday>\d{1,2})(?:st|nd|rd|th)"
+    r"|(?:on|by|until|till|to|before|from|after) the (?P<monthday>[12]?\d|3[01])(?:st|nd|rd|th)"
     r"(?=[,.;:!?)]|$| (?:to|and|at|in|it|we|i|so|but|with|because|instead|now|latest)\b))\b"
     r"(?! ?\(\d{4}-)",
     re.IGNORECASE,
 )
 _MONTH = late.compile(
-    r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|e|y|ust|tember|ober|ember)?\b",
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b",
     re.IGNORECASE,
 )
-#: Signs of what is past, and of what is or will be. "On Friday" lies behind where there are only signs of the past.
-_PAST = late.compile(
-    r"\b(?:was|were|had|did|got|went|came|said|told|met|saw|left|took|gave|found|ran|made|[a-z]{2,}ed)\b", re.IGNORECASE
-)
-_AHEAD = late.compile(
-    r"\b(?:is|are|will|shall|must|should|can|has to|have to|need|needs|going to|due|please|let)\b|'(?:s|ll|re)\b",
+#: Verbs of the past; words that may be some, and words for the present or future, which leave the direction open.
+_PAST = late.compile(r"\b(?:was|were|did|got|went|came|said|met|saw|left|took|gave|found|ran)\b", re.IGNORECASE)
+_FINISHED = late.compile(r"\b(?:[a-z]{2,}ed|had|made|told)\b", re.IGNORECASE)
+_OPEN = late.compile(
+    r"\b(?:[a-z]{2,}ed|had|made|told|is|are|will|shall|must|should|can|has|have|needs?|going to|due|please|let)\b"
+    r"|['’](?:s|ll|re)\b",
     re.IGNORECASE,
 )
 
@@ -49,17 +52,30 @@ def resolve(text: str, said_at: str) -> str:
     except ValueError:
         return text
 
+    direction: Literal["ahead", "back", "open"] | None = None
+
     def dated(match: re.Match[str]) -> str:
+        nonlocal direction
         found = {name: value.lower() for name, value in match.groupdict().items() if value}
-        if "monthday" in found and _MONTH.search(text):
+        if direction is None and (found.get("which") == "on" or "monthday" in found):
+            direction = _direction(text)
+        if "monthday" in found and (direction != "ahead" or _MONTH.search(text[:_NEAR])):
             return match[0]
-        if found.get("which") == "on" and _PAST.search(text):
-            if _AHEAD.search(text):
-                return match[0]
+        if found.get("which") == "on" and direction == "back":
             found["which"] = "last"
+        elif found.get("which") == "on" and direction == "open":
+            return match[0]
         return f"{match[0]} ({_date_of(found, today)})"
 
     return _PHRASE.sub(dated, text)
+
+
+def _direction(text: str) -> Literal["ahead", "back", "open"]:
+    """Return where a bare weekday or day of the month lies in a text: ahead, unless the text tells of the past."""
+    near = text[:_NEAR]
+    if _PAST.search(near):
+        return "open" if _OPEN.search(near) else "back"
+    return "open" if _FINISHED.search(near) else "ahead"
 
 
 def _date_of(found: dict[str, str], today: date) -> str:
@@ -96,7 +112,7 @@ def _month_day(day: int, today: date) -> str:
     """Return the next day with this number; the month alone where it has no such day."""
     months = today.year * 12 + today.month - 1 + (day < today.day)
     year, month = months // 12, months % 12 + 1
-    return f"{year}-{month:02}-{day:02}" if 0 < day <= monthrange(year, month)[1] else f"{year}-{month:02}"
+    return f"{year}-{month:02}-{day:02}" if day <= monthrange(year, month)[1] else f"{year}-{month:02}"
 
 
 def _period(unit: str, by: int, today: date) -> str:

@@ -74,11 +74,13 @@ _POINTS = late.compile(
     r"|the (?:former|latter|first|second|other) one)\b",
     re.IGNORECASE,
 )
-#: Somebody or something named before, among the first words.
-_REFERS = late.compile(
-    r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she)\b|^(?:\S+ ){1,5}?there\b"
-    r"|^(?:\S+ ){0,5}?(?:of|like|for|with|to|by|from|in|on|about|than) (?:it|that|this|those|these)"
-    r"(?=[ ,.;:!?]*$| (?:we|i|you|the|in|on|is|are)\b)",
+#: A pronoun among the first words that refers to an earlier sentence.
+_REFERS = late.compile(r"^(?:\S+ ){0,5}?(?:his|her|him|their|theirs|them|they|he|she|of it|to it)\b", re.IGNORECASE)
+#: A place or a thing among the first words that the words before a statement name.
+_POINTS_BACK = late.compile(
+    r"^(?:\S+ ){1,5}?(?:there\b(?! (?:is|are|was|were|will|has|have|must|should)\b)"
+    r"|(?:of|like|for|with|to|by|from|in|on|about|than) (?:it|that|this|those|these)"
+    r"(?=[ ,.;:!?]*$| (?:we|i|you|the|in|on|is|are)\b))",
     re.IGNORECASE,
 )
 #: The last word of a clause that goes on.
@@ -86,7 +88,6 @@ _DANGLING = late.compile(
     r"\b(?:to|of|the|an?|with|for|in|on|at|by|from|than|because|that|is|are|my|our|your|their|his|her)$",
     re.IGNORECASE,
 )
-_SUBORDINATE = late.compile(r"^(?:when|whenever|if|while|because|since|unless|as soon as)\b[^,;:]*$", re.IGNORECASE)
 _VERB_OR_VALUE = late.compile(r"[\w]{2,}\s+\S+\s+\S+")
 
 
@@ -170,7 +171,8 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
             found[-1] = replace(found[-1], found=(*found[-1].found[:-1], whole))
             del facts[0]
         for place in range(len(facts) - 1, 0, -1):
-            if _refers(facts[place].text) and (whole := _continued(facts[:place], facts[place])):
+            points_back = _POINTS.match(facts[place].text) or _POINTS_BACK.match(facts[place].text)
+            if points_back and (whole := _continued(facts[:place], facts[place])):
                 facts[place - 1 : place + 1] = [whole]
         found.append(Sentence(text=text, role=role, way=way, reason=reason, found=tuple(facts)))
     if role == "user" and any(part.hint for part in parts) and not any(sentence.found for sentence in found):
@@ -181,6 +183,8 @@ def _read_turn(turn: _Turn, judge: Judge, role: str) -> list[Sentence]:
 def _continued(before: Sequence[Found], fact: Found) -> Found | None:
     """Return one fact of the last of a sentence and the first of the next, where that one only goes on about it."""
     if not before or before[-1].tentative or fact.tentative or not _goes_on(fact.text):
+        return None
+    if before[-1].about != fact.about or RETRACTION in (before[-1].kind, fact.kind):
         return None
     text = f"{before[-1].text.rstrip('.')}. {fact.text}"
     return replace(before[-1], text=text, entities=patterns.named(text)) if len(text) <= _LONGEST // 2 else None
@@ -193,7 +197,7 @@ def _goes_on(text: str) -> bool:
 
 def _refers(text: str) -> bool:
     """Return whether a statement is about something or somebody that it does not name."""
-    return not _names_its_subject(text) or _REFERS.match(text) is not None
+    return not _names_its_subject(text) or _REFERS.match(text) is not None or _POINTS_BACK.match(text) is not None
 
 
 def _add_news(turn: _Turn, found: list[Sentence]) -> None:
@@ -279,7 +283,7 @@ def _parts(turn: _Turn, judge: Judge) -> Iterator[_Part]:
 
 
 def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
-    """Return the spans of a sentence, joined where they overlap or the first cannot stand without the next."""
+    """Return the spans of a sentence, joined where they overlap or one breaks off before the next."""
     whole: list[Span] = []
     for span in spans:
         if whole and (span.start < whole[-1].end or _breaks_off(text, whole[-1], span)):
@@ -291,10 +295,9 @@ def _whole_clauses(spans: Sequence[Span], text: str) -> list[Span]:
 
 
 def _breaks_off(text: str, span: Span, following: Span) -> bool:
-    """Return whether a span is a subordinate clause, or ends within a clause that the next one goes on with."""
-    said = text[span.start : span.end].rstrip(" ,;:")
+    """Return whether a span ends within a clause that the next one goes on with."""
     is_next = not text[span.end : following.start].strip()
-    return _SUBORDINATE.match(said) is not None or (is_next and _DANGLING.search(said) is not None)
+    return is_next and _DANGLING.search(text[span.start : span.end].rstrip()) is not None
 
 
 def _is_report(turn: _Turn) -> bool:
@@ -369,7 +372,7 @@ def _statement(turn: _Turn, sentence: tuple[int, int], span: Span, following: in
     text = _trimmed(text)
     if not text:
         return ""
-    if alone and (not _names_its_subject(text) or _SUBORDINATE.match(text)):
+    if alone and not _names_its_subject(text):
         text = _trimmed(turn.text[sentence[0] : sentence[1]])
     if heading := _heading(turn.text, sentence):
         items = [_trimmed(turn.text[slice(*place)]) for place in _sentences_within(turn.text, sentence)]

@@ -21,7 +21,7 @@ WINDOW_TOKENS = 160  # of a turn; a longer one is read in several windows
 
 _TASKS = {"user": "[unused2]", "assistant": "[unused3]", "relation": "[unused4]", "relevance": "[unused5]"}
 _WORD = re.compile(r"\S+")
-_ABBREVIATIONS = r"e\.g i\.e etc vs Mr Mrs Ms Dr Prof St approx Ltd Inc Co Jr Sr".split()
+_ABBREVIATIONS = r"e\.g i\.e etc vs Mr Mrs Ms Dr Prof".split()
 #: Sentences end at a full stop, a question or exclamation mark before white space, at a line break and at a semicolon,
 #: but not inside code: the first alternative consumes it.
 _CODE_OR_END = re.compile(

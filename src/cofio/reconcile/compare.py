@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol
 from cofio import late
 from cofio.literals import unlike
 from cofio.ports import Judge
-from cofio.sameness import LONG, apart, gist, negated, negations, numbers
+from cofio.sameness import LONG, apart, gist, names, negated, negations, numbers
 from cofio.stems import stem
 from cofio.wording import telling
 
@@ -25,14 +25,7 @@ Kind = Literal["same", "update", "delete", "doubtful", "add"]
 _ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
 _UNSHARED = 0.75  # probability from which a memory is replaced that shares no telling word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
-
-
-#: Names of environments, so that production and staging never replace each other.
-_ENVIRONMENTS = {
-    name: names[0]
-    for names in (("production", "prod", "live"), ("staging", "stage"), ("development", "dev"))
-    for name in names
-}
+_ENVIRONMENTS = {"production": "production", "prod": "production", "staging": "staging"}
 
 
 class Verdict(NamedTuple):
@@ -133,7 +126,7 @@ def _word_for_word(statement: str, memory: str) -> Verdict | None:
 
 
 def _guarded(statement: str, memory: str, probability: float) -> Verdict:
-    """Return "same" unless the texts are of one form and differ in a number, a negation or one telling word.
+    """Return "same" unless the texts are of one form and differ in a number, a negation, an identifier or a word.
 
     In another form the same is often said with a negation ("no floats", "integers only") or beside a number that has
     nothing to do with it ("page 2 again"). There the model alone decides.
@@ -146,7 +139,10 @@ def _guarded(statement: str, memory: str, probability: float) -> Verdict:
     if stated - known:
         reason = f"it names another number: {min(stated - known)}"
         return Verdict("update" if known - stated else "add", probability, reason)
-    if against := _one_word_apart(statement, memory):
+    held = {*gist(memory), *names(memory)}
+    if new := [name for name in names(statement) if name not in held and not name.isalpha()]:
+        return Verdict("add", probability, f"it names something else: {new[0]}")
+    if against := _other_word(statement, memory):
         return Verdict("doubtful", probability, against)
     return Verdict("same", probability, "it says the same")
 
@@ -156,10 +152,10 @@ def of_one_form(one: str, other: str) -> bool:
     return _slots(gist(one), gist(other))[1] >= _ONE_FORM
 
 
-def share_words(one: str, other: str, *, least: int = 1) -> bool:
-    """Return whether half of the words of the shorter text, and so many, are in the other, numbers left out."""
+def share_words(one: str, other: str) -> bool:
+    """Return whether half of the words of the shorter text are in the other, numbers left out."""
     words, others = ({stem(word) for word in telling(text)} - _figures(text) for text in (one, other))
-    return len(words & others) >= max(least, min(len(words), len(others)) / 2)
+    return len(words & others) >= max(1, min(len(words), len(others)) / 2)
 
 
 def _figures(text: str) -> set[str]:
@@ -184,15 +180,16 @@ def _other_row(statement: str, memory: str) -> str:
     return f"one is about {one}, the other about {other}" if one and other else ""
 
 
-def _one_word_apart(statement: str, memory: str) -> str:
-    """Return why two sentences say different things that differ in one telling word: rejected, truncated."""
+def _other_word(statement: str, memory: str) -> str:
+    """Return why sentences in which only single words were replaced say different things: rejected, truncated."""
     stated, known = gist(statement), gist(memory)
     slots, _ = _slots(stated, known)
-    if len(stated) != len(known) or len(slots) != 1 or len(slots[0][0]) != 1 or len(slots[0][1]) != 1:
+    if len(stated) != len(known) or any(len(said) != 1 or len(held) != 1 for said, held in slots):
         return ""
-    [one], [other] = slots[0]
-    differ = telling(one) and telling(other) and stem(one) != stem(other)
-    return f"one says {one}, the other {other}" if differ else ""
+    for [one], [other] in slots:
+        if telling(one) and telling(other) and stem(one) != stem(other):
+            return f"one says {one}, the other {other}"
+    return ""
 
 
 def _slots(stated: Sequence[str], known: Sequence[str]) -> tuple[list[tuple[Sequence[str], Sequence[str]]], float]:

@@ -44,8 +44,8 @@ _COMPARED = 0.5  # cosine from which they are compared; the nearest always is
 _BY_WORDS = 4  # of them because they share words with the fact
 _SURELY_NOT = 0.95  # probability from which a message leaves a memory alone, and so do its facts
 _LIKELY = 0.5  # probability from which a doubtful verdict counts
-MAY_CHANGE = 0.15  # probability of a change from which a search shows a fact before the memory
-PROBABLE = 0.35  # probability of a change from which a doubtful fact is kept beside the memory
+_MAY_CHANGE = 0.15  # probability of a change from which a search shows a fact before the memory
+PROBABLE = 0.35  # probability of a change from which a doubtful fact is kept
 _ALIKE, _ALIKE_COMPARED = 0.75, 3  # cosine from which two facts of a batch are compared; so many with each
 _LOOKED_UP = 12  # by vector, and as many by words, before those of other places are left out
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
@@ -255,7 +255,7 @@ def _beside(fact: Fact, verdicts: Sequence[tuple[Memory, Verdict]]) -> Fact:
 
 def _may_change(verdict: Verdict) -> bool:
     """Return whether a memory that is left may no longer hold: by the model, or because a value differs."""
-    return verdict.change >= MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
+    return verdict.change >= _MAY_CHANGE or (verdict.kind == "doubtful" and verdict.probability >= _LIKELY)
 
 
 def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
