@@ -35,12 +35,11 @@ _MONTH = late.compile(
     r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b",
     re.IGNORECASE,
 )
-#: Verbs of the past; words that may be some, and words for the present or future, which leave the direction open.
+#: Verbs in the past tense; words that may be some; words for the present or the future.
 _PAST = late.compile(r"\b(?:was|were|did|got|went|came|said|met|saw|left|took|gave|found|ran)\b", re.IGNORECASE)
-_FINISHED = late.compile(r"\b(?:[a-z]{2,}ed|had|made|told)\b", re.IGNORECASE)
-_OPEN = late.compile(
-    r"\b(?:[a-z]{2,}ed|had|made|told|is|are|will|shall|must|should|can|has|have|needs?|going to|due|please|let)\b"
-    r"|['’](?:s|ll|re)\b",
+_MAYBE_PAST = late.compile(r"\b(?:[a-z]{2,}ed|had|made|told)\b", re.IGNORECASE)
+_AHEAD = late.compile(
+    r"\b(?:is|are|will|shall|must|should|can|has|have|needs?|going to|due|please|let)\b|['’](?:s|ll|re)\b",
     re.IGNORECASE,
 )
 
@@ -59,6 +58,7 @@ def resolve(text: str, said_at: str) -> str:
         found = {name: value.lower() for name, value in match.groupdict().items() if value}
         if direction is None and (found.get("which") == "on" or "monthday" in found):
             direction = _direction(text)
+        # A wrong date is worse than none: what stays open is left undated.
         if "monthday" in found and (direction != "ahead" or _MONTH.search(text[:_NEAR])):
             return match[0]
         if found.get("which") == "on" and direction == "back":
@@ -71,11 +71,12 @@ def resolve(text: str, said_at: str) -> str:
 
 
 def _direction(text: str) -> Literal["ahead", "back", "open"]:
-    """Return where a bare weekday or day of the month lies in a text: ahead, unless the text tells of the past."""
+    """Return where a bare weekday or day of the month lies: ahead, unless verbs are in the past tense or may be."""
     near = text[:_NEAR]
-    if _PAST.search(near):
-        return "open" if _OPEN.search(near) else "back"
-    return "open" if _FINISHED.search(near) else "ahead"
+    is_past, may_be_past = _PAST.search(near) is not None, _MAYBE_PAST.search(near) is not None
+    if not is_past and not may_be_past:
+        return "ahead"
+    return "open" if may_be_past or _AHEAD.search(near) else "back"
 
 
 def _date_of(found: dict[str, str], today: date) -> str:
