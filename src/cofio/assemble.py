@@ -18,7 +18,7 @@ from cofio.keeper import Keeper
 from cofio.model import moment
 from cofio.noting import Notebook
 from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
-from cofio.settings import Settings
+from cofio.settings import Settings, agent_environment
 from cofio.transfer import backup
 
 _log = logging.getLogger(__name__)
@@ -169,6 +169,7 @@ def _llm(settings: Settings) -> tuple[LLM | None, str]:
             url=settings.extract_url,
             ollama_url=settings.ollama_url,
             timeout=settings.extract_timeout,
+            environ=agent_environment(),
         )
     except Misconfigured as error:
         _log.warning("extraction is off: %s", error)

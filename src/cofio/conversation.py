@@ -28,6 +28,8 @@ STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
 ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
+#: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.
+OWN_REQUEST = "cofio-request"
 MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 
 

@@ -26,6 +26,12 @@ _LEAST = {
     "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
+#: What a coding agent that the service starts does not get: keys, which would be billed in place of its login, our own
+#: settings, and what it would take for the session that the service was started from.
+_NOT_FOR_AGENTS = re.compile(
+    r"(?:COFIO|FAISS|CLAUDE_PLUGIN)_.*|.*_API_KEY|CHAT_UPSTREAM_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDECODE|CLAUDE_PROJECT_DIR"
+    r"|CLAUDE_CODE_(?:ENTRYPOINT|SESSION_ID|SSE_PORT|CHILD_SESSION)|CODEX_(?:THREAD_ID|SANDBOX.*)"
+)
 _MASK = "•" * 8
 #: Where keys stand in an address: before its host, and in what follows its path. Where nobody can tell which it is, for
 #: an @ comes after a ? or #, that is all of it.
@@ -83,7 +89,9 @@ class Settings:
         0.88, "COFIO_NOVELTY_THRESHOLD", "The cosine from which a fact may be known already, for is-novel."
     )
     extract_provider: str = _setting(
-        "", "EXTRACT_PROVIDER", "Whose model reads what was said: anthropic, openai or ollama; none when empty.",
+        "", "EXTRACT_PROVIDER",
+        "Whose model reads what was said: anthropic, openai or ollama; claude-cli or codex-cli run your own Claude "
+        "Code or Codex with its login; none when empty.",
         "COFIO_EXTRACT_PROVIDER",
     )  # fmt: skip
     extract_model: str = _setting(
@@ -364,6 +372,11 @@ class Settings:
 def _unkeyed(address: str) -> str:
     """The address with whatever may be a key or a password masked: who can tell them from the rest?"""
     return _KEYED.sub(_MASK, address)
+
+
+def agent_environment() -> dict[str, str]:
+    """Return the environment of a coding agent that the service starts."""
+    return {name: value for name, value in os.environ.items() if not _NOT_FOR_AGENTS.fullmatch(name)}
 
 
 def line(name: str, value: Any) -> str:
