@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -179,3 +181,29 @@ def test_a_marked_prompt_is_refused_even_where_hooks_run(prepared: Laptop, model
     laptop.settled()
     assert not laptop.known("Kubernetes")
     assert laptop.of(web) == []
+
+
+def test_claude_code_reads_along_until_cofio_is_uninstalled(new_laptop: Callable[[], Laptop], models: Models) -> None:
+    laptop = new_laptop()
+    laptop.env["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-made-up"
+    laptop.cofio("install", "claude-code", "--yes", "--provider", "claude-cli", "--no-mcp")
+    web = laptop.project("web")
+    fact = {"text": FACT, "category": "decision", "kind": "decision", "confidence": "high", "said_by": "user",
+            "entities": ["Nomad"]}  # fmt: skip
+    models.when("<cofio-request>", Say(json.dumps({"facts": [fact]})))
+    ran = laptop.claude("Nomad it is: from now on we deploy everything with it.", at=web)
+    assert ran.code == 0
+    laptop.settled()
+    assert [each["text"] for each in laptop.of(web)] == [FACT]
+    assert laptop.ask("GET", "/extract/status")["provider"] == "claude-cli"
+    assert len(list((laptop.home / ".claude" / "projects").rglob("*.jsonl"))) == 1  # the session of the person
+    assert laptop.ledger()["pending"] == 0
+    requests = [each for each in models.asked() if "<cofio-request>" in each.text]
+
+    done = laptop.cofio("uninstall")
+    assert "claude-cli no longer reads along" in done.stdout + done.stderr
+    assert not laptop.ask("GET", "/extract/status")["enabled"]
+    assert "claude-cli" not in (laptop.cofio_home / "config.toml").read_text("utf-8")
+    with pytest.raises(HTTPError, match="501"):
+        laptop.ask("POST", "/memory/extract", {"messages": "User: We moved from Nomad to Kubernetes.", "source": "ann"})
+    assert [each for each in models.asked() if "<cofio-request>" in each.text] == requests

@@ -222,8 +222,8 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 class CodexCLI(AgentCLI):
     """`codex exec`. It has no switch for all its tools: each is disabled, and the model is described as having none.
 
-    A reply that had no more room is a failure there, so none is ever truncated. AGENTS.md in Codex's own home goes along:
-    no setting leaves it out, and another home would be one without the login.
+    A reply that had no more room is a failure there, so none is ever truncated. AGENTS.md in Codex's own home goes
+    along: no setting leaves it out, and another home would be one without the login.
     """
 
     provider_name = "codex-cli"
