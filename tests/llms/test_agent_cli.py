@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -175,6 +177,21 @@ def test_a_hung_child_is_killed_with_its_group(program: Program) -> None:
     for pid in started["pids"]:
         wait_until(lambda pid=pid: not is_alive(pid))
     assert not Path(started["cwd"]).exists()
+
+
+def test_a_child_ends_with_the_process_that_started_it(program: Program) -> None:
+    program.says(Says(hang=True))
+    kind, started = program.agent.kind.__name__, program.folder / "started.json"
+    script = (
+        "import pathlib, threading, time; from cofio.llms import agent_cli;"
+        f"llm = agent_cli.{kind}('m', environ={program.environ!r}, timeout=120.0);"
+        "threading.Thread(target=llm.complete, args=('s', 'u'), daemon=True).start();"
+        f"path = pathlib.Path({str(started)!r});"
+        "[time.sleep(0.02) for _ in range(1000) if not path.exists()]; time.sleep(0.2)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=60.0)
+    for pid in json.loads(started.read_text("utf-8"))["pids"]:
+        wait_until(lambda pid=pid: not is_alive(pid))
 
 
 def wait_until(true: Callable[[], bool]) -> None:

@@ -7,6 +7,7 @@ program and finds its login by itself: no token is read, stored or refreshed her
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -37,6 +38,19 @@ _UNKNOWN_OPTION = late.compile(r"unknown (?:option|feature|argument)|unexpected 
 
 #: One child at a time, whatever asks: each is a whole program, and all of them share the limits of one plan.
 _one_child = threading.Lock()
+_running: set[int] = set()  # process groups
+
+
+@atexit.register
+def _kill_running() -> None:
+    """End with the service: a call that it does not wait for must not go on without it."""
+    for group in list(_running):
+        _kill(group)
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
 
 
 class Ran(NamedTuple):
@@ -140,6 +154,7 @@ class AgentCLI(ABC):
             )  # fmt: skip
         except OSError as error:
             raise Misconfigured(f"{path} cannot be started: {error.strerror}.", f"Reinstall {self.product}.") from error
+        _running.add(child.pid)
         with child:
             try:
                 out, err = child.communicate(text.encode(), timeout)
@@ -147,8 +162,8 @@ class AgentCLI(ABC):
                 says = f"{self.product} did not answer within {timeout:g} seconds and was stopped."
                 raise Unavailable(says, "Raise EXTRACT_TIMEOUT if this happens often.") from error
             finally:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                _running.discard(child.pid)
+                _kill(child.pid)
         return Ran(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
