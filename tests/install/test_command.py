@@ -205,6 +205,8 @@ def test_uninstalling_a_client_ends_it_as_the_model_and_no_other(at: Machine) ->
     assert "claude-cli no longer reads along" in done.output
     assert Settings.load({"home": at.home}, {}).extract_provider == ""
     assert at.told("uninstall")["provider"] == ""
+    named = at("uninstall", env={"EXTRACT_PROVIDER": "claude-cli"})
+    assert "EXTRACT_PROVIDER names claude-cli still" in named.output
 
 
 def test_somebody_who_mistypes_the_key_is_asked_again(at: Machine) -> None:

@@ -105,6 +105,8 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
     else:
         if provider:
             output.say(f"{mark(True)} {provider} no longer reads along: extract_provider is cleared.")
+        if variable := _names_agent(session):
+            output.say(f"{variable} names {settings.extract_provider} still: unset it, then `cofio down`.")
         _tell_rest(settings, bool(told or provider), plugins)
     if problems:
         raise problems[0]
@@ -126,6 +128,14 @@ def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioErr
         problems.append(error)
         return ""
     return name
+
+
+def _names_agent(session: Session) -> str:
+    """Return the variable that names a client as the model, which config.toml cannot overrule."""
+    from cofio.install import provider
+
+    variable = session.settings.origins["extract_provider"]
+    return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
 def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
