@@ -169,6 +169,7 @@ class Stats(Struct):
     bytes: int
     version: str
     uptime_seconds: float
+    llm_spent_until: str | UnsetType = UNSET  # the daily limit of the language model is reached
 
 
 class Found(Shape):
