@@ -24,6 +24,7 @@ _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
     "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
+    "llm_calls_per_day": 0, "llm_tokens_per_day": 0, "llm_text_days": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 #: What a coding agent that the service starts does not get: keys, which would be billed in place of its login, our own
@@ -110,6 +111,24 @@ class Settings:
     ollama_url: str = _setting("", "OLLAMA_URL", "Where Ollama runs; by default on this machine, at port 11434.")
     extract_timeout: float = _setting(
         60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
+    )
+    llm: bool = _setting(
+        True, "COFIO_LLM", "Call the language model of the provider; off makes no call, although a provider is set."
+    )
+    llm_calls_per_day: int = _setting(
+        300,
+        "COFIO_LLM_CALLS_PER_DAY",
+        "Most calls of the language model in a day, in UTC; what is left to read waits for the next day. 0 is no "
+        "limit, which is the default for ollama.",
+    )
+    llm_tokens_per_day: int = _setting(
+        300_000,
+        "COFIO_LLM_TOKENS_PER_DAY",
+        "Most tokens of requests and replies in a day, in UTC; the call that passes the limit is the last. 0 is no "
+        "limit, which is the default for ollama.",
+    )
+    llm_text_days: int = _setting(
+        7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; the counts stay. 0 keeps no text."
     )
     chat_upstream_url: str = _setting(
         "", "CHAT_UPSTREAM_URL", "Where a chat goes on to: the base address of an OpenAI-compatible server.",

@@ -19,6 +19,8 @@ from cofio.access import Grant
 from cofio.client import Client
 from cofio.conversation import Item
 from cofio.hooks import address, record, spool
+from cofio.install import checks
+from cofio.settings import Settings
 
 from .conftest import Machine, hanging
 
@@ -325,6 +327,25 @@ def test_a_model_that_does_not_answer_is_told_with_the_service_and_without(at: M
     around = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
     assert "which is set" in examined(at, env=around)["model"][0]["says"]
     assert "Ollama" in wrong(at, "model", env={**around, "COFIO_URL": "http://127.0.0.1:9"})
+
+
+class Service:
+    """A service whose model's daily limit is reached."""
+
+    def extraction(self) -> dict[str, Any]:
+        until = "2026-01-08T00:00:00.000000+00:00"
+        return {"enabled": True, "status": "healthy", "provider": "openai", "model": "small", "spent_until": until}
+
+
+def test_a_spent_budget_is_told(tmp_path: Path) -> None:
+    check = checks.model(Settings(home=tmp_path), Service())  # type: ignore[arg-type]
+    assert check.state == "warning"
+    assert "captures wait until 2026-01-08T00:00 UTC" in check.says
+
+
+def test_a_model_that_is_switched_off_is_no_fault(tmp_path: Path) -> None:
+    check = checks.model(Settings(home=tmp_path, extract_provider="openai", llm=False), None)
+    assert (check.state, check.says) == ("ok", "openai is switched off by COFIO_LLM")
 
 
 def test_our_own_file_is_looked_after(at: Machine) -> None:

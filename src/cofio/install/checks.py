@@ -173,6 +173,12 @@ def model(settings: Settings, client: Asked | None) -> Check:
         told = client.extraction()
     except CofioError as error:
         return Check("model", "wrong", error.message, error.hint)
+    if not told.get("enabled") and settings.extract_provider and not settings.llm:
+        return Check("model", "ok", f"{settings.extract_provider} is switched off by COFIO_LLM")
+    if until := told.get("spent_until"):
+        says = f"{told['provider']}, {told['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
+        remedy = "`cofio usage llm` shows what used it; llm_calls_per_day and llm_tokens_per_day set it."
+        return Check("model", "warning", says, remedy)
     if told.get("enabled") and told.get("status") == "healthy":
         return Check("model", "ok", f"{told['provider']}, {told['model']}")
     if problem := told.get("problem"):
@@ -187,6 +193,8 @@ def _model_from_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
         return Check("model", "ok", "none is set: the judgement model finds facts")
+    if not settings.llm:
+        return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
     if problem := provider.tested(settings, provider.known(settings, name)):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another.")
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")

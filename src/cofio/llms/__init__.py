@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cofio.errors import Misconfigured
+from cofio.llms.metered import Metered
 from cofio.llms.resting import Resting
 
 if TYPE_CHECKING:
     from cofio.ports import LLM
     from cofio.web import Patience
 
-__all__ = ["AGENTS", "MODELS", "Resting", "make"]
+__all__ = ["AGENTS", "MODELS", "Metered", "Resting", "make"]
 
 #: The model of each provider where none is set: small, quick and cheap.
 MODELS: Mapping[str, str] = {
