@@ -64,7 +64,8 @@ class Oracle:
     def __init__(self, stream: Stream) -> None:
         self._exchanges = stream["exchanges"]
         self._facts = {fact["id"]: fact for each in self._exchanges for fact in each["facts"]}
-        self._changes = {_plain(change.text): change for each in self._exchanges for change in self._labels(each)}
+        labels = [change for each in self._exchanges for change in self._labels(each) if change.action != "NOOP"]
+        self._changes = {_plain(change.text): change for change in labels}
         self.calls = 0
         self.input_tokens = 0  # four characters each
         self.hidden: list[str] = []  # changes to memories that were not among those shown
@@ -120,6 +121,8 @@ class Oracle:
         if change.earlier and memory is None:
             self.hidden.append(f"{change.action} of {change.earlier['text']!r} by {change.text!r}")
         action = change.action if memory else "ADD"
+        if known := next((name for name in shown if _plain(memories[name]) == _plain(fact["text"])), None):
+            action, memory = "NOOP", known
         return {"fact": fact["fact"], "action": action, "memory": memory, "text": None}
 
 
