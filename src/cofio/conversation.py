@@ -179,11 +179,13 @@ class Settled:
 
 
 class Usage(NamedTuple):
-    """What the model was paid for."""
+    """What the model was paid for. The input tokens include those that a prompt cache was read or written for."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: object) -> Usage:
         if not isinstance(other, Usage):

@@ -18,9 +18,13 @@ import pytest
 from cofio.access import Grant
 from cofio.client import Client
 from cofio.conversation import Item
+from cofio.errors import Misconfigured
 from cofio.hooks import address, record, spool
 from cofio.install import checks
+from cofio.keeper import Keeper
 from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 
 from .conftest import Machine, hanging
 
@@ -377,6 +381,17 @@ def test_what_waits_and_what_rests_is_told(at: Machine) -> None:
     spool.put(at.home, "claude-code", b"{}", at="", project="", event="Stop")
     [waits] = [each for each in examined(at, env={"COFIO_HOOKS": "off"})["spool"] if "wait" in each["says"]]
     assert "The hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
+
+
+def test_captures_that_wait_after_a_failed_attempt_are_reported(tmp_path: Path) -> None:
+    clock = FixedClock()
+    llm = ScriptedLLM([Misconfigured("The key is refused.", "Set ANTHROPIC_API_KEY.")])
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=llm) as keeper:
+        keeper.capture("Our team decided to adopt microservices.", wait=True)
+        keeper.capture("Not tried yet.")
+        [check] = checks.waiting(Settings.load({"home": tmp_path}, {}), keeper)
+    assert (check.name, check.state) == ("inbox", "warning")
+    assert check.says == "1 captures wait after a failed attempt: The key is refused."
 
 
 def test_a_client_that_is_there_without_cofio_is_no_fault(machine: Machine, service: str) -> None:

@@ -553,6 +553,8 @@ class Usage(Shape):
     calls: int
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
 
 
 class Judged(Shape):

@@ -14,6 +14,7 @@ from cofio import settings as setting
 from cofio.api import captures, schemas
 from cofio.api.desk import Call, Desk
 from cofio.checkup import Check
+from cofio.conversation import Item
 from cofio.errors import Forbidden, Misconfigured, NotConfigured
 from cofio.settings import Settings
 
@@ -132,5 +133,5 @@ class _Within:
     def stats(self) -> Plain:
         return self._desk.keeper.stats()
 
-    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[object]:
+    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
         return self._desk.keeper.items(state, limit=limit)

@@ -7,12 +7,14 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cofio.checkup import Asked, Check
+from cofio.conversation import Item
+from cofio.conversation import State as CaptureState
 from cofio.errors import CofioError, InvalidInput
 from cofio.hooks import launch
 from cofio.hooks import record as runs
@@ -216,8 +218,11 @@ def waiting(settings: Settings, client: Asked | None) -> Iterator[Check]:
     if told.get("bad"):
         says = f"{told['bad']} deliveries could not be read."
         yield Check("spool", "warning", says, f"They are in {settings.home / 'spool' / 'bad'}; nobody deletes them.")
-    if client and (parked := _parked(client)):
+    if client and (parked := len(_items(client, "parked"))):
         yield Check("inbox", "warning", f"{parked} captures are put aside.", "`cofio ledger --state parked` says why.")
+    if client and (failed := [each for each in _items(client, "pending") if each.attempts]):
+        says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
+        yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
 
 
 def _reasons(told: Mapping[str, Any]) -> str:
@@ -233,11 +238,11 @@ def _drained(settings: Settings, client: Asked | None) -> str:
     return "The service takes them in by itself; else see service.log." if client else "`cofio up` takes them in."
 
 
-def _parked(client: Asked) -> int:
+def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
     try:
-        return len(client.items("parked", limit=100))
+        return client.items(state, limit=100)
     except CofioError:
-        return 0
+        return ()
 
 
 # ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
