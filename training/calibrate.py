@@ -2,7 +2,9 @@
 
 The limits: 0.9 % of user turns without facts keep something and 6 % of an assistant's, 1.3 % of hard `add` pairs count
 as changed, and 7.7 % of prompts that need nothing get a memory. A screen ends no pair that the heads find; those of
-relevance XX"""
+relevance need a margin. These limits were set by `streams/dev`, as were the thresholds below that are written as
+numbers.
+"""
 
 from __future__ import annotations
 
