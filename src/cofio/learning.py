@@ -164,8 +164,7 @@ class Learner:
 
     def _read(self, exchange: Exchange, item: Item | None) -> _Reading:
         """Read automatically: without a language model first, then by it where there is one and more may be in it."""
-        earlier = self._earlier(exchange, item)
-        verdict = self._read_locally(exchange, earlier)
+        verdict = self._read_locally(exchange)
         unread = [each for each in verdict.sentences if each.way == "model"]
         halfway = bool(item and item.result)  # what patterns read is learned already
         reported = self._known_of_domain(exchange)
@@ -175,7 +174,7 @@ class Learner:
         if self.llm is None or not (unread or likely or _is_worth_a_look(exchange, verdict)):
             return plainly
         try:
-            told = by_model.facts(self.llm, exchange, self._background(exchange, earlier))
+            told = by_model.facts(self.llm, exchange, self._background(exchange, item))
         except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
             return replace(plainly, reason=error.message)
         except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
@@ -197,8 +196,9 @@ class Learner:
         turns = [each.exchange for each in items if each.exchange and _session_of(each.exchange) == whose][:_EARLIER]
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
-    def _background(self, exchange: Exchange, earlier: tuple[Message, ...]) -> by_model.Background:
+    def _background(self, exchange: Exchange, item: Item | None) -> by_model.Background:
         """Return what the model is shown beside an exchange: the turns before it, and memories near the user's."""
+        earlier = self._earlier(exchange, item)
         said = end_of(" ".join(each.text for each in exchange.messages if each.role == "user"), _ASKED_ABOUT)
         if not said.strip():
             return by_model.Background(earlier=earlier)
@@ -208,11 +208,11 @@ class Learner:
         memories = tuple(f"- {memory.text[:_RELATED_TEXT]}" for memory, _ in near[:_RELATED])
         return by_model.Background(earlier=earlier, memories=memories)
 
-    def _read_locally(self, exchange: Exchange, earlier: Sequence[Message]) -> Verdict:
+    def _read_locally(self, exchange: Exchange) -> Verdict:
         """Return the sentences with their facts: by the judgement model, or by the rules where it is missing."""
         if self._judge is None:
             return gate.judge(exchange, patterns.find)
-        return Verdict(tuple(judged.read(exchange, self._judge, earlier[-1].text if earlier else "")))
+        return Verdict(tuple(judged.read(exchange, self._judge)))
 
     def _known_of_domain(self, exchange: Exchange) -> tuple[Found, ...]:
         """What an agent that watches a domain reports; only where the exchange is said to be such a report."""
@@ -226,7 +226,7 @@ class Learner:
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         if not exchange.messages:
             return _Reading(found=(), method="none", reason="Nothing was said")
-        background = self._background(exchange, self._earlier(exchange, item))
+        background = self._background(exchange, item)
         return _told_by_model(by_model.facts(self.llm, exchange, background))
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────

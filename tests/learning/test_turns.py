@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from cofio.conversation import Item
 from cofio.errors import TooBusy, Unavailable
 from cofio.keeper import Keeper
-from cofio.ports import Completion, Span
+from cofio.ports import Completion
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from cofio.worker import Worker
-from tests.judging import ValueJudge
 from tests.learning.conftest import Learning
 
 HOLD = 100_000.0  # seconds: longer than any test, by the clock of the test
@@ -233,26 +232,3 @@ def test_whoever_tells_whatever_when_every_fact_is_learned_once(steps: list[tupl
         Worker(keeper).drain()
         assert counted(keeper) == {line.rstrip("."): 1 for line in told}
         assert keeper.ledger().pending == 0
-
-
-class NotingJudge(ValueJudge):
-    """Notes the message that it is given as the one before."""
-
-    def __init__(self) -> None:
-        self.before: list[tuple[str, str]] = []
-
-    def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
-        self.before.append((said, before))
-        return super().spans(said, before, role, windows=windows)
-
-
-def test_the_judge_is_given_the_last_message_of_the_turn_before(learning: Learning) -> None:
-    judge = NotingJudge()
-    keeper = learning(judge=judge)
-    where: dict[str, Any] = {"client": "claude-code", "wait": True}
-    keeper.capture("User: hi\nAssistant: Which port is for staging?", session="s1", turn="1", **where)
-    keeper.capture("User: something else", session="s2", turn="1", **where)
-    keeper.capture("User: 9090 please", session="s1", turn="2", **where)
-    before = dict(judge.before)
-    assert before["hi"] == before["something else"] == ""
-    assert before["9090 please"] == "Which port is for staging?"
