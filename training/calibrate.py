@@ -1,6 +1,6 @@
 """Chooses thresholds on what the exported model says to held-out authors: `python -m training.calibrate --help`.
 
-The limits: 0.9 % of user turns without facts keep something and 6 % of an assistant's, 1.3 % of hard `add` pairs count
+The limits: 0.9 % of user turns without facts keep something and 6 % of an assistant's, 1 % of hard `add` pairs count
 as changed, and 7.7 % of prompts that need nothing get a memory. A screen ends no pair that the heads find; those of
 relevance need a margin. These limits were set by `streams/dev`, as were the thresholds below that are written as
 numbers.
@@ -26,7 +26,7 @@ from training.data import Example
 from training.prepare import examples_of
 
 NAME, BASE = "cofio-judge-5", "ms-marco-MiniLM-L12-v2, the first ten layers"
-NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.009, 0.06, 0.013, 0.077
+NOISE, ASSISTANT_NOISE, OVERWRITES, IDLE = 0.009, 0.06, 0.01, 0.077
 SCREENS = {"relation": 1.0, "relevance": 0.5}  # limit of a screen, as a share of the least that it said of a find
 
 
@@ -85,7 +85,7 @@ def changes(pairs: Sequence[dict[str, Any]]) -> dict[str, float]:
     hard = np.array(["unrelated" not in each["row"] for each in pairs])
     change = chances[:, 2] + chances[:, 3]
     surely = float(np.quantile(change[hard & (gold == 0)], 1 - OVERWRITES))
-    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.35, "retraction": 0.35}
+    return {"same": 0.5, "change": round(surely, 2), "doubtful change": 0.25, "retraction": 0.35}
 
 
 def screens(task: str, found: Sequence[dict[str, Any]]) -> list[float]:
