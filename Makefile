@@ -84,6 +84,7 @@ evals: setup ## the tables that chose the defaults, on data of your own: make ev
 	@$(BIN)/python -m evals.recall $(DATA)/retrieval/locomo-dev.jsonl
 	@$(BIN)/cofio eval decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
 	@$(BIN)/python -m evals.ablation
+	@$(BIN)/python -m evals.oracle
 
 eval-llm: setup ## a small model on this machine, end to end: fetches 1.1 GB, takes 40 minutes; docs/how-to/local-model.md
 	@if [ -n "$(LLAMA_SERVER)" ]; then \

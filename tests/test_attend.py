@@ -162,6 +162,19 @@ def test_a_subagent_is_not_listened_to(attendant: Attendant, keeper: Keeper) -> 
     assert keeper.ledger().captured == 0
 
 
+def test_a_session_that_cofio_started_as_its_model_is_not_listened_to(attendant: Attendant, keeper: Keeper) -> None:
+    own = f"<cofio-request>\n{DRIZZLE}\n</cofio-request>"
+    assert attendant.attend(asked(own), WEB) == ""
+    attendant.attend(answered(DRIZZLE), WEB)
+    attendant.attend(told("SessionEnd"), WEB)
+    notified = {"type": "agent-turn-complete", "thread-id": "t1", "turn-id": "1", "cwd": WEB,
+                "input-messages": [own], "last-assistant-message": DRIZZLE}  # fmt: skip
+    attendant.attend(event("codex", json.dumps(notified).encode()), WEB)
+    assert keeper.ledger().pending == 0
+    attendant.attend(asked(DRIZZLE, session="s2"), WEB)
+    assert keeper.ledger().pending == 1
+
+
 def test_what_the_client_wrote_in_the_users_name_is_no_prompt(attendant: Attendant, keeper: Keeper) -> None:
     attendant.attend(asked("<task-notification>the build is done</task-notification>"), WEB)
     assert keeper.ledger().captured == 0

@@ -15,7 +15,8 @@ SOURCE = Path(cofio.__file__).parent
 
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "stems",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
-         "addresses", "domain", "notes", "picture", "checkup", "late", "episodes"}  # fmt: skip
+         "addresses", "domain", "notes", "picture", "checkup", "late", "episodes",
+         "llm_calls"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
          "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.

@@ -609,6 +609,8 @@ def test_counts_are_of_what_is_seen(keeper: Keeper, says: Says) -> None:
         lambda keeper: keeper.forget_captures("2026-01-01"),
         lambda keeper: keeper.runs(),
         lambda keeper: keeper.last_run("prune"),
+        lambda keeper: keeper.llm_usage(),
+        lambda keeper: keeper.llm_call(1),
         lambda keeper: keeper.chore("prune", slot="2026-01-01"),
         lambda keeper: keeper.begin_schedule("prune", "2026-01-01"),
         lambda keeper: keeper.ledger(),

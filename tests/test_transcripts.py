@@ -55,6 +55,21 @@ TOOL_USE = {"type": "tool_use", "id": "t1", "name": "Edit", "input": {}}
 TOOL_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 
 
+def test_a_session_that_cofio_started_as_its_model_has_no_turns(tmp_path: Path) -> None:
+    own = "<cofio-request>\nWe use Biome.\n</cofio-request>"
+    lines = [prompt("u-1", own), reply("a-1", "m-1", text("We use Biome."))]
+    assert list(read(written(tmp_path / "claude.jsonl", lines))) == []
+    messages = [("user", "input_text", own), ("assistant", "output_text", "We use Biome.")]
+    rollout = [
+        {
+            "type": "response_item",
+            "payload": {"type": "message", "role": role, "content": [{"type": kind, "text": told}]},
+        }
+        for role, kind, told in messages
+    ]
+    assert list(read(written(tmp_path / "rollout.jsonl", rollout))) == []
+
+
 def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) -> None:
     path = written(
         tmp_path / "s-1.jsonl",

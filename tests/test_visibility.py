@@ -617,6 +617,8 @@ GOT = (
     "/maintenance/audit",
     "/maintenance/contradictions",
     "/maintenance/runs",
+    "/llm/usage",
+    "/llm/usage/1",
     "/changes?limit=100",
     "/inbox",
     "/ledger",

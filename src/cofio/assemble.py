@@ -9,16 +9,17 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Any
 
-from cofio import addresses, embedders, llms
+from cofio import addresses, embedders, hygiene, llms
 from cofio.errors import Misconfigured
 from cofio.freshness import Freshness
 from cofio.hooks import address, briefings, recalled
 from cofio.housekeeping import Care
 from cofio.keeper import Keeper
+from cofio.llm_calls import Limits
 from cofio.model import moment
 from cofio.noting import Notebook
 from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
-from cofio.settings import Settings
+from cofio.settings import Settings, agent_environment
 from cofio.transfer import backup
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,8 @@ def keeper(
     """
     time = clock or now
     store = open_store(settings, time)
-    model, problem = _llm(settings) if llm is None else (llm, "")
+    limits = _limits(settings)
+    model, problem = _llm(settings, store, limits) if llm is None else (llm, "")
     return Keeper(
         store,
         embedder or make_embedder(settings),
@@ -48,6 +50,7 @@ def keeper(
         judge=judge or _judge(settings),
         llm=model,
         llm_problem=problem,
+        llm_limits=limits,
         inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
@@ -159,8 +162,19 @@ def _judge(settings: Settings) -> Judge | None:
         return None
 
 
-def _llm(settings: Settings) -> tuple[LLM | None, str]:
+def _limits(settings: Settings) -> Limits:
+    """Return the daily limits; a model of ollama's has none unless they are set."""
+    names = ("llm_calls_per_day", "llm_tokens_per_day")
+    free = {name for name in names if settings.origins.get(name, "default") == "default"}
+    if settings.extract_provider.strip().lower() != "ollama":
+        free = set()
+    return Limits(*(0 if name in free else getattr(settings, name) for name in names))
+
+
+def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, str]:
     """The model, or why there is none: whatever is wrong with it, the rest of cofio works."""
+    if not settings.llm:
+        return None, "COFIO_LLM is false: no language model is called." if settings.extract_provider else ""
     try:
         made = llms.make(
             settings.extract_provider,
@@ -169,8 +183,12 @@ def _llm(settings: Settings) -> tuple[LLM | None, str]:
             url=settings.extract_url,
             ollama_url=settings.ollama_url,
             timeout=settings.extract_timeout,
+            environ=agent_environment(),
         )
     except Misconfigured as error:
         _log.warning("extraction is off: %s", error)
         return None, str(error)
-    return (llms.Resting(made) if made else None), ""
+    if made is None:
+        return None, ""
+    metered = llms.Metered(made, store.llm_calls, limits, hygiene.redact if settings.llm_text_days else None)
+    return llms.Resting(metered), ""

@@ -68,6 +68,7 @@ class Attendant:
         self._patience = patience  # seconds after which no hook listens any more
         self._codex_home = codex_home
         self._subagents: set[tuple[Viewer | None, str]] = set()
+        self._own_sessions: set[tuple[Viewer | None, str, str]] = set()
         self._sittings: OrderedDict[tuple[Viewer | None, str, str], _Sitting] = OrderedDict()
         self._lock = threading.Lock()
         self._fetching = threading.Lock()
@@ -155,7 +156,12 @@ class Attendant:
         return taken
 
     def _is_aside(self, happened: Event, keeper: Keeper) -> bool:
-        """Whether it happened in a subagent. Codex notifies of their turns too, as if they were threads like any."""
+        """Whether it happened in a subagent, or in a coding agent that cofio uses as its model.
+
+        Codex notifies of subagents' turns too, as if they were threads like any.
+        """
+        if self._is_own(happened, keeper):
+            return True
         if happened.subagent:
             if len(self._subagents) >= _SITTINGS:
                 self._subagents.clear()
@@ -168,6 +174,16 @@ class Attendant:
         if self._codex_home is None or keeper.viewer is not None:  # another's threads are not in this home
             return False
         return transcripts.is_subagents(happened.session, self._codex_home)
+
+    def _is_own(self, happened: Event, keeper: Keeper) -> bool:
+        """Return whether the session began with a prompt of cofio's own."""
+        session = (keeper.viewer, happened.client, happened.session)
+        if not transcripts.is_own_request(happened.prompt):
+            return bool(happened.session) and session in self._own_sessions
+        if len(self._own_sessions) >= _SITTINGS:
+            self._own_sessions.clear()
+        self._own_sessions.add(session)
+        return True
 
     def close(self) -> None:
         """Finish what was begun."""

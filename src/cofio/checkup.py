@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from cofio.conversation import Item
+
 State = Literal["ok", "warning", "wrong"]
 
 
@@ -34,7 +36,7 @@ class Asked(Protocol):
     def stats(self) -> dict[str, Any]:
         """Counts of memories and vectors, and the size of the store."""
 
-    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[object]:
+    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
         """The newest captures in this state."""
 
 

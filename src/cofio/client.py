@@ -26,6 +26,7 @@ from cofio.conversation import Captured, Item, Learned, Ledger, State, dialogue
 from cofio.domain import KnowledgeChange
 from cofio.episodes import Episode, EpisodeHit
 from cofio.errors import InvalidInput, Misconfigured, NotFound, Unavailable, by_code
+from cofio.llm_calls import LLMCall, LLMUsage
 from cofio.model import (
     Briefing,
     Change,
@@ -420,6 +421,14 @@ class Client:
             "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_listable(_scope(within))
         )
         return [Memory.from_dict(each) for each in told["memories"]]
+
+    def llm_usage(self, *, limit: int = 20) -> LLMUsage:
+        """Calls of the language model today and in 7 and 30 days, by model and session; the newest calls."""
+        return LLMUsage.from_dict(self._wire.ask("GET", "/llm/usage", limit=limit))
+
+    def llm_call(self, call_id: int) -> LLMCall:
+        """One call of the language model, with its redacted texts."""
+        return LLMCall(**self._wire.ask("GET", _path("llm", "usage", call_id)))
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
         """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""

@@ -28,6 +28,8 @@ STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
 ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
+#: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.
+OWN_REQUEST = "cofio-request"
 MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 
 
@@ -177,11 +179,13 @@ class Settled:
 
 
 class Usage(NamedTuple):
-    """What the model was paid for."""
+    """What the model was paid for. The input tokens include those that a prompt cache was read or written for."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: object) -> Usage:
         if not isinstance(other, Usage):

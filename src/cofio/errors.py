@@ -21,6 +21,7 @@
     ├── Unreadable          a model's: it answered, but with nothing that can be used (502)
     ├── Refused             the model's: it will not answer this, and asking again does not help (502)
     └── Unavailable         a remote party's: a provider or the service did not answer as agreed (502, 503)
+        └── BudgetSpent     the daily limit of calls or tokens of the language model is reached (503)
 
 Every error says what to do: `hint` is a sentence for the person who meets it. Adapters translate the errors of their
 libraries at the border, so nothing above them ever sees `sqlite3.Error` or an HTTP client's exception.
@@ -122,6 +123,14 @@ class Refused(CofioError):
 
 class Unavailable(CofioError):
     code = "unavailable"
+
+
+class BudgetSpent(Unavailable):
+    code = "budget_spent"
+
+    def __init__(self, message: str, hint: str = "", resets_at: str = "") -> None:
+        super().__init__(message, hint)
+        self.resets_at = resets_at
 
 
 def by_code(code: str) -> type[CofioError]:

@@ -30,6 +30,7 @@ from cofio.domain import KnowledgeDecision
 from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound
 from cofio.freshness import Freshness
 from cofio.hygiene import redact
+from cofio.llm_calls import occasion
 from cofio.model import Changeset, Decision, Delete, Edit, Memory, Merge, Query, Scope, same_place, whole
 from cofio.ports import LLM, Clock, Matrix, Store, Vector
 from cofio.reconcile.compare import Comparer
@@ -101,32 +102,34 @@ class Housekeeper:
     ) -> Plan:
         """What would be merged, what was refused, and why. Changes nothing; of what is `settled` nobody is asked."""
         as_of = self._newest()
-        plan = consolidate.decide(
-            self._store,
-            scope,
-            merger=ModelMerger(self._llm) if self._llm else None,
-            finds=self._finds,
-            embed=self._doing.documents,
-            comparer=self._comparer,
-            similarity=self._care.similarity,
-            least=self._care.min_cluster,
-            settled=settled,
-            halted=halted,
-        )
+        with occasion("consolidate"):
+            plan = consolidate.decide(
+                self._store,
+                scope,
+                merger=ModelMerger(self._llm) if self._llm else None,
+                finds=self._finds,
+                embed=self._doing.documents,
+                comparer=self._comparer,
+                similarity=self._care.similarity,
+                least=self._care.min_cluster,
+                settled=settled,
+                halted=halted,
+            )
         return replace(plan, as_of=as_of)
 
     def prune(self, halted: Callable[[], bool] = lambda: False) -> Plan:
         """What would be set aside because nobody asked for it, and why. Changes nothing."""
         self._doing.flush()
         as_of = self._newest()
-        plan = prune.decide(
-            self._store,
-            self._clock(),
-            days=self._care.prune_days,
-            keeps=ModelJudge(self._llm) if self._llm else None,
-            most=_MOST_PRUNED,
-            halted=halted,
-        )
+        with occasion("prune"):
+            plan = prune.decide(
+                self._store,
+                self._clock(),
+                days=self._care.prune_days,
+                keeps=ModelJudge(self._llm) if self._llm else None,
+                most=_MOST_PRUNED,
+                halted=halted,
+            )
         return replace(plan, as_of=as_of)
 
     def audit(self, examples: int, progress: Callable[[int, int], None] | None = None) -> Audit:

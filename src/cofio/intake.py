@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from cofio.conversation import Captured, Exchange, Item, Task
-from cofio.errors import CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
+from cofio.errors import BudgetSpent, CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
 from cofio.learning import Learner
+from cofio.llm_calls import exchange_occasion
+from cofio.model import seconds_until
 from cofio.ports import Clock, Inbox
 
 HELD = 300.0  # seconds for which nobody else takes up what is being worked on at once
@@ -72,10 +74,15 @@ class Intake:
         try:
             if item.exchange is None:
                 raise NotFound("Its words are forgotten.", "There is nothing left to learn from.")
-            self._learner.learn(item.exchange, item.task, by=by, item=item)
+            with exchange_occasion(item.task, item.exchange, item.id):
+                self._learner.learn(item.exchange, item.task, by=by, item=item)
         except Conflict as error:  # gone when it is read again; if that is what has changed, it has its own time
             if self._worked_on.item(item.id).exchange == item.exchange:
                 self._postpone(item, error, _SOON)
+        except BudgetSpent as error:  # no attempt of the item: nothing was tried
+            with suppress(Conflict):
+                seconds = seconds_until(error.resets_at, self._clock()) + random.uniform(0.0, 60.0)  # noqa: S311
+                self._worked_on.postpone(item.id, seconds, error.message, attempt=False)
         except (Unavailable, StoreError) as error:
             self._postpone(item, error, _SOON)
         except Misconfigured as error:  # the owner's to mend, and mended it may be at any time

@@ -22,7 +22,7 @@ from cofio import access, briefing, bulk, enrichment, hygiene, late, outlook, re
 from cofio.access import Deed, Grant, Key
 from cofio.briefing import digest
 from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
-from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, dialogue
+from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, Task, dialogue
 from cofio.deeds import DeedLog
 from cofio.domain import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.episode_service import EpisodeService
@@ -37,6 +37,16 @@ from cofio.knowing import Knowing, Lent
 from cofio.knowledge import context, naming, telling
 from cofio.layout import Atlas
 from cofio.learning import Learner
+from cofio.llm_calls import (
+    PERIODS,
+    Limits,
+    LLMCall,
+    LLMUsage,
+    day_of,
+    exchange_occasion,
+    periods_of,
+    reset_after,
+)
 from cofio.model import (
     CATEGORIES,
     KINDS,
@@ -103,6 +113,7 @@ _BATCH = 256  # texts embedded and written at a time in long work
 MAX_PAGE = 1_000
 _USUAL = Care()
 _NO_NOTES = Notebook()
+_NO_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 _LATE_DAYS = 90  # that what was recalled elsewhere may be told later
 _LOGGED = 1_000  # characters of a prompt that are looked through for secrets; fewer are noted
@@ -121,6 +132,7 @@ class Keeper:
         judge: Judge | None = None,
         llm: LLM | None = None,
         llm_problem: str = "",
+        llm_limits: Limits = _NO_LIMITS,
         dedup_at: float = 0.90,
         novel_below: float = 0.88,
         recall_at: float = 0.0,
@@ -158,6 +170,7 @@ class Keeper:
             judge=judge,
             comparer=self._comparer,
         )
+        self._llm_limits = llm_limits
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
         self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
@@ -436,7 +449,31 @@ class Keeper:
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
         named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
-        return {"enabled": True, **named}
+        until = self._budget_spent_until()
+        return {"enabled": True, **named, **({"spent_until": until} if until else {})}
+
+    def llm_usage(self, *, limit: int = 20) -> LLMUsage:
+        """Calls of the language model today and in 7 and 30 days, by model and session; the newest calls."""
+        whole(limit, "limit", least=1, most=MAX_PAGE)
+        calls, now = self._store.llm_calls, self._clock()
+        sums = calls.sums(days_before(day_of(now), max(PERIODS) - 1))
+        return LLMUsage(
+            limits=self._llm_limits,
+            today=calls.spent(),
+            resets_at=reset_after(now),
+            periods=periods_of(sums, now),
+            calls=tuple(calls.newest(limit)),
+        )
+
+    def llm_call(self, call_id: int) -> LLMCall:
+        """One call of the language model, with its redacted texts."""
+        return self._store.llm_calls.get(whole(call_id, "id"))
+
+    def _budget_spent_until(self) -> str:
+        """The time when the daily limits of the model reset; "" while none is reached."""
+        if not any(self._llm_limits) or not self._whole.llm_calls.spent().reaches(self._llm_limits):
+            return ""
+        return reset_after(self._clock())
 
     def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
         """Keep what was said, durably, and learn from it later; with `wait`, now.
@@ -475,12 +512,16 @@ class Keeper:
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
-        return self._learner.learn(self._heard(messages, about), "learn", by=by, dry_run=dry_run)
+        return self._learned(self._heard(messages, about), "learn", by, dry_run=dry_run)
 
     def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Have the model read all of it. NotConfigured without one."""
         self._refuse_without_model()
-        return self._learner.learn(self._heard(messages, about), "extract", by=by, dry_run=dry_run)
+        return self._learned(self._heard(messages, about), "extract", by, dry_run=dry_run)
+
+    def _learned(self, exchange: Exchange, task: Task, by: str, *, dry_run: bool) -> Learned:
+        with exchange_occasion(task, exchange):
+            return self._learner.learn(exchange, task, by=by, dry_run=dry_run)
 
     def submit(self, messages: Messages, **about: Any) -> Captured:
         """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
@@ -1098,11 +1139,19 @@ class Keeper:
         return self._store.uses.forget(moment(before))
 
     def tidy(
-        self, *, captures: int, retrievals: int, deeds: int = 365, episodes: int = 180, episode_mb: int = 500
+        self,
+        *,
+        captures: int,
+        retrievals: int,
+        deeds: int = 365,
+        episodes: int = 180,
+        episode_mb: int = 500,
+        llm_texts: int = 7,
     ) -> None:
         """Forget the words of what was settled, what was asked and given, what was done with keys, so many days ago.
 
-        Episodes are removed after so many days too, and the oldest ones beyond `episode_mb` megabytes.
+        Episodes are removed after so many days too, and the oldest ones beyond `episode_mb` megabytes. So are the texts
+        of language model calls.
         """
         now = self._clock()  # the clock that dated them
         self.forget_captures(days_before(now, captures))
@@ -1110,6 +1159,7 @@ class Keeper:
         self._store.pictures.forget_injected(days_before(now, retrievals))
         self.forget_deeds(days_before(now, deeds))
         self.forget_episodes(days_before(now, episodes), episode_mb)
+        self._store.llm_calls.forget(days_before(now, llm_texts))
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -25,6 +25,7 @@ from cofio.conversation import (
     Found,
     Item,
     Learned,
+    Message,
     Sentence,
     Settled,
     Settlement,
@@ -54,7 +55,7 @@ from cofio.reconcile import model as reconcile_by_model
 from cofio.reconcile.compare import Comparer
 from cofio.seen import of_teller
 from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
-from cofio.wording import passage, telling
+from cofio.wording import end_of, passage, telling
 
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
@@ -64,6 +65,12 @@ NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
+_LOOKED_BACK, _EARLIER = (
+    20,
+    2,
+)  # captures before an exchange that are looked through; turns of its session that are read
+_RELATED, _RELATED_TEXT = 5, 200  # memories that the model is shown with an exchange; characters of each
+_ASKED_ABOUT = 1_000  # characters of the user's words by which they are looked up
 _TRIES = 3  # to write beside others who change the same rows
 
 
@@ -117,7 +124,7 @@ class Learner:
         """
         began = time.perf_counter()
         earlier = Learned.from_dict(item.result) if item and item.result else Learned()
-        reading = self._extracted(exchange) if task == "extract" else self._read(exchange, item)
+        reading = self._extracted(exchange, item) if task == "extract" else self._read(exchange, item)
         learned = Learned(
             actions=earlier.actions,
             knowledge=earlier.knowledge,
@@ -160,18 +167,46 @@ class Learner:
         verdict = self._read_locally(exchange)
         unread = [each for each in verdict.sentences if each.way == "model"]
         halfway = bool(item and item.result)  # what patterns read is learned already
-        read = () if halfway else verdict.found + self._known_of_domain(exchange)
+        reported = self._known_of_domain(exchange)
+        read = () if halfway else verdict.found + reported
         plainly = _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
         likely = self._judge is not None and verdict.way != "skip"  # a language model words facts better
         if self.llm is None or not (unread or likely or _is_worth_a_look(exchange, verdict)):
             return plainly
         try:
-            return self._asked(self.llm, exchange, read, plainly, item)
-        except (Refused, TooLarge, Misconfigured) as error:  # to ask again does not help: it is as if there were none
+            told = by_model.facts(self.llm, exchange, self._background(exchange, item))
+        except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
             return replace(plainly, reason=error.message)
-        except Unavailable as outage:
+        except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
             at_least = read[:MOST_FACTS] if item else ()
             return replace(plainly, found=at_least, unfinished=outage)
+        kept = read if told.problem else reported  # a whole answer of the model's decides
+        known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
+        asked = _told_by_model(told, read, known, () if halfway else kept)
+        if asked.unfinished and item is None:
+            asked = replace(asked, found=())  # whoever hears that it failed asks again: nothing is kept meanwhile
+        return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
+
+    def _earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
+        """Return what was said in the last turns of the session before an item, as far as the newest captures go."""
+        if item is None or not exchange.session:
+            return ()
+        whose = _session_of(exchange)
+        items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
+        turns = [each.exchange for each in items if each.exchange and _session_of(each.exchange) == whose][:_EARLIER]
+        return tuple(message for turn in reversed(turns) for message in turn.messages)
+
+    def _background(self, exchange: Exchange, item: Item | None) -> by_model.Background:
+        """Return what the model is shown beside an exchange: the turns before it, and memories near the user's."""
+        earlier = self._earlier(exchange, item)
+        said = end_of(" ".join(each.text for each in exchange.messages if each.role == "user"), _ASKED_ABOUT)
+        if not said.strip():
+            return by_model.Background(earlier=earlier)
+        fact = _fact(Found(text=said), exchange)
+        vector = self._embed([passage(fact.text, fact.speaker)])[0]
+        near = decide.candidates(fact, vector, of_teller(self._store, exchange))
+        memories = tuple(f"- {memory.text[:_RELATED_TEXT]}" for memory, _ in near[:_RELATED])
+        return by_model.Background(earlier=earlier, memories=memories)
 
     def _read_locally(self, exchange: Exchange) -> Verdict:
         """Return the sentences with their facts: by the judgement model, or by the rules where it is missing."""
@@ -185,24 +220,14 @@ class Learner:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
-    def _asked(
-        self, llm: LLM, exchange: Exchange, read: tuple[Found, ...], plainly: _Reading, item: Item | None
-    ) -> _Reading:
-        """What the model says, and what it does not say of what patterns read."""
-        told = by_model.facts(llm, exchange)
-        known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
-        asked = _told_by_model(told, read, known)
-        if asked.unfinished and item is None:
-            asked = replace(asked, found=())  # whoever hears that it failed asks again: nothing is kept meanwhile
-        return replace(asked, sentences=plainly.sentences, missed=plainly.missed)
-
-    def _extracted(self, exchange: Exchange) -> _Reading:
+    def _extracted(self, exchange: Exchange, item: Item | None) -> _Reading:
         """The explicit way: all of it to the model."""
         if self.llm is None:  # the setting went while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         if not exchange.messages:
             return _Reading(found=(), method="none", reason="Nothing was said")
-        return _told_by_model(by_model.facts(self.llm, exchange), ())
+        background = self._background(exchange, item)
+        return _told_by_model(by_model.facts(self.llm, exchange, background))
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -260,11 +285,7 @@ class Learner:
     def _by_rules(self, batch: _Batch, places: Sequence[int]) -> None:
         if places:
             facts = [batch.facts[place] for place in places]
-            settled = self._settled_locally(facts, batch.matrix(places), batch.store)
-            if batch.exchange.context not in (ANALYSIS, OBSERVATION):  # there an agent's word counts
-                by_agent = [batch.found[place].role == "assistant" for place in places]
-                settled = [_as_agents_word(each) if its else each for each, its in zip(settled, by_agent, strict=True)]
-            batch.take(places, settled)
+            batch.take(places, self._settled_locally(facts, batch.matrix(places), batch.store))
 
     def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[Settled]:
         return decide.settle(facts, vectors, store, self._comparer)
@@ -382,8 +403,12 @@ class _Batch:
         self.settled: list[Settled] = [Settled(fact=fact) for fact in facts]
 
     def take(self, places: Sequence[int], settled: Sequence[Settled]) -> None:
+        """Set the decisions of these places; an agent's word changes nothing, except where it is what was asked for."""
+        counts = self.exchange.context in (ANALYSIS, OBSERVATION)
         for place, each in zip(places, settled, strict=True):
-            self.settled[place] = _if_worth_keeping(each, self.found[place])
+            found = self.found[place]
+            allowed = each if counts or found.role == "user" else _as_agents_word(each)
+            self.settled[place] = _if_worth_keeping(allowed, found)
 
     def retire_each_once(self) -> None:
         """Leave out the further retirements of what another fact of the exchange is about, or retires as well."""
@@ -451,10 +476,22 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
     return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
-def _told_by_model(told: by_model.Extraction, read: Sequence[Found], known: Sequence[Found] = ()) -> _Reading:
-    """What the model told and is not known of the exchange already, and what patterns read that it did not tell."""
+def _session_of(exchange: Exchange) -> tuple[str, ...]:
+    return exchange.client, exchange.session, exchange.source, exchange.agent, exchange.user, exchange.team
+
+
+def _told_by_model(
+    told: by_model.Extraction,
+    read: Sequence[Found] = (),
+    known: Sequence[Found] = (),
+    kept: Sequence[Found] = (),
+) -> _Reading:
+    """Return what the model found and is not known of the exchange already, and the kept facts that it left out.
+
+    `read` are the facts that were read without it: where the model words one anew, its sentence stays with it.
+    """
     found = tuple(_with_sentence(each, read) for each in told.found if not _is_covered(each, known))
-    found += tuple(each for each in read if not _is_covered(each, told.found))
+    found += tuple(each for each in kept if not _is_covered(each, told.found))
     unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
     return _Reading(
         found=found[:MOST_FACTS],
@@ -519,7 +556,7 @@ def _as_agents_word(settled: Settled) -> Settled:
     if isinstance(settled.decision, Add | Noop):
         return replace(settled, also=())
     if isinstance(settled.decision, Update):
-        kept = Add(settled.decision.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
+        kept = Add(settled.fact, f"new; it may replace memory {settled.decision.id}", unless_known=True)
         return Settled(fact=settled.fact, decision=kept)
     return Settled(fact=settled.fact, reason=settled.reason or "an agent's word ends nothing")
 

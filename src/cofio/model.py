@@ -85,6 +85,11 @@ def days_before(at: str, days: float) -> str:
     return moment(datetime.fromisoformat(moment(at)) - timedelta(days=days))
 
 
+def seconds_until(then: str, now: str) -> float:
+    """The seconds from now to then; 0 when it has passed."""
+    return max(0.0, (datetime.fromisoformat(moment(then)) - datetime.fromisoformat(moment(now))).total_seconds())
+
+
 # ── checks that the words share ───────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -15,6 +15,7 @@ from cofio.chores import Carried, Run, Tracking, View
 from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
+from cofio.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
 from cofio.notes import Filed
 from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
@@ -215,8 +216,11 @@ class Inbox(Protocol):
     def settle(self, settlement: Settlement) -> None:
         """End an item that changed nothing in the store. Conflict when it is settled already, or not as it was read."""
 
-    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
-        """Count an attempt that failed, as a fault if it will not pass by itself; give it out again after that time."""
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
+        """Count an attempt that failed, as a fault if it will not pass by itself; give it out again after that time.
+
+        With `attempt` false, no attempt is counted.
+        """
 
     def park(self, item_id: int, reason: str) -> None:
         """Put an item aside for a person to look at."""
@@ -238,6 +242,38 @@ class Inbox(Protocol):
 
     def forget(self, before: str) -> int:
         """Forget the words, not the count, of items that were settled before this time; of how many."""
+
+
+class LLMCalls(Protocol):
+    """Every call of a language model: what for, how much, and for some days its redacted texts."""
+
+    def start(
+        self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
+    ) -> int:
+        """Record a call before it is sent; its id. BudgetSpent, and nothing recorded, when a daily limit is reached.
+
+        Until it is finished its tokens are estimated from its characters, so that several processes share one budget.
+        """
+
+    def finish(
+        self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
+    ) -> None:
+        """Record how the call ended, and the tokens of its request and its reply."""
+
+    def spent(self) -> Spent:
+        """The calls and tokens of today, in UTC."""
+
+    def sums(self, since: str) -> list[DaySum]:
+        """The sums since this time by day, model and session."""
+
+    def newest(self, limit: int) -> list[LLMCall]:
+        """The newest calls, without their texts."""
+
+    def get(self, call_id: int) -> LLMCall:
+        """The call with its texts. NotFound when there is none."""
+
+    def forget(self, before: str) -> int:
+        """Forget the texts, not the counts, of calls before this time; of how many."""
 
 
 class Runs(Protocol):
@@ -570,6 +606,10 @@ class Store(Protocol):
     @property
     def pictures(self) -> Pictures:
         """The store as people look at it."""
+
+    @property
+    def llm_calls(self) -> LLMCalls:
+        """The calls of language models."""
 
     @property
     def readings(self) -> Readings:

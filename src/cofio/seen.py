@@ -72,6 +72,7 @@ from cofio.ports import (
     EpisodeIndex,
     Inbox,
     Keys,
+    LLMCalls,
     Notes,
     Pictures,
     Readings,
@@ -114,6 +115,10 @@ class Seen:
     @property
     def runs(self) -> Runs:
         refuse("Upkeep")
+
+    @property
+    def llm_calls(self) -> LLMCalls:
+        refuse("The log of language model calls")
 
     @property
     def keys(self) -> Keys:
@@ -774,7 +779,15 @@ class _SeenInbox:
     def settle(self, settlement: Settlement) -> None:  # noqa: ARG002
         refuse("Working on the inbox")
 
-    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:  # noqa: ARG002
+    def postpone(
+        self,
+        item_id: int,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+        reason: str,  # noqa: ARG002
+        *,
+        fault: bool = False,  # noqa: ARG002
+        attempt: bool = True,  # noqa: ARG002
+    ) -> None:
         refuse("Working on the inbox")
 
     def park(self, item_id: int, reason: str) -> None:  # noqa: ARG002

@@ -24,8 +24,15 @@ _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
     "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
+    "llm_calls_per_day": 0, "llm_tokens_per_day": 0, "llm_text_days": 0,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
+#: What a coding agent that the service starts does not get: keys, which would be billed in place of its login, our own
+#: settings, and what it would take for the session that the service was started from.
+_NOT_FOR_AGENTS = re.compile(
+    r"(?:COFIO|FAISS|CLAUDE_PLUGIN)_.*|.*_API_KEY|CHAT_UPSTREAM_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDECODE|CLAUDE_PROJECT_DIR"
+    r"|CLAUDE_CODE_(?:ENTRYPOINT|SESSION_ID|SSE_PORT|CHILD_SESSION)|CODEX_(?:THREAD_ID|SANDBOX.*)"
+)
 _MASK = "•" * 8
 #: Where keys stand in an address: before its host, and in what follows its path. Where nobody can tell which it is, for
 #: an @ comes after a ? or #, that is all of it.
@@ -83,7 +90,9 @@ class Settings:
         0.88, "COFIO_NOVELTY_THRESHOLD", "The cosine from which a fact may be known already, for is-novel."
     )
     extract_provider: str = _setting(
-        "", "EXTRACT_PROVIDER", "Whose model reads what was said: anthropic, openai or ollama; none when empty.",
+        "", "EXTRACT_PROVIDER",
+        "Whose model reads what was said: anthropic, openai or ollama; claude-cli or codex-cli run your own Claude "
+        "Code or Codex with its login; none when empty.",
         "COFIO_EXTRACT_PROVIDER",
     )  # fmt: skip
     extract_model: str = _setting(
@@ -102,6 +111,24 @@ class Settings:
     ollama_url: str = _setting("", "OLLAMA_URL", "Where Ollama runs; by default on this machine, at port 11434.")
     extract_timeout: float = _setting(
         60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
+    )
+    llm: bool = _setting(
+        True, "COFIO_LLM", "Call the language model of the provider; off makes no call, although a provider is set."
+    )
+    llm_calls_per_day: int = _setting(
+        300,
+        "COFIO_LLM_CALLS_PER_DAY",
+        "Most calls of the language model in a day, in UTC; what is left to read waits for the next day. 0 is no "
+        "limit, which is the default for ollama.",
+    )
+    llm_tokens_per_day: int = _setting(
+        300_000,
+        "COFIO_LLM_TOKENS_PER_DAY",
+        "Most tokens of requests and replies in a day, in UTC; the call that passes the limit is the last. 0 is no "
+        "limit, which is the default for ollama.",
+    )
+    llm_text_days: int = _setting(
+        7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; the counts stay. 0 keeps no text."
     )
     chat_upstream_url: str = _setting(
         "", "CHAT_UPSTREAM_URL", "Where a chat goes on to: the base address of an OpenAI-compatible server.",
@@ -364,6 +391,11 @@ class Settings:
 def _unkeyed(address: str) -> str:
     """The address with whatever may be a key or a password masked: who can tell them from the rest?"""
     return _KEYED.sub(_MASK, address)
+
+
+def agent_environment() -> dict[str, str]:
+    """Return the environment of a coding agent that the service starts."""
+    return {name: value for name, value in os.environ.items() if not _NOT_FOR_AGENTS.fullmatch(name)}
 
 
 def line(name: str, value: Any) -> str:

@@ -43,6 +43,7 @@ from cofio.stores.domain import ApplyingKnowledge
 from cofio.stores.fake import Captures, FakeInbox
 from cofio.stores.fake_domain import FakeDomain, Known
 from cofio.stores.fake_episodes import FakeEpisodes, Said
+from cofio.stores.fake_llm_calls import Calls, FakeLLMCalls
 from cofio.stores.fake_pictures import FakePictures
 from cofio.stores.fake_runs import FakeRuns
 from cofio.stores.fake_search import by_cosine, by_words, counted, stem
@@ -164,6 +165,7 @@ class MemoryStore:
         self._closed = False
         self.inbox = FakeInbox(self._changing, clock)
         self.runs = FakeRuns(clock)
+        self.llm_calls = FakeLLMCalls(self._calling, clock)
         self.uses = FakeUses(self)
         self.carrying = FakeCarrying(self._holding)
         self.keys = FakeKeys(clock)
@@ -210,6 +212,12 @@ class MemoryStore:
         with self._lock:
             self._refuse_if_closed()
             yield self._tables.captures
+
+    @contextmanager
+    def _calling(self) -> Iterator[Calls]:
+        """The calls of language models, for whoever has the turn."""
+        with self._holding() as tables:
+            yield tables.calls
 
     @contextmanager
     def _holding(self) -> Iterator[_Tables]:
@@ -510,7 +518,7 @@ def _drafted(value: Any) -> Any:
         return {key: _drafted(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_drafted(each) for each in value]
-    if isinstance(value, _Tables | Captures | Known | Said):
+    if isinstance(value, _Tables | Calls | Captures | Known | Said):
         draft = copy.copy(value)
         vars(draft).update({name: _drafted(each) for name, each in vars(value).items()})
         return draft
@@ -529,6 +537,7 @@ class _Tables:
         self.retrievals: list[Retrieval] = []
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()
+        self.calls = Calls()
         self.known = Known()
         self.said = Said()
         self.tracked_since: str | None = None
@@ -610,6 +619,8 @@ class _Tables:
         versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
         words = (text for each in versions if each for text in (each.text, each.context))
         said = captures.words_to_erase(words, memory.previous_text)
+        led = {each.id for each in self.captures.items.values() if each.changeset in changesets}
+        self.calls.erase(said, led)
         self.said.erase(self.captures, said, changesets, viewer)
         self.captures.erase(said, changesets, viewer)
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from cofio.conversation import OWN_REQUEST
 from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, moment
 
@@ -343,6 +344,11 @@ def is_prompt(text: str) -> bool:
             return False
         place = end + len(wrapper[1]) + 3
     return bool(text[place:].strip()) and not text[place:].lstrip().startswith(_SYNTHETIC)
+
+
+def is_own_request(text: str) -> bool:
+    """Return whether the prompt is one that cofio sends to a coding agent as its model."""
+    return text.lstrip().startswith(f"<{OWN_REQUEST}>")
 
 
 def _label(value: Any) -> str:

@@ -36,6 +36,7 @@ class Worker:
         audit_days: int = 365,
         episode_days: int = 180,
         episode_mb: int = 500,
+        llm_text_days: int = 7,
         fetch: Callable[[], int] | None = None,
     ) -> None:
         self._keeper = keeper
@@ -45,6 +46,7 @@ class Worker:
         self._audit_days = audit_days
         self._episode_days = episode_days
         self._episode_mb = episode_mb
+        self._llm_text_days = llm_text_days
         self._tidied = 0.0
         self._heard = 0.0  # when something came in last
         self._wake = threading.Event()
@@ -140,4 +142,5 @@ class Worker:
             deeds=self._audit_days,
             episodes=self._episode_days,
             episode_mb=self._episode_mb,
+            llm_texts=self._llm_text_days,
         )

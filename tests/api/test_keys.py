@@ -254,6 +254,7 @@ ADMIN = {
     "POST /maintenance/consolidate", "POST /maintenance/prune", "POST /maintenance/approve", "POST /maintenance/agree",
     "GET /maintenance/contradictions", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit",
     "GET /settings", "GET /doctor", "GET /keys", "POST /keys", "DELETE /keys/{id}", "GET /keys/log",
+    "GET /llm/usage", "GET /llm/usage/{id}",
     "GET /notes", "POST /notes/index", "POST /notes/export",
 }  # fmt: skip
 

@@ -681,6 +681,12 @@ def the_ledger_and_its_items_are_told(memories: Memories) -> Any:
 
 
 @scenario
+def calls_of_the_language_model_are_told(memories: Memories) -> Any:
+    refused(InvalidInput, lambda: memories.llm_usage(limit=0))
+    return [replace(memories.llm_usage(limit=5), resets_at=""), refused(NotFound, lambda: memories.llm_call(1))]
+
+
+@scenario
 def without_a_model_extraction_is_refused(memories: Memories) -> Any:
     return [
         memories.extraction(),

@@ -39,6 +39,15 @@ def test_usage_shows_what_is_recalled_and_what_is_not(cofio: Cofio) -> None:
     assert cofio("usage", "worst").exit_code == 2
 
 
+def test_usage_of_the_language_model_shows_calls_and_limits(cofio: Cofio) -> None:
+    told = cofio("usage", "llm")
+    assert told.exit_code == 0
+    assert "0 calls of 300, 0 tokens of 300,000" in told.stderr
+    assert cofio.json("usage", "llm")["periods"][0] == {"days": 1, "models": [], "sessions": []}
+    assert cofio("usage", "llm", "--call", "1").exit_code == 1
+    assert cofio("usage", "--call", "1").exit_code == 2
+
+
 def test_runs_tell_what_upkeep_did(cofio: Cofio) -> None:
     assert "not run yet" in cofio("runs").stderr
     cofio("add", "the port is 8080")

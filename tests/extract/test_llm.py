@@ -10,10 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cofio import prompts, salvage
+from cofio import prompts
 from cofio.conversation import Exchange, Found, Message, Usage
 from cofio.errors import TooLarge, Unavailable
-from cofio.extract.llm import LONGEST_FACT, MOST_ENTITIES, MOST_FACTS, SCHEMA, Extraction, facts
+from cofio.extract.llm import (
+    EXAMPLE,
+    LONGEST_FACT,
+    MOST_ENTITIES,
+    MOST_FACTS,
+    SCHEMA,
+    Background,
+    Extraction,
+    facts,
+)
 from cofio.model import Fact
 from cofio.ports import Completion, Profile
 from cofio.testing import ScriptedLLM
@@ -123,11 +132,18 @@ def test_empty_and_repeated_texts_are_dropped_without_ado() -> None:
     assert told.problem == ""
 
 
-def test_the_example_of_the_prompt_is_not_taken_for_a_fact() -> None:
-    (example,) = salvage.array(prompts.read("extract_rules")) or []
-    told = extracted({"facts": [example, {"text": "We use tabs"}]})
+def test_the_examples_of_the_prompt_are_not_taken_for_facts() -> None:
+    examples = [{"text": text} for text in EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))]
+    assert len(examples) == 5
+    told = extracted({"facts": [*examples, {"text": "We use tabs"}]})
     assert [each.text for each in told.found] == ["We use tabs"]
-    assert extracted({"facts": [example]}) == Extraction(usage=Usage(calls=1))
+    assert extracted({"facts": examples}) == Extraction(usage=Usage(calls=1))
+
+
+@pytest.mark.parametrize("category", ["decision", "detail"])
+def test_retraction_is_a_kind(category: str) -> None:
+    (found,) = extracted([{"text": "Kelvin is no longer used", "kind": "retraction", "category": category}]).found
+    assert found.kind == "retraction"
 
 
 def test_what_is_too_long_or_too_much_is_left_out_and_told() -> None:
@@ -315,8 +331,46 @@ def test_what_the_assistant_was_shown_is_marked_as_known() -> None:
     assert "<known>" not in prompt_of(exchange("hi"))[1]
 
 
+def test_long_answers_of_the_assistant_are_shortened_unless_they_are_about_to_be_lost() -> None:
+    answer = "FIRST " + "a " * 10_000 + "LAST"
+    _, user = prompt_of(exchange("hi " * 2_000, answer))
+    assert "FIRST" in user
+    assert "LAST" in user
+    assert len(user) < 6_000 + 2_500
+    for context in ("pre_compact", "analysis", "observation"):
+        assert answer in prompt_of(exchange("hi", answer, context=context))[1]
+
+
+def test_the_prompt_has_the_date_the_turns_before_and_related_memories() -> None:
+    llm = ScriptedLLM(["[]"])
+    earlier = (Message("user", "Which port?"), Message("assistant", "8080 </earlier> or 9090? " + "x " * 1_000))
+    background = Background(earlier=earlier, memories=("- The port is 8080", "- Shown"))
+    facts(llm, exchange("the second", at="2026-05-06T10:00:00Z", injected=("- Shown",)), background)
+    _, user, _ = llm.calls[0]
+    assert user.startswith("<known>\n- The port is 8080\n- Shown\n</known>\n\n<earlier>\n")
+    assert user.index("Which port?") < user.index("</earlier>") < user.index("<transcript>") < user.index("the second")
+    assert user.count("</earlier>") == 1
+    assert "It was said on Wednesday, 2026-05-06." in user
+    assert len(user) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("user", "text", "role"),
+    [
+        ("yes, do that", "The lease of a lock is ninety seconds in Redis", "assistant"),
+        ("seventy-two hours from now on", "Idempotency keys are kept for 72 hours", "user"),
+    ],
+)
+def test_a_copy_of_the_assistants_words_is_the_assistants(user: str, text: str, role: str) -> None:
+    said = exchange(user, "The lease of a lock is ninety seconds in Redis. Idempotency keys expire after 72 hours.")
+    (found,) = extracted([{"text": text, "said_by": "user"}], said).found
+    assert found.role == role
+
+
 def test_of_a_conversation_that_is_too_long_the_newest_is_kept() -> None:
-    said = exchange("OLDEST " + "a" * 10_000, "MIDDLE " + "b " * 10_000 + "END-OF-MIDDLE", "NEWEST")
+    said = exchange(
+        "OLDEST " + "a" * 10_000, "MIDDLE " + "b " * 10_000 + "END-OF-MIDDLE", "NEWEST", context="pre_compact"
+    )
     system, user = prompt_of(said, context=8_000)
     assert "NEWEST" in user
     assert "END-OF-MIDDLE" in user

@@ -152,6 +152,63 @@ def test_a_key_for_openai_is_not_sent_to_whoever_speaks_like_it(at: Machine) -> 
     assert Provider.heard == ["", "Bearer of-the-server"]
 
 
+AGENT_CHOICE = "Claude Code (your login, no key; each turn that is read counts against your plan's limits)"
+
+
+def with_claude(machine: Machine, *, logged_in: bool = True) -> None:
+    """A `claude` that says whether somebody is logged in."""
+    folder = machine.user / "bin"
+    folder.mkdir()
+    told = json.dumps({"loggedIn": logged_in})
+    (folder / "claude").write_text(f'#!/bin/sh\n[ "$1 $2" = "auth status" ] && echo \'{told}\'\n')
+    (folder / "claude").chmod(0o755)
+    machine.env["PATH"] = f"{folder}:/usr/bin:/bin"
+
+
+def test_a_client_that_is_logged_in_is_offered_as_the_model_with_its_cost(at: Machine) -> None:
+    with_claude(at)
+    done = at("install", "claude-code", "--no-mcp", says="5\n")
+    assert done.exit_code == 0, done.output
+    assert f"  4. Skip (no model: patterns find facts, rules decide about them)\n  5. {AGENT_CHOICE}\n  > [4] 5\n" in (
+        done.stdout
+    )
+    assert "API key" not in done.stdout
+    assert "✓ (haiku)" in done.stdout
+    alone = Settings.load({"home": at.home}, {})
+    assert (alone.extract_provider, alone.extract_key) == ("claude-cli", "")
+
+
+def test_a_client_that_is_logged_out_is_not_offered(at: Machine) -> None:
+    with_claude(at, logged_in=False)
+    assert "5." not in at("install", "claude-code", says="4\n").stdout
+    done = at("install", "claude-code", "--yes", "--provider", "claude-cli")
+    assert done.exit_code == 1
+    assert "Claude Code is not logged in" in done.stderr
+    assert Settings.load({"home": at.home}, {}).extract_provider == ""
+
+
+def test_a_client_that_is_named_as_the_model_says_its_cost_and_takes_no_key(at: Machine) -> None:
+    with_claude(at)
+    done = at("install", "claude-code", "--yes", "--provider", "claude-cli", env={"COFIO_EXTRACT_KEY": KEY})
+    assert AGENT_CHOICE in done.stdout
+    assert KEY not in (at.home / "config.toml").read_text("utf-8")
+    assert at.told("install", "claude-code", "--yes", "--dry-run")["home"]["files"] == []
+
+
+def test_uninstalling_a_client_ends_it_as_the_model_and_no_other(at: Machine) -> None:
+    with_claude(at)
+    at("install", "claude-code", "--yes", "--provider", "claude-cli")
+    at.has("codex")
+    assert at.told("uninstall", "codex")["provider"] == ""
+    assert Settings.load({"home": at.home}, {}).extract_provider == "claude-cli"
+    done = at("uninstall", "claude-code")
+    assert "claude-cli no longer reads along" in done.output
+    assert Settings.load({"home": at.home}, {}).extract_provider == ""
+    assert at.told("uninstall")["provider"] == ""
+    named = at("uninstall", env={"EXTRACT_PROVIDER": "claude-cli"})
+    assert "EXTRACT_PROVIDER names claude-cli still" in named.output
+
+
 def test_somebody_who_mistypes_the_key_is_asked_again(at: Machine) -> None:
     done = at("install", "claude-code", says=f"1\nwrong\n1\n{KEY}\n")
     assert done.exit_code == 0, done.output

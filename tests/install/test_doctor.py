@@ -18,7 +18,13 @@ import pytest
 from cofio.access import Grant
 from cofio.client import Client
 from cofio.conversation import Item
+from cofio.errors import Misconfigured
 from cofio.hooks import address, record, spool
+from cofio.install import checks
+from cofio.keeper import Keeper
+from cofio.settings import Settings
+from cofio.stores.sqlite import SqliteStore
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 
 from .conftest import Machine, hanging
 
@@ -327,6 +333,25 @@ def test_a_model_that_does_not_answer_is_told_with_the_service_and_without(at: M
     assert "Ollama" in wrong(at, "model", env={**around, "COFIO_URL": "http://127.0.0.1:9"})
 
 
+class Service:
+    """A service whose model's daily limit is reached."""
+
+    def extraction(self) -> dict[str, Any]:
+        until = "2026-01-08T00:00:00.000000+00:00"
+        return {"enabled": True, "status": "healthy", "provider": "openai", "model": "small", "spent_until": until}
+
+
+def test_a_spent_budget_is_told(tmp_path: Path) -> None:
+    check = checks.model(Settings(home=tmp_path), Service())  # type: ignore[arg-type]
+    assert check.state == "warning"
+    assert "captures wait until 2026-01-08T00:00 UTC" in check.says
+
+
+def test_a_model_that_is_switched_off_is_no_fault(tmp_path: Path) -> None:
+    check = checks.model(Settings(home=tmp_path, extract_provider="openai", llm=False), None)
+    assert (check.state, check.says) == ("ok", "openai is switched off by COFIO_LLM")
+
+
 def test_our_own_file_is_looked_after(at: Machine) -> None:
     path = at.home / "config.toml"
     path.write_text('anthropic_key = "a-secret"\n')
@@ -356,6 +381,17 @@ def test_what_waits_and_what_rests_is_told(at: Machine) -> None:
     spool.put(at.home, "claude-code", b"{}", at="", project="", event="Stop")
     [waits] = [each for each in examined(at, env={"COFIO_HOOKS": "off"})["spool"] if "wait" in each["says"]]
     assert "The hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
+
+
+def test_captures_that_wait_after_a_failed_attempt_are_reported(tmp_path: Path) -> None:
+    clock = FixedClock()
+    llm = ScriptedLLM([Misconfigured("The key is refused.", "Set ANTHROPIC_API_KEY.")])
+    with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock, llm=llm) as keeper:
+        keeper.capture("Our team decided to adopt microservices.", wait=True)
+        keeper.capture("Not tried yet.")
+        [check] = checks.waiting(Settings.load({"home": tmp_path}, {}), keeper)
+    assert (check.name, check.state) == ("inbox", "warning")
+    assert check.says == "1 captures wait after a failed attempt: The key is refused."
 
 
 def test_a_client_that_is_there_without_cofio_is_no_fault(machine: Machine, service: str) -> None:

@@ -117,7 +117,8 @@ def test_what_is_learned_takes_the_project_of_what_was_said(by_value: Keeper) ->
 def test_what_grows_while_the_model_reads_is_read_again_whole(learning: Learning) -> None:
     teller = learning()
     captured = teller.amend(user(f"{SAID}."), **TURN)
-    llm = Interrupted([FACTS, FACTS], lambda: teller.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN))
+    both = json.dumps({"facts": [*json.loads(FACTS)["facts"], {"text": "User prefers tabs over spaces"}]})
+    llm = Interrupted([FACTS, both], lambda: teller.amend(user("I prefer tabs over spaces."), hold=HOLD, **TURN))
     keeper = learning(llm)
     keeper.attempt(keeper.item(captured.id))
     item = keeper.item(captured.id)

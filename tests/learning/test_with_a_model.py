@@ -125,9 +125,16 @@ def test_what_the_model_says_better_is_not_kept_twice(learning: Learning) -> Non
     ]
 
 
-def test_what_the_model_passes_over_the_patterns_keep(learning: Learning) -> None:
+def test_what_the_model_leaves_out_is_not_kept(learning: Learning) -> None:
     said = "I prefer tabs over spaces. Our team decided to adopt microservices for scalability."
     keeper = learning(ScriptedLLM([facts("The team adopts microservices")]))
+    keeper.capture(said, wait=True)
+    assert {memory.text for memory in keeper} == {"The team adopts microservices"}
+
+
+def test_what_patterns_read_is_kept_where_the_reply_was_cut_off(learning: Learning) -> None:
+    said = "I prefer tabs over spaces. Our team decided to adopt microservices for scalability."
+    keeper = learning(ScriptedLLM([Completion(facts("The team adopts microservices")[:-2], truncated=True)]))
     keeper.capture(said, wait=True)
     assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}
 
@@ -244,12 +251,73 @@ def test_what_became_known_while_the_model_was_thinking_is_not_added_twice(learn
     assert [each["action"] for each in learned.actions] == ["noop"]
 
 
-def test_a_wrong_key_leaves_what_patterns_read(learning: Learning) -> None:
-    keeper = learning(ScriptedLLM([Misconfigured("The key is refused.", "Set ANTHROPIC_API_KEY.")]))
-    captured = keeper.capture("I prefer tabs over spaces. Our team decided to adopt microservices.", wait=True)
-    assert captured.state == "stored"
+def test_with_a_wrong_key_a_capture_waits_and_is_read_by_the_model_later(learning: Learning) -> None:
+    said = "I prefer tabs over spaces. Our team decided to adopt microservices."
+    found = facts("User prefers tabs over spaces", "The team adopts microservices")
+    keeper = learning(ScriptedLLM([Misconfigured("The key is refused.", "Set ANTHROPIC_API_KEY."), found]))
+    captured = keeper.capture(said, wait=True)
+    assert captured.state == "pending"
     assert "The key is refused." in captured.reason
     assert [memory.text for memory in keeper] == ["User prefers tabs over spaces"]
+    assert keeper.ledger().pending == 1
+    keeper.attempt(keeper.item(captured.id))
+    assert keeper.item(captured.id).state == "stored"
+    assert {memory.text for memory in keeper} == {"The team adopts microservices", "User prefers tabs over spaces"}
+
+
+@pytest.mark.parametrize("action", ["UPDATE", "DELETE"])
+def test_an_assistants_words_replace_no_memory(learning: Learning, action: str) -> None:
+    keeper = learning()
+    mine = keeper.add("The shop uses Prisma as its ORM", source=SOURCE).memory_id
+    told = decisions({"fact": "f1", "action": action, "memory": "m1", "text": None})
+    llm = ScriptedLLM([facts("The shop uses Drizzle as its ORM", said_by="assistant"), told])
+    taught = learning(llm)
+    taught.extract(TALK, source=SOURCE)
+    assert len(llm.calls) == 2
+    assert not taught.get(mine).archived
+
+
+@pytest.mark.parametrize(
+    ("decision", "left"),
+    [
+        ({"action": "DELETE", "memory": "m1", "text": None}, set()),
+        ({"action": "UPDATE", "memory": "m1", "text": None}, set()),
+        ({"action": "UPDATE", "memory": "m1", "text": "The shop uses Redis"}, {"The shop uses Redis"}),
+        ({"action": "UPDATE", "memory": "m1", "text": "The shop uses Valkey"}, set()),
+        ({"action": "ADD", "memory": None, "text": None}, {"The shop uses Redis and Solr"}),
+    ],
+)
+def test_a_retraction_ends_a_memory_and_is_not_stored(
+    learning: Learning, decision: dict[str, Any], left: set[str]
+) -> None:
+    learning().add("The shop uses Redis and Solr", source=SOURCE)
+    llm = ScriptedLLM([facts("The shop does not use Solr", kind="retraction"), decisions({"fact": "f1", **decision})])
+    keeper = learning(llm)
+    keeper.extract("User: drop solr", source=SOURCE)
+    assert '"kind": "retraction"' in llm.calls[1][1]
+    assert {memory.text for memory in keeper} == left
+
+
+def test_a_retraction_of_what_is_not_known_is_not_stored(learning: Learning) -> None:
+    keeper = learning(ScriptedLLM([facts("The shop does not use Solr", kind="retraction")]))
+    learned = keeper.extract("User: drop solr", source=SOURCE)
+    assert [each["action"] for each in learned.actions] == ["rejected"]
+    assert not list(keeper)
+
+
+def test_the_model_is_shown_the_turns_before_and_related_memories(learning: Learning) -> None:
+    llm = ScriptedLLM(["[]", "[]", "[]"])
+    keeper = learning(llm)
+    keeper.add("The staging port is 8080", source=SOURCE)
+    where: dict[str, Any] = {"source": SOURCE, "client": "claude-code", "context": "pre_compact", "wait": True}
+    keeper.capture("Who owns the staging port?", session="s1", turn="1", **where)
+    keeper.capture("Something else entirely", session="s2", turn="1", **where)
+    keeper.capture("the staging port moved", session="s1", turn="2", **where)
+    *_, (_, user, _) = llm.calls
+    earlier = user.partition("<earlier>")[2].partition("</earlier>")[0]
+    assert "Who owns the staging port?" in earlier
+    assert "Something else" not in user
+    assert "- The staging port is 8080" in user.partition("</known>")[0]
 
 
 def test_further_memories_that_a_fact_makes_untrue_are_archived_in_the_same_changeset(by_value: Keeper) -> None:

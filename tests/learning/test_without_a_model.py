@@ -199,19 +199,19 @@ def test_what_is_used_besides_does_not_replace_what_is_used(keeper: Keeper) -> N
 
 STAYS = [
     ("We use Postgres, Redis and Kafka.", "We don't use Kafka."),
-    ("We deploy on Mondays and Fridays.", "We don't deploy on Fridays."),
     ("We deploy to Heroku.", "We don't deploy to Heroku on weekends."),
     ("Sofia owns billing.", "Raj owns billing while Sofia is on holiday."),
     ("We use Snowflake.", "We are replacing Snowflake with BigQuery next year."),
+    ("We use npm.", "We moved from npm to bun and then back again."),
+    ("We use npm.", "We moved from npm to pnpm but rolled it back."),
+    ("We use npm.", "We switched from npm to pnpm for a week and reverted."),
+    ("We use Python.", "We use Go instead of Python for the agents."),
 ]
 #: The judgement model takes these for changes.
 MISTAKEN = [
     ("We use ESLint and Prettier.", "We no longer use Prettier."),
-    ("We use npm.", "We moved from npm to bun and then back again."),
-    ("We use npm.", "We moved from npm to pnpm but rolled it back."),
+    ("We deploy on Mondays and Fridays.", "We don't deploy on Fridays."),
     ("We use npm.", "We moved from npm to pnpm, temporarily."),
-    ("We use npm.", "We switched from npm to pnpm for a week and reverted."),
-    ("We use Python.", "We use Go instead of Python for the agents."),
 ]
 
 
@@ -273,7 +273,7 @@ def test_a_wish_to_forget_is_not_kept_as_a_memory(keeper: Keeper) -> None:
 
 
 def test_a_switch_replaces_what_was_left_though_more_is_said_beside_it(judged: Keeper) -> None:
-    say(judged, "We deploy with Heroku.")
-    say(judged, "We switched from Heroku to Netlify because the dynos kept sleeping. Also, I prefer short answers.")
-    assert "We deploy with Heroku" not in texts(judged)
-    assert any("Netlify" in text for text in texts(judged))
+    say(judged, "We use Prisma as our ORM.")
+    say(judged, "We switched from Prisma to Drizzle because its types got slow. Also, I prefer short answers.")
+    assert "We use Prisma as our ORM" not in texts(judged)
+    assert any("Drizzle" in text for text in texts(judged))

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from cofio.ports import LLM, Completion, Health
 from cofio.testing import ScriptedLLM
 from cofio.web import LONGEST_PAUSE, Patience
 
+from .agents import AGENTS, Program, Says
 from .wire import ANTHROPIC, COMPATIBLE, DIALECTS, KEY, OLLAMA, OPENAI, Dialect, Reply, Wire
 
 SCHEMA = {
@@ -44,9 +46,20 @@ def failure(llm: LLM) -> CofioError:
 Saying = Callable[..., LLM]
 
 
-@pytest.fixture(params=[*DIALECTS, "scripted"])
-def saying(request: pytest.FixtureRequest, patience: Patience) -> Iterator[Saying]:
+@pytest.fixture(params=[*DIALECTS, *AGENTS, "scripted"])
+def saying(request: pytest.FixtureRequest, patience: Patience, tmp_path: Path) -> Iterator[Saying]:
     """Makes a model that replies with this text."""
+    if request.param in AGENTS:
+        program = Program(AGENTS[request.param], tmp_path)
+
+        def run(text: str, cut: bool = False) -> LLM:
+            if cut and request.param == "codex-cli":
+                pytest.skip("Codex reports a reply without room as a failure")
+            program.says(Says(program.agent.reply(text, cut)))
+            return program.make()
+
+        yield run
+        return
     if request.param == "scripted":
         yield lambda text, cut=False: ScriptedLLM([Completion(text, cut, Usage(1, 11, 7))])
         return
@@ -79,7 +92,7 @@ def test_a_reply_of_nothing_is_a_reply(saying: Saying) -> None:
 
 def test_a_model_is_told_apart_by_its_names(saying: Saying) -> None:
     llm = saying("x")
-    assert llm.provider_name in ("anthropic", "openai", "ollama", "scripted")
+    assert llm.provider_name in ("anthropic", "openai", "ollama", *AGENTS, "scripted")
     assert llm.model
     assert llm.supports_audn == llm.profile.reconciles
     assert llm.profile.json_schema

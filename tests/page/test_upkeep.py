@@ -16,6 +16,7 @@ from cofio.access import Grant
 from cofio.housekeeping import Care
 from cofio.judgement.model import LocalJudge
 from cofio.keeper import Keeper
+from cofio.llm_calls import Limits, Occasion
 from cofio.ports import LLM, Completion
 from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
@@ -370,6 +371,28 @@ def test_use_is_shown_in_short_lists(house: Open, visit: Visitor) -> None:
     expect(never.get_by_role("listitem")).to_have_count(19)
     stale = page.get_by_role("region", name="Not recalled for 90 days")
     expect(stale).to_contain_text("Nothing that was ever recalled is that old.")
+
+
+def test_model_calls_are_shown_with_their_texts(house: Open, visit: Visitor) -> None:
+    def called(it: House) -> None:
+        log = it.keeper._store.llm_calls
+        for session in ("s1", "s2"):
+            about = Occasion(purpose="learn", client="codex", session=session)
+            number = log.start("anthropic", "small", about, f"question {WEIRD}", characters=400, limits=Limits())
+            log.finish(number, "done", seconds=1.0, reply="an answer", tokens=(1_000, 20))
+
+    page = open_page(visit, house(called), "#/calls")
+    expect(page.get_by_role("region", name="Budget")).to_contain_text("2 calls without a limit")
+    today = page.get_by_role("region", name="Today")
+    expect(today.get_by_role("listitem")).to_have_count(3)
+    expect(today).to_contain_text("2 calls, 800 characters, 2,000 tokens in, 40 out")
+    expect(today).to_contain_text("codex · s1")
+    newest = page.get_by_role("region", name="Newest calls")
+    newest.locator("summary").first.click()
+    expect(newest).to_contain_text("an answer")
+    expect(newest).to_contain_text("alert(1)")
+    assert overflow(page) == 0
+    assert hindrances(page) == []
 
 
 def test_what_ran_is_told_and_taken_back(house: Open, visit: Visitor) -> None:

@@ -303,6 +303,13 @@ class InboxContract:
         store.inbox.park(number, "too often")
         assert store.inbox.retry(number).result["changeset"]
 
+    def test_a_postponed_item_may_have_no_attempt_counted(self, store: Store) -> None:
+        (number,) = receive(store, "We use tabs")
+        store.inbox.postpone(number, 3_600, "The daily limit is reached", attempt=False)
+        item = store.inbox.item(number)
+        assert (item.state, item.attempts, item.faults, item.reason) == ("pending", 0, 0, "The daily limit is reached")
+        assert store.inbox.due(10) == []
+
     def test_faults_are_counted_apart_from_attempts(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
         store.inbox.postpone(number, 0, "down")

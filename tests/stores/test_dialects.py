@@ -119,7 +119,7 @@ def test_every_query_of_the_server_names_the_tenant_but_for_those_with_a_reason(
 def test_whatever_is_read_beside_the_first_table_is_of_the_same_tenant() -> None:
     tables = re.compile(
         r"\b(?:FROM|JOIN|UPDATE|INTO) (?:memories|vectors|changesets|changes|occurrences|retrievals|injections|inbox"
-        r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words|episodes|passages|passage_vectors|unindexed|unembedded)\b|\{table\}(?!')"
+        r"|patterns|correlations|thresholds|seasonal|feedback|knowledge_changes|knowledge_words|episodes|passages|passage_vectors|unindexed|unembedded|llm_calls)\b|\{table\}(?!')"
     )
     for name, text in queries("postgres").items():
         if name not in OF_NO_TENANT:

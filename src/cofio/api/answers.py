@@ -33,7 +33,9 @@ def health(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 
 def stats(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     uptime = round(time.monotonic() - desk.began, 3)
-    return {**desk.keeper.stats(), "version": __version__, "uptime_seconds": uptime}
+    until = desk.keeper.extraction().get("spent_until")
+    spent = {"llm_spent_until": until} if until else {}
+    return {**desk.keeper.stats(), **spent, "version": __version__, "uptime_seconds": uptime}
 
 
 def measured(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001

@@ -117,6 +117,7 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
             audit_days=settings.audit_days,
             episode_days=settings.episode_days,
             episode_mb=settings.episode_mb,
+            llm_text_days=settings.llm_text_days,
             fetch=attendant.fetch,
         ),
         attendant,

@@ -80,6 +80,8 @@ class Metrics:
         self._calls.inc(learned.usage.calls)
         self._tokens.labels("input").inc(learned.usage.input_tokens)
         self._tokens.labels("output").inc(learned.usage.output_tokens)
+        self._tokens.labels("cache_read").inc(learned.usage.cache_read_tokens)
+        self._tokens.labels("cache_write").inc(learned.usage.cache_write_tokens)
 
     def injected(self, injection: Injection) -> None:
         """Count what was put before an agent. The histogram counts prompts and starts, its sum is of tokens."""

@@ -169,6 +169,7 @@ class Stats(Struct):
     bytes: int
     version: str
     uptime_seconds: float
+    llm_spent_until: str | UnsetType = UNSET  # the daily limit of the language model is reached
 
 
 class Found(Shape):
@@ -423,6 +424,58 @@ class Used(Shape):
     memories: list[Memory]
 
 
+class LLMLimits(Shape):
+    calls: int
+    tokens: int
+
+
+class LLMTotal(Shape):
+    provider: str
+    model: str
+    client: str
+    session: str
+    project: str
+    calls: int
+    failed: int
+    characters: int
+    input_tokens: int
+    output_tokens: int
+
+
+class LLMPeriod(Shape):
+    days: int
+    models: list[LLMTotal]
+    sessions: list[LLMTotal]
+
+
+class LLMCall(Shape):
+    id: int
+    at: str
+    provider: str
+    model: str
+    purpose: str
+    client: str
+    session: str
+    project: str
+    capture: int | None
+    characters: int
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+    outcome: Literal["running", "done", "refused", "failed"]
+    request: str
+    reply: str
+
+
+class LLMUsage(Shape):
+    limits: LLMLimits
+    today: LLMLimits
+    spent: bool
+    resets_at: str
+    periods: list[LLMPeriod]
+    calls: list[LLMCall]
+
+
 class TeamFacts(Shape):
     memories: list[Memory]
 
@@ -500,6 +553,8 @@ class Usage(Shape):
     calls: int
     input_tokens: int
     output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
 
 
 class Judged(Shape):
@@ -561,6 +616,7 @@ class Extraction(Struct):
     provider: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
     audn: bool | UnsetType = UNSET
+    spent_until: str | UnsetType = UNSET  # the daily limit is reached; captures wait until then
     status: Literal["healthy", "unhealthy"] | UnsetType = UNSET
     problem: str | UnsetType = UNSET
 

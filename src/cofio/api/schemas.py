@@ -373,6 +373,10 @@ class Usage(Within):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
 
 
+class LLMUsage(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Newest calls listed, at most.")] = 20
+
+
 class TeamFacts(Given):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 50
     category: Annotated[str, _text("Of this category, or of this kind.", (*CATEGORIES, *KINDS))] = ""

@@ -14,6 +14,7 @@ from cofio import settings as setting
 from cofio.api import captures, schemas
 from cofio.api.desk import Call, Desk
 from cofio.checkup import Check
+from cofio.conversation import Item
 from cofio.errors import Forbidden, Misconfigured, NotConfigured
 from cofio.settings import Settings
 
@@ -25,7 +26,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download", "close_reading"),
     "Service": ("host", "port", "url", "api_key", "allowed_hosts", "max_body", "audit_days", "log_level"),
     "Learning": ("extract_provider", "extract_model", "extract_url", "extract_key", "anthropic_key", "openai_key",
-                 "ollama_url", "extract_timeout", "dedup_threshold", "novelty_threshold",
+                 "ollama_url", "extract_timeout", "llm", "llm_calls_per_day", "llm_tokens_per_day",
+                 "llm_text_days", "dedup_threshold", "novelty_threshold",
                  "inbox_limit", "inbox_days", "episodes", "episode_days", "episode_mb"),
     "Recall and hooks": ("judge", "recall_min_score", "start_tokens", "project", "hook_recall_ms", "hook_capture_ms",
                          "retrieval_days"),
@@ -131,5 +133,5 @@ class _Within:
     def stats(self) -> Plain:
         return self._desk.keeper.stats()
 
-    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[object]:
+    def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
         return self._desk.keeper.items(state, limit=limit)

@@ -45,5 +45,13 @@ def usage(desk: Desk, given: schemas.Usage, call: Call) -> Plain:  # noqa: ARG00
     return {"view": given.view, "memories": [each.as_dict() for each in found]}
 
 
+def llm_usage(desk: Desk, given: schemas.LLMUsage, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.llm_usage(limit=given.limit).as_dict()
+
+
+def llm_call(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.llm_call(call.id).as_dict()
+
+
 def audit(desk: Desk, given: schemas.Audit, call: Call) -> Plain:  # noqa: ARG001
     return desk.keeper.audit(examples=given.examples).as_dict()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -11,6 +11,7 @@ from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, Column
 from cofio.cli.session import BY, Memories, Session, command, within
 from cofio.errors import NotFound
+from cofio.llm_calls import LLMCall, LLMTotal
 from cofio.model import Decision, Delete, Merge
 
 _WHY = Column("why", "dim", wraps=True)
@@ -126,13 +127,23 @@ def _listed(ids: tuple[int, ...]) -> str:
     "cofio usage                      # what is recalled most",
     "cofio usage never --category detail",
     "cofio usage stale --days 30",
+    "cofio usage llm                  # calls of the language model: which provider got what",
+    "cofio usage llm --call 12        # what was sent and what came back",
 )
-@click.argument("view", type=click.Choice(VIEWS), default="most")
+@click.argument("view", type=click.Choice((*VIEWS, "llm")), default="most")
 @click.option("--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="How long not, for stale.")
 @click.option("-n", "--limit", type=int, default=50, show_default=True, help="How many, at most.")
+@click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
 @within
-def usage(session: Session, view: View, days: int, limit: int, within: dict[str, Any]) -> None:
-    """Show what is recalled most, what never, and what no longer."""
+def usage(
+    session: Session, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
+) -> None:
+    """Show what is recalled most, what never, and what no longer; or the calls of the language model."""
+    if call is not None and view != "llm":
+        raise click.UsageError("--call goes with `cofio usage llm`.")
+    if view == "llm":
+        _usage_of_llm(session, limit, call)
+        return
     with session.memories() as memories:
         found = memories.usage(view, limit=limit, days=days, **within)
     if session.as_json:
@@ -148,6 +159,56 @@ def usage(session: Session, view: View, days: int, limit: int, within: dict[str,
     )
     if not found:
         output.say("There are no such memories.")
+
+
+def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
+    if call is not None:
+        with session.memories() as memories:
+            told = memories.llm_call(call).as_dict()
+        if session.as_json:
+            output.document(told)
+            return
+        output.facts_about((name, value) for name, value in told.items() if value not in ("", None))
+        if not told["request"]:
+            output.say("Its texts are not kept, or not any more; llm_text_days says for how long they are.")
+        return
+    with session.memories() as memories:
+        usage = memories.llm_usage(limit=limit)
+    if session.as_json:
+        output.document(usage.as_dict())
+        return
+    counts = [Column(name, align="right") for name in ("calls", "failed", "characters", "tokens in", "tokens out")]
+    names = [Column(name) for name in ("period", "provider", "model", "client", "session", "project")]
+    rows = [
+        (_period(days), each.provider, each.model, *whose, *_counts(each))
+        for days, models, sessions in usage.periods
+        for totals, whose_of in ((models, lambda _: ("all", "all", "all")), (sessions, _whose))
+        for each in totals
+        for whose in [whose_of(each)]
+    ]
+    output.table((*names, *counts), rows)
+    columns = [Column(name) for name in ("model", "purpose", "session", "outcome")]
+    output.table(
+        (ID, Column("at", "dim"), *columns, counts[2], counts[3], counts[4]),
+        ((c.id, output.when(c.at), c.model, c.purpose, c.session, c.outcome, *_counts(c)[-3:]) for c in usage.calls),
+    )
+    limits = [f"{limit:,}" if limit else "no limit" for limit in usage.limits]
+    output.say(f"Today: {usage.today.calls:,} calls of {limits[0]}, {usage.today.tokens:,} tokens of {limits[1]}.")
+    if usage.is_spent:
+        output.say(f"The daily limit is reached; captures wait until {usage.resets_at[:16]} UTC.")
+
+
+def _period(days: int) -> str:
+    return "today" if days == 1 else f"{days} days"
+
+
+def _whose(total: LLMTotal) -> tuple[str, str, str]:
+    return total.client or "-", total.session or "-", total.project or "-"
+
+
+def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
+    before = (each.calls, each.failed) if isinstance(each, LLMTotal) else ()
+    return (*before, each.characters, each.input_tokens, each.output_tokens)
 
 
 # ── runs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
 import click
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from cofio.install.plan import Done
 
 
+PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
+
+
 @command(
     "install",
     "cofio install                                    # asks what it needs to know",
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--codex", is_flag=True, help="The same as naming codex.")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take what is found and what is set.")
 @click.option(
-    "--provider", type=click.Choice(["anthropic", "openai", "ollama", "skip"]), help="Whose model reads along."
+    "--provider", type=click.Choice(PROVIDERS), help="Whose model reads along; *-cli: your own, by its login."
 )
 @click.option("--provider-key", metavar="KEY", help="Its key; - reads it from standard input. Else what is set.")
 @click.option("--model", default="", metavar="MODEL", help="Which of its models, when not the usual one.")
@@ -76,7 +80,8 @@ def _nobody_answers() -> NoReturn:
 def uninstall(session: Session, clients: tuple[str, ...]) -> None:
     """Take cofio out of the clients again, or of those named. Memories stay.
 
-    A file that nobody else has touched is put back byte for byte; of any other only what is ours is taken out.
+    A file that nobody else has touched is put back byte for byte; of any other only what is ours is taken out. A client
+    that was the model that reads conversations (claude-cli, codex-cli) is no longer started.
     """
     from cofio.install import clients as client
     from cofio.install.record import Record
@@ -92,14 +97,45 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
         if done:
             told[each] = [{"path": str(one.path), "state": one.state, "detail": one.detail} for one in done]
             _tell_undone(Talk(silent=session.as_json), done)
+    provider = _end_agent(session, wanted, problems)
     plugins = {each: plugin for each in wanted if (plugin := client.plugged(each, settings))}
     if session.as_json:
         about = {"problems": [str(each) for each in problems], "home": str(settings.home)}
-        output.document({"clients": told, "plugins": plugins, **about})
+        output.document({"clients": told, "plugins": plugins, "provider": provider, **about})
     else:
-        _tell_rest(settings, bool(told), plugins)
+        if provider:
+            output.say(f"{mark(True)} {provider} no longer reads along: extract_provider is cleared.")
+        if variable := _names_agent(session):
+            output.say(f"{variable} names {settings.extract_provider} still: unset it, then `cofio down`.")
+        _tell_rest(settings, bool(told or provider), plugins)
     if problems:
         raise problems[0]
+
+
+def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioError]) -> str:
+    """Clear the provider that runs one of these clients, and restart a service that still uses it; its name, or ""."""
+    from cofio import daemon
+    from cofio.install import provider
+
+    try:
+        name = provider.end_agent(session.settings, clients)
+        state = daemon.status(session.settings) if name and not session.settings.url else {}
+        if state.get("pid"):
+            daemon.down(session.settings)
+            port = urlsplit(str(state["url"])).port or session.settings.port
+            daemon.up(Settings.load({**session.flags, "port": port}))
+    except CofioError as error:
+        problems.append(error)
+        return ""
+    return name
+
+
+def _names_agent(session: Session) -> str:
+    """Return the variable that names a client as the model, which config.toml cannot overrule."""
+    from cofio.install import provider
+
+    variable = session.settings.origins["extract_provider"]
+    return variable if session.settings.extract_provider in provider.AGENTS and variable.isupper() else ""
 
 
 def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:

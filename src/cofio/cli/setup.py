@@ -195,6 +195,8 @@ class Setup:
             self.talk.line(f"  {provider.CHOICES[provider.SKIP]}")
             off = name == provider.SKIP and self.settings.extract_provider
             return provider.Choice(provider="") if off else None
+        if self.provider in provider.AGENTS:
+            self.talk.line(f"  {provider.AGENTS[name]}")
         choice = provider.known(self.settings, name, self.model)
         return replace(choice, key=self._key(choice)) if choice.key_name else choice
 
@@ -205,10 +207,11 @@ class Setup:
         now = self.settings.extract_provider.lower()
         if self.yes:
             return now or None
-        names = list(provider.CHOICES)
-        for number, name in enumerate(names, 1):
-            self.talk.line(f"  {number}. {provider.CHOICES[name]}")
-        usual = names.index(now) + 1 if now in names else len(names)
+        choices = {**provider.CHOICES, **provider.offered(self.settings)}
+        names = list(choices)
+        for number, label in enumerate(choices.values(), 1):
+            self.talk.line(f"  {number}. {label}")
+        usual = names.index(now if now in names else provider.SKIP) + 1
         numbers = click.Choice([str(number + 1) for number in range(len(names))])
         chosen = click.prompt("  >", type=numbers, default=str(usual), prompt_suffix=" ", show_choices=False)
         self.talk.line()

@@ -158,11 +158,12 @@ def holds(text: str, groups: Groups) -> bool:
 # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run(stream: Stream, settings: Settings, embedder: Embedder) -> Outcome:
-    """Learn a stream in a store of its own and ask about it."""
+def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool = False) -> Outcome:
+    """Learn a stream in a store of its own and ask about it; with the language model of the settings where asked."""
     outcome = Outcome()
     with TemporaryDirectory() as folder:
-        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db", extract_provider="")
+        own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
+        own = own if use_llm else replace(own, extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
             keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that their loading is not counted
             _Learning(stream, keeper, outcome, embedder).run()

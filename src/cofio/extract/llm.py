@@ -10,13 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple
 
 from cofio import prompts, salvage
-from cofio.conversation import OBSERVATION, ROLES, Exchange, Found, Message, Usage
+from cofio.conversation import ANALYSIS, OBSERVATION, ROLES, Exchange, Found, Message, Usage
 from cofio.errors import TooLarge
+from cofio.judgement.labels import RETRACTION
 from cofio.model import CATEGORIES, KINDS, category_of
 from cofio.ports import LLM, Completion
 from cofio.wording import both_ends, end_of, fingerprint, telling, words
@@ -25,18 +27,21 @@ MOST_FACTS = 50  # of one exchange; more is a transcript told again
 LONGEST_FACT = 1_000  # characters; what is longer is no fact
 MOST_ENTITIES, LONGEST_ENTITY = 10, 100
 THOROUGH = ("pre_compact",)  # the events after which what was said is gone
+_WHOLE = (*THOROUGH, ANALYSIS, OBSERVATION)  # the events where the assistant's words are read to their end
 
-_MOSTLY = 0.5  # of a fact's words
+_MOSTLY, _COPIED = 0.5, 0.9  # of a fact's words, in what the user said and in what the assistant said
 _LETTERS = 3  # in a token of English, at least
 _ROOM = 4_096  # tokens for the reply, where the model has that many
-_KNOWN = 6_000  # characters of what the assistant was shown
+_KNOWN = 2_000  # characters of related memories and of what the assistant was shown
+_EARLIER, _EARLIER_TURN = 1_200, 400  # characters of the turns before, and of one message of them
+_ASSISTANT = 2_000  # characters of one message of the assistant's, where the conversation goes on
 _LEAST = 600  # characters of the conversation, however small the model
 _BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
 _KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, where the model names no kind
 _TEXTS = ("text", "fact", "content", "memory")  # what models call the sentence
 #: The kinds that the model is offered; a correlation is a pattern to it, and an observation is seldom worth keeping.
-_OFFERED = tuple(kind for kind in KINDS if kind not in ("correlation", "observation"))
+_OFFERED = (*(kind for kind in KINDS if kind not in ("correlation", "observation")), RETRACTION)
 
 SCHEMA = {
     "type": "object",
@@ -72,36 +77,49 @@ class Extraction:
     problem: str = ""
 
 
-def facts(llm: LLM, exchange: Exchange) -> Extraction:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What is known around an exchange: the messages before it in its session, and memories that it may be about."""
+
+    earlier: tuple[Message, ...] = ()
+    memories: tuple[str, ...] = ()
+
+
+_NO_BACKGROUND = Background()
+
+
+def facts(llm: LLM, exchange: Exchange, background: Background = _NO_BACKGROUND) -> Extraction:
     """What the model finds worth keeping. Unavailable or Misconfigured when it does not answer at all."""
     if not any(message.text.strip() for message in exchange.messages):
         return Extraction()
-    system = _system(exchange)
-    told = _understood(_asked(llm, system, exchange))
+    told = _understood(_asked(llm, _system(exchange), exchange, background))
     return replace(told, found=tuple(_attributed(each, exchange) for each in told.found))
 
 
-def _asked(llm: LLM, system: str, exchange: Exchange) -> Completion:
+def _asked(llm: LLM, system: str, exchange: Exchange, background: Background) -> Completion:
     """The reply. A server that reads less than its kind mostly does says so when given more: then it gets less."""
     thought = llm.profile.context
     schema = SCHEMA if llm.profile.json_schema else None
     try:
-        return llm.complete(system, _user(exchange, _room(llm, system, exchange)), schema=schema)
+        return llm.complete(system, _user(exchange, background, _room(llm, system, exchange)), schema=schema)
     except TooLarge:
         if llm.profile.context >= thought:
             raise
-        return llm.complete(system, _user(exchange, _room(llm, system, exchange)), schema=schema)
+        return llm.complete(system, _user(exchange, background, _room(llm, system, exchange)), schema=schema)
 
 
 def _attributed(found: Found, exchange: Exchange) -> Found:
-    """The fact with who said it: the assistant, where its words are rather there, whatever the model says."""
-    shares = {}
+    """The fact with who said it: the assistant, where it is a copy of its words, whatever the model says.
+
+    Else the model's word counts: it understands "yes, do that", and numbers that are spelled out.
+    """
     wanted = set(telling(found.text))
-    for role in ROLES:
-        said = set(words(" ".join(each.text for each in exchange.messages if each.role == role)))
-        shares[role] = len(wanted & said) / max(1, len(wanted))
-    heard = shares["user"] < _MOSTLY and shares["assistant"] > shares["user"]
-    return replace(found, role="assistant") if heard else found
+    said = {
+        role: wanted & set(words(" ".join(each.text for each in exchange.messages if each.role == role)))
+        for role in ROLES
+    }
+    copied = len(said["assistant"]) >= _COPIED * len(wanted) and len(said["user"]) < _MOSTLY * len(wanted)
+    return replace(found, role="assistant") if copied else found
 
 
 # ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
@@ -127,17 +145,42 @@ def _room(llm: LLM, system: str, exchange: Exchange) -> int:
     return max(_LEAST, int(tokens * (1 + (_LETTERS - 1) * ascii_share**2)))
 
 
-def _user(exchange: Exchange, room: int) -> str:
-    known = _known(exchange.injected, min(_KNOWN, room // 4))
-    said = "\n".join(_turn(each) for each in _newest(exchange.messages, room - len(known)))
+def _user(exchange: Exchange, background: Background, room: int) -> str:
+    known = _known((*exchange.injected, *background.memories), min(_KNOWN, room // 4))
+    earlier = _earlier(background.earlier, min(_EARLIER, room // 8))
+    messages = exchange.messages
+    if exchange.context not in _WHOLE:
+        messages = tuple(Message(each.role, _shortened(each, _ASSISTANT)) for each in messages)
+    said = "\n".join(_turn(each) for each in _newest(messages, room - len(known) - len(earlier)))
     believed = f"{_BELIEVED} " if exchange.context == OBSERVATION else ""
-    asks = f"{believed}Write down what lasts. Reply with the JSON object only."
-    return f"{known}<transcript>\n{said}\n</transcript>\n\n{asks}"
+    asks = f"{believed}{_dated(exchange.at)}Write down what lasts. Reply with the JSON object only."
+    return f"{known}{earlier}<transcript>\n{said}\n</transcript>\n\n{asks}"
 
 
-def _known(injected: Sequence[str], room: int) -> str:
-    lines = "\n".join(_harmless(each) for each in injected if each.strip())[:room]
+def _known(texts: Sequence[str], room: int) -> str:
+    distinct = {fingerprint(each): each for each in reversed(texts) if each.strip()}
+    lines = "\n".join(_harmless(each) for each in reversed(distinct.values()))[:room]
     return f"<known>\n{lines}\n</known>\n\n" if lines else ""
+
+
+def _earlier(messages: Sequence[Message], room: int) -> str:
+    """The end of what was said before, every message cut short."""
+    short = [Message(each.role, both_ends(each.text, _EARLIER_TURN)) for each in messages]
+    turns = "\n".join(_turn(each) for each in _newest(short, room)) if room >= _EARLIER_TURN // 2 else ""
+    return f"<earlier>\n{turns}\n</earlier>\n\n" if turns else ""
+
+
+def _shortened(message: Message, most: int) -> str:
+    """The text; of a long one of the assistant's both ends."""
+    return both_ends(message.text, most) if message.role == "assistant" else message.text
+
+
+def _dated(at: str) -> str:
+    """When it was said, with the day of the week, so that relative dates can be resolved."""
+    if not at:
+        return ""
+    day = date.fromisoformat(at[:10])
+    return f"It was said on {day:%A}, {day.isoformat()}. "
 
 
 def _newest(messages: Sequence[Message], room: int) -> list[Message]:
@@ -159,7 +202,7 @@ def _turn(message: Message) -> str:
     return f'<turn by="{by}">\n{_harmless(message.text.strip())}\n</turn>'
 
 
-_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|turn|known)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|turn|known|earlier)\b)", re.IGNORECASE)
 
 
 def _harmless(text: str) -> str:
@@ -205,11 +248,13 @@ def _distinct(told: Iterable[Found | _Unusable | None]) -> tuple[list[Found], Co
     return list(found.values()), unusable
 
 
+EXAMPLE = re.compile(r'"text": "([^"]+)"')
+
+
 @cache
 def _examples() -> frozenset[int]:
     """The facts that the prompt itself gives as examples: small models like to hand them back."""
-    entries = salvage.array(prompts.read("extract_rules")) or []
-    return frozenset(fingerprint(entry["text"]) for entry in entries)
+    return frozenset(map(fingerprint, EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))))
 
 
 def _problem(found: Sequence[Found], unusable: Counter[str], *, cut: bool) -> str:
@@ -254,7 +299,7 @@ def _sort(kind: str, category: str) -> tuple[str, str]:
         kind, category = category, category_of(category)
     if category not in CATEGORIES:
         category = "detail" if category else category_of(kind)
-    return (kind if kind in KINDS else _KIND_OF.get(category, "other")), category
+    return (kind if kind in KINDS or kind == RETRACTION else _KIND_OF.get(category, "other")), category
 
 
 def _word(value: Any) -> str:

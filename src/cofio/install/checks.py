@@ -7,12 +7,14 @@ import platform
 import shlex
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cofio.checkup import Asked, Check
+from cofio.conversation import Item
+from cofio.conversation import State as CaptureState
 from cofio.errors import CofioError, InvalidInput
 from cofio.hooks import launch
 from cofio.hooks import record as runs
@@ -173,6 +175,12 @@ def model(settings: Settings, client: Asked | None) -> Check:
         told = client.extraction()
     except CofioError as error:
         return Check("model", "wrong", error.message, error.hint)
+    if not told.get("enabled") and settings.extract_provider and not settings.llm:
+        return Check("model", "ok", f"{settings.extract_provider} is switched off by COFIO_LLM")
+    if until := told.get("spent_until"):
+        says = f"{told['provider']}, {told['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
+        remedy = "`cofio usage llm` shows what used it; llm_calls_per_day and llm_tokens_per_day set it."
+        return Check("model", "warning", says, remedy)
     if told.get("enabled") and told.get("status") == "healthy":
         return Check("model", "ok", f"{told['provider']}, {told['model']}")
     if problem := told.get("problem"):
@@ -187,6 +195,8 @@ def _model_from_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
         return Check("model", "ok", "none is set: the judgement model finds facts")
+    if not settings.llm:
+        return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
     if problem := provider.tested(settings, provider.known(settings, name)):
         return Check("model", "wrong", problem, "`cofio install` sets and tests another.")
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
@@ -208,8 +218,11 @@ def waiting(settings: Settings, client: Asked | None) -> Iterator[Check]:
     if told.get("bad"):
         says = f"{told['bad']} deliveries could not be read."
         yield Check("spool", "warning", says, f"They are in {settings.home / 'spool' / 'bad'}; nobody deletes them.")
-    if client and (parked := _parked(client)):
+    if client and (parked := len(_items(client, "parked"))):
         yield Check("inbox", "warning", f"{parked} captures are put aside.", "`cofio ledger --state parked` says why.")
+    if client and (failed := [each for each in _items(client, "pending") if each.attempts]):
+        says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
+        yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
 
 
 def _reasons(told: Mapping[str, Any]) -> str:
@@ -225,11 +238,11 @@ def _drained(settings: Settings, client: Asked | None) -> str:
     return "The service takes them in by itself; else see service.log." if client else "`cofio up` takes them in."
 
 
-def _parked(client: Asked) -> int:
+def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
     try:
-        return len(client.items("parked", limit=100))
+        return client.items(state, limit=100)
     except CofioError:
-        return 0
+        return ()
 
 
 # ── the clients ───────────────────────────────────────────────────────────────────────────────────────────────────────

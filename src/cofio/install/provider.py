@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,19 @@ CHOICES: Mapping[str, str] = {
     "ollama": "Ollama (free, local; it finds facts, rules decide about them)",
     SKIP: "Skip (no model: patterns find facts, rules decide about them)",
 }
-CALLED: Mapping[str, str] = {"anthropic": "Anthropic", "openai": "OpenAI", "ollama": "Ollama"}
+#: The choices that are offered besides, where that client is logged in.
+AGENTS: Mapping[str, str] = {
+    "claude-cli": "Claude Code (your login, no key; each turn that is read counts against your plan's limits)",
+    "codex-cli": "Codex (your login, no key; each turn that is read counts against your plan's limits)",
+}
+CALLED: Mapping[str, str] = {
+    "anthropic": "Anthropic",
+    "openai": "OpenAI",
+    "ollama": "Ollama",
+    "claude-cli": "Claude Code",
+    "codex-cli": "Codex",
+}
+_CLIENTS = {"claude-cli": "claude-code", "codex-cli": "codex"}
 _VARIABLES = {
     "anthropic_key": "ANTHROPIC_API_KEY",
     "openai_key": "OPENAI_API_KEY",
@@ -55,6 +67,8 @@ class Choice:
 def known(settings: Settings, provider: str, model: str = "") -> Choice:
     """The choice of this provider, with the key and the model that are set already."""
     same = settings.extract_provider.lower() == provider
+    if provider in AGENTS:
+        return Choice(provider=provider, model=model or (settings.extract_model if same else ""))
     own = setting.key_setting(provider, settings.extract_url)
     meant = same or not settings.extract_provider  # a key for the model, and not for another provider's
     key = (settings.extract_key if meant else "") or getattr(settings, own, "")
@@ -72,10 +86,26 @@ def tested(settings: Settings, choice: Choice) -> str:
             url=settings.extract_url,
             ollama_url=settings.ollama_url,
             timeout=settings.extract_timeout,
+            environ=setting.agent_environment(),
         )
     except Misconfigured as error:
         return str(error)
     return llm.health_check().problem if llm else ""
+
+
+def offered(settings: Settings) -> dict[str, str]:
+    """Return the coding agents that are installed and logged in, as the installer words them."""
+    return {name: label for name, label in AGENTS.items() if not tested(settings, known(settings, name))}
+
+
+def end_agent(settings: Settings, clients: Collection[str]) -> str:
+    """Clear the provider that runs one of these clients; return its name, "" where config.toml names none of them."""
+    name = in_file(settings).extract_provider.lower()
+    if _CLIENTS.get(name) not in clients:
+        return ""
+    keep(settings, "extract_provider", "")
+    keep(settings, "extract_model", "")
+    return name
 
 
 def write(settings: Settings, choice: Choice) -> Path:
@@ -106,7 +136,8 @@ def keep(settings: Settings, name: str, value: str) -> None:
 def is_written(settings: Settings, choice: Choice) -> bool:
     """Whether config.toml says so already."""
     now = in_file(settings)
-    return (now.extract_provider, now.extract_model, now.extract_key) == (choice.provider, choice.model, choice.key)
+    same_key = choice.provider in AGENTS or now.extract_key == choice.key
+    return same_key and (now.extract_provider, now.extract_model) == (choice.provider, choice.model)
 
 
 def in_file(settings: Settings) -> Settings:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from cofio.conversation import Usage
 from cofio.errors import Misconfigured
 from cofio.llms.remote import GLANCE, ROOM, Remedies, Remote, Wish, at, counted
 from cofio.ports import Completion
@@ -50,7 +51,8 @@ class AnthropicLLM(Remote):
 
     def _asked(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "user", "content": user}]
-        return {"model": self.model, "max_tokens": ROOM, "system": system, "messages": messages}
+        cached = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
+        return {"model": self.model, "max_tokens": ROOM, "system": cached, "messages": messages}
 
     def _wishes(self, schema: Mapping[str, Any] | None) -> Sequence[Wish]:
         thinking = Wish("thinking", {"thinking": {"type": "disabled"}}, r"thinking")
@@ -66,8 +68,7 @@ class AnthropicLLM(Remote):
         if not isinstance(blocks, list):
             raise self._malformed(reply)
         text = "".join(str(at(each, "text") or "") for each in blocks if at(each, "type") == "text")
-        usage = counted(at(reply, "usage", "input_tokens"), at(reply, "usage", "output_tokens"))
-        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), usage)
+        return Completion(text.strip(), stopped in ("max_tokens", "model_context_window_exceeded"), _usage(reply))
 
     def _problem(self) -> str:
         try:
@@ -77,6 +78,15 @@ class AnthropicLLM(Remote):
             if rejection.status != 404 or rejection.code == "not_found_error" or self.base_url == ANTHROPIC:
                 raise
         return ""
+
+
+def _usage(reply: Any) -> Usage:
+    """The tokens of a reply. Anthropic counts what it reads from its cache, or writes to it, beside the other input."""
+    fresh, written, read, output = (
+        counted(at(reply, "usage", name)).input_tokens
+        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    )
+    return Usage(1, fresh + written + read, output, cache_read_tokens=read, cache_write_tokens=written)
 
 
 def _unknown_to(model: str) -> list[str]:

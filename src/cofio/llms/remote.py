@@ -212,7 +212,7 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def counted(read: Any, written: Any) -> Usage:
+def counted(read: Any, written: Any = 0) -> Usage:
     """One paid call with these tokens; what is no count is 0."""
     return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in (read, written)))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cofio.errors import Misconfigured, Unavailable
+from cofio.errors import BudgetSpent, Misconfigured, Unavailable
 from cofio.ports import LLM, Completion, Health, Profile
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
@@ -56,6 +56,8 @@ class Resting:
                 raise Unavailable(self._problem, f"{self.provider_name} is left alone for {left:.0f} more seconds.")
         try:
             reply = self._llm.complete(system, user, schema=schema)
+        except BudgetSpent:  # says nothing about the provider
+            raise
         except Unavailable as error:
             self._rest(error.message)
             raise

@@ -1,13 +1,14 @@
 /**
  * The page about upkeep: what would be merged or set aside, what contradicts itself, how memories are used, what ran.
  *
- * Where one is stands in the address: #/repeats, #/unused, #/contradictions, #/use. What was looked for stays as it is
+ * Where one is stands in the address: #/repeats, #/unused, #/contradictions, #/use, #/calls. What was looked for stays as it is
  * while one goes from one to another.
  */
 
 import { fill, find, make, menu, settled } from "./dom.js";
 import { caller, enter } from "./frame.js";
 import { listen } from "./live.js";
+import { modelCalls } from "./llmcalls.js";
 import { contradictions } from "./settling.js";
 import { repeats, unused } from "./proposals.js";
 import { usage, whatRan } from "./tending.js";
@@ -17,6 +18,7 @@ const VIEWS = {
   unused: ["Unused", "What nobody ever asked for is set aside. It is archived, never erased.", unused],
   contradictions: ["Contradictions", "Two memories that cannot both hold. You say which one does.", contradictions],
   use: ["Use", "What is recalled most, what never, and what not for long.", usage],
+  calls: ["Model calls", "What was sent to the language model, and how much of the daily budget is used.", modelCalls],
 };
 
 let view = "repeats";

@@ -23,7 +23,7 @@ from cofio.wording import telling
 
 Kind = Literal["same", "update", "delete", "doubtful", "add"]
 _ONE_FORM = 0.5  # share of words in common, in the same order, from which one text is an edit of the other
-_UNSHARED = 0.75  # probability from which a memory is replaced that shares no telling word
+_UNSHARED = 0.5  # probability from which a memory is replaced that shares no telling word
 _NUMBERED = late.compile(r"(.{2,80}?)\s(\d+)\s+(?:is|are|has|have|uses|runs|costs|=)(?!\w)", re.IGNORECASE)
 _ENVIRONMENTS = {"production": "production", "prod": "production", "staging": "staging"}
 

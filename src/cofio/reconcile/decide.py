@@ -51,6 +51,7 @@ _LOOKED_UP = 12  # by vector, and as many by words, before those of other places
 _CORRECTS = 0.7  # cosine from which a fact may correct an earlier one of the same exchange
 _SURELY, _RETIRES = 0.9, 0.8  # probability from which a message is known; from which a fact archives further memories
 _TABLED = frozenset(("threshold", "correlation", "pattern"))  # kinds whose rows tell themselves which one changes
+NOTHING_ENDED = "it takes something back, and no memory says that"
 _ECHO, _COVERED = 0.80, 0.70  # an echo has at least this cosine, and so many of its words in the memory
 
 
@@ -75,8 +76,8 @@ def settle(facts: Sequence[Fact], vectors: Matrix, store: Store, comparer: Compa
             settled[at] = Settled(fact=facts[at], reason="corrected in the same exchange")
         taken -= _replaced(withdrawn)
         others = {memory for memory, at in nearest.items() if at != place}
-        near = related(fact, vectors[place], store, comparer, retracts=_retracts(fact), others=others)
-        done = _taking_over(_decided(fact, near, store, taken, retracts=_retracts(fact)), withdrawn)
+        near = related(fact, vectors[place], store, comparer, retracts=is_retraction(fact), others=others)
+        done = _taking_over(_decided(fact, near, store, taken, retracts=is_retraction(fact)), withdrawn)
         taken |= _replaced(done.decisions)
         settled.append(done)
     return settled
@@ -203,16 +204,17 @@ def _said_earlier(
         if _tells_another_row(fact, facts[at]):
             continue
         cosine = float(vectors[at] @ vectors[place])
-        verdict = comparer.compare(fact.text, facts[at].text, cosine, retracts=_retracts(fact))
+        verdict = comparer.compare(fact.text, facts[at].text, cosine, retracts=is_retraction(fact))
         if verdict.kind == "same":
             return True, []
         corrects = verdict.kind == "update" and cosine >= _CORRECTS and share_words(fact.text, facts[at].text)
-        if corrects and not _retracts(fact):
+        if corrects and not is_retraction(fact):
             corrected.append(at)
     return False, corrected
 
 
-def _retracts(fact: Fact) -> bool:
+def is_retraction(fact: Fact) -> bool:
+    """Return whether a fact only ends a memory; such a fact is never stored."""
     return fact.metadata.get("retracts") is True
 
 
@@ -261,7 +263,7 @@ def _may_change(verdict: Verdict) -> bool:
 def _retracted(fact: Fact, changed: Sequence[tuple[Memory, Verdict]]) -> Settled:
     """Archive the one memory that a retraction is surest about; the retraction itself is not kept."""
     if not changed:
-        return Settled(fact=fact, reason="it takes something back, and no memory says that")
+        return Settled(fact=fact, reason=NOTHING_ENDED)
     memory, verdict = changed[0]
     return Settled(fact=fact, decision=Delete(memory.id, f"taken back ({verdict.probability:.2f})"))
 
@@ -296,12 +298,14 @@ def _compared(
     """Compare a memory with the message in which a fact was said, and with the fact itself where that may matter.
 
     A change is often told over several sentences, and all facts of a message share what that comparison costs. It
-    counts for the fact that is nearest to the memory (`own`).
+    counts for the fact that is nearest to the memory (`own`). A long message about something else hides a change, so a
+    fact that has a word in common with the memory is always compared.
     """
     if _tells_another_row(fact, memory):
         return Verdict("add", 1.0, "they tell different rows")
     around = comparer.compare(fact.context, memory.text, cosine, retracts=retracts) if fact.context else None
-    if around and around.kind == "add" and around.probability >= _SURELY_NOT and cosine < _ALIKE:
+    near = cosine >= _ALIKE or share_words(fact.text, memory.text)
+    if around and around.kind == "add" and around.probability >= _SURELY_NOT and not near:
         return around
     alone = comparer.compare(fact.text, memory.text, cosine, retracts=retracts)
     if around is None or not own or alone.kind in ("same", "update", "delete"):

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from cofio import prompts, salvage
 from cofio.conversation import Settled, Usage
 from cofio.errors import CofioError
+from cofio.judgement.labels import RETRACTION
 from cofio.model import Add, Delete, Fact, Memory, Noop, Occurrence, Update, place_of, same_place
 from cofio.ports import LLM, Completion, Matrix, Store, Vector
-from cofio.reconcile.decide import said_since
+from cofio.reconcile.decide import NOTHING_ENDED, is_retraction, said_since
 from cofio.sameness import LONG, gist, names, numbers
 from cofio.wording import fingerprint, words
 
@@ -91,11 +92,7 @@ def settle(
     shown: dict[int, Memory] = {}
     for place, (fact, vector) in enumerate(zip(facts, vectors, strict=True)):
         similar = _similar(fact, vector, store, floor)
-        settled = _known_in_these_words(fact, similar, store)
-        if settled is None and isinstance((elsewhere := novel(fact, vector)).decision, Noop):
-            settled = elsewhere  # it is known, perhaps outside of this project: no call is needed
-        if settled is None and not similar:
-            settled = Settled(fact=fact, decision=Add(fact, "nothing like it is known", unless_known=True))
+        settled = _without_asking(fact, vector, similar, store, novel)
         if settled:
             early[place] = settled
         else:
@@ -117,6 +114,25 @@ def _similar(fact: Fact, vector: Vector, store: Store, floor: float) -> list[tup
     return [each for each in found if same_place(fact, each[0]) and len(each[0].text) <= LONG][:SHOWN]
 
 
+def _without_asking(
+    fact: Fact,
+    vector: Vector,
+    similar: Sequence[tuple[Memory, float]],
+    store: Store,
+    novel: Callable[[Fact, Vector], Settled],
+) -> Settled | None:
+    """What becomes of a fact that needs no call: known in the same words, known elsewhere, or like nothing known."""
+    if not is_retraction(fact) and (known := _known_in_these_words(fact, similar, store)):
+        return known
+    elsewhere = novel(fact, vector)
+    if not similar and is_retraction(fact):
+        return elsewhere
+    known_elsewhere = elsewhere.decision.id if isinstance(elsewhere.decision, Noop) else None
+    if known_elsewhere is not None and known_elsewhere not in {memory.id for memory, _ in similar}:
+        return elsewhere
+    return None if similar else _added(fact, "nothing like it is known")
+
+
 def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], store: Store) -> Settled | None:
     exact = store.get(store.known(fact.text, place_of(fact)))
     same_words = (memory for memory, _ in similar if gist(memory.text) == gist(fact.text))
@@ -124,6 +140,10 @@ def _known_in_these_words(fact: Fact, similar: Sequence[tuple[Memory, float]], s
         if same_place(fact, memory):
             return _noted(fact, memory, "known in the same words")
     return None
+
+
+def _added(fact: Fact, reason: str) -> Settled:
+    return Settled(fact=fact, decision=Add(fact, reason, unless_known=True))
 
 
 def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:
@@ -143,7 +163,7 @@ def _in_order(
             now = novel(fact, vectors[place])
         if _target(now) in gone:
             reason = f"new, for memory {_target(now)} has just made way for another fact"
-            now = Settled(fact=fact, decision=Add(fact, reason, unless_known=True))
+            now = Settled(fact=fact, reason=reason) if is_retraction(fact) else _added(fact, reason)
         if isinstance(now.decision, Update | Delete):
             gone.add(now.decision.id)
         settled.append(now)
@@ -209,7 +229,8 @@ def _question(cases: Sequence[_Case], named: Sequence[Memory]) -> str:
 
 
 def _about(told: Fact | Memory) -> dict[str, str]:
-    return {"text": told.text, "category": told.category, "kind": told.kind}
+    kind = RETRACTION if isinstance(told, Fact) and is_retraction(told) else told.kind
+    return {"text": told.text, "category": told.category, "kind": kind}
 
 
 # ── the answer ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,17 +292,25 @@ def _decided(case: _Case, answers: Sequence[_Answer], store: Store) -> Settled |
     answer = _one_of(answers)
     fact, memory = case.fact, answer.memory
     if memory is None:
-        return Settled(fact=fact, decision=Add(fact, "new, by the model's judgement", unless_known=True))
+        nothing = Settled(fact=fact, reason=NOTHING_ENDED)
+        return nothing if is_retraction(fact) else _added(fact, "new, by the model's judgement")
     near = f"memory {memory.id} (similarity {case.similar[memory.id]:.3f})"
     if answer.action == "NOOP":
-        return _noted(fact, memory, f"known from {near}") if _keeps(memory.text, fact.text) else None
+        says_it = _keeps(memory.text, fact.text) and not is_retraction(fact)
+        return _noted(fact, memory, f"known from {near}") if says_it else None
     if memory.pinned:
         return None
     if said_since(fact, memory, store):
         return Settled(fact=fact, reason=f"memory {memory.id} is newer")
-    if answer.action == "DELETE":
+    if is_retraction(fact) and (left := _left_of(memory, fact, answer.text)):
+        return Settled(fact=fact, decision=Update(memory.id, left, f"what is left of {near}"))
+    if answer.action == "DELETE" or is_retraction(fact):
         return Settled(fact=fact, decision=Delete(memory.id, f"{near} no longer holds: {fact.text[:300]}"))
-    new = replace(fact, text=_replacing(memory, fact, answer.text))
+    return _updated(fact, memory, answer.text, near)
+
+
+def _updated(fact: Fact, memory: Memory, text: str | None, near: str) -> Settled:
+    new = replace(fact, text=_replacing(memory, fact, text))
     if fingerprint(new.text) == fingerprint(memory.text):
         return _noted(fact, memory, f"known from {near}")
     return Settled(fact=fact, decision=Update(memory.id, new, f"takes the place of {near}"))
@@ -303,6 +332,16 @@ def _replacing(memory: Memory, fact: Fact, text: str | None) -> str:
     both = f"{fact.text}\n{memory.text}"
     invented = (_values(text) - _values(both)) | (set(names(text)) - _spoken(both))
     return fact.text if invented else text
+
+
+def _left_of(memory: Memory, fact: Fact, text: str | None) -> Fact | None:
+    """What still holds of a memory of which a retraction ends a part; None where nothing does."""
+    if text is None or fingerprint(text) in (fingerprint(memory.text), fingerprint(fact.text)):
+        return None
+    if not (_values(text) <= _values(memory.text) and set(names(text)) <= _spoken(memory.text)):
+        return None
+    about = {name: value for name, value in fact.metadata.items() if name != "retracts"}
+    return replace(fact, text=text, kind=memory.kind, category=memory.category, metadata=about)
 
 
 def _keeps(text: str, of: str) -> bool:

@@ -155,11 +155,11 @@ class FakeInbox:
         with self._changing() as held:
             held.settle(settlement, self._clock())
 
-    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
         with self._changing() as held:
             due_at = captures.later(self._clock(), seconds)
             item = held.pending(item_id)
-            tried: dict[str, Any] = {"attempts": item.attempts + 1, "faults": item.faults + fault}
+            tried: dict[str, Any] = {"attempts": item.attempts + attempt, "faults": item.faults + fault}
             held.put(replace(item, **tried, due_at=due_at, reason=captures.storable(reason)))
 
     def park(self, item_id: int, reason: str) -> None:

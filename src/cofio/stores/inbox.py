@@ -16,7 +16,7 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.errors import Conflict, StoreError
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
-from cofio.stores import amending, captures, episodes
+from cofio.stores import amending, captures, episodes, llm_calls
 from cofio.stores.domain import SqliteAsking
 from cofio.stores.file import StoreFile
 from cofio.stores.gather import Gather
@@ -96,9 +96,10 @@ class SqliteInbox:
         with self._file.writing() as connection:
             settle(connection, settlement, at=at)
 
-    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
         due_at = captures.later(self._clock(), seconds)
-        values = {"due_at": due_at, "reason": captures.storable(reason), "fault": int(fault)}
+        counts = {"attempt": int(attempt), "fault": int(fault)}
+        values = {"due_at": due_at, "reason": captures.storable(reason), **counts}
         with self._file.writing() as connection:
             _update(connection, "postpone_item", item_id, values)
 
@@ -172,6 +173,7 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
     connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
+    llm_calls.erase(SqliteAsking(connection), memory.id, said)
     if episodes.erase(SqliteAsking(connection), memory.id, said, viewer):
         connection.execute(_SQL["tidy_passage_words"])  # no word of it stays in the full-text segments
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():

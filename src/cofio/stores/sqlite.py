@@ -42,6 +42,7 @@ from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.inbox import SqliteInbox, erase, settle
 from cofio.stores.journal import beside_json, to_changeset, to_entry
 from cofio.stores.keys import SqliteKeys
+from cofio.stores.llm_calls import SqliteLLMCalls
 from cofio.stores.notes import SqliteNotes
 from cofio.stores.pictures import SqlitePictures
 from cofio.stores.postings import MEMORIES, quoted
@@ -80,6 +81,7 @@ class SqliteStore:
         self._clock = clock
         self.inbox = SqliteInbox(self._file, clock)
         self.runs = SqliteRuns(self._file, clock)
+        self.llm_calls = SqliteLLMCalls(self._file, clock)
         self.uses = SqliteUses(self._file)
         self.carrying = SqliteCarrying(self._file)
         self.keys = SqliteKeys(self._file, clock)

@@ -16,7 +16,7 @@ from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, Stat
 from cofio.errors import Conflict
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
-from cofio.stores import amending, captures, episodes
+from cofio.stores import amending, captures, episodes, llm_calls
 from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import as_json, fits
@@ -114,9 +114,10 @@ class PostgresInbox:
         with self._server.writing() as rows:
             settle(rows, settlement, at=at)
 
-    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False) -> None:
+    def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
         due_at = captures.later(self._clock(), seconds)
-        values = {"due_at": due_at, "reason": captures.storable(reason), "fault": int(fault)}
+        counts = {"attempt": int(attempt), "fault": int(fault)}
+        values = {"due_at": due_at, "reason": captures.storable(reason), **counts}
         with self._server.writing() as rows:
             _update(rows, "postpone_item", item_id, values)
 
@@ -193,6 +194,7 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     reasons = captures.told_by(rows.all("reasons_saying", {"said": said}), viewer)
     rows.run("erase_settled_items", {"ids": captures.told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
+    llm_calls.erase(PostgresAsking(rows), memory.id, said)
     episodes.erase(PostgresAsking(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):

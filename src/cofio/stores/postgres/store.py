@@ -35,6 +35,7 @@ from cofio.stores.postgres.episodes import PostgresEpisodes
 from cofio.stores.postgres.extent import Extent, State
 from cofio.stores.postgres.inbox import PostgresInbox, settle
 from cofio.stores.postgres.keys import PostgresKeys
+from cofio.stores.postgres.llm_calls import PostgresLLMCalls
 from cofio.stores.postgres.nearest import Nearest, loaded, loaded_of, told
 from cofio.stores.postgres.notes import PostgresNotes
 from cofio.stores.postgres.pictures import PostgresPictures
@@ -61,6 +62,7 @@ class PostgresStore:
         self._clock = clock
         self.inbox = PostgresInbox(self._server, clock)
         self.runs = PostgresRuns(self._server, clock)
+        self.llm_calls = PostgresLLMCalls(self._server, clock)
         self.uses = PostgresUses(self._server)
         self.carrying = PostgresCarrying(self._server)
         self.keys = PostgresKeys(self._server, clock)

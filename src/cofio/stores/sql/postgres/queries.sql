@@ -531,7 +531,8 @@ WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
 
 -- name: postpone_item
 UPDATE inbox SET
-    attempts = attempts + 1, faults = faults + %(fault)s, due_at = %(due_at)s, reason = %(reason)s, claimed_until = NULL
+    attempts = attempts + %(attempt)s, faults = faults + %(fault)s, due_at = %(due_at)s, reason = %(reason)s,
+    claimed_until = NULL
 WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
 
 -- name: park_item
@@ -1192,3 +1193,49 @@ SELECT p.episode_id, p.text, v.vector
 FROM passages p LEFT JOIN passage_vectors v ON v.tenant = p.tenant AND v.passage_id = p.id
 WHERE p.tenant = %(tenant)s AND p.episode_id = ANY(%(ids)s::bigint[])
 ORDER BY p.episode_id, p.capture_id NULLS FIRST, p.place;
+
+-- name: start_llm_call
+INSERT INTO llm_calls (
+    tenant, at, provider, model, purpose, client, session, project, capture, characters, input_tokens, request
+) VALUES (
+    %(tenant)s, %(at)s, %(provider)s, %(model)s, %(purpose)s, %(client)s, %(session)s, %(project)s, %(capture)s, %(characters)s, %(input_tokens)s, %(request)s
+)
+RETURNING id;
+
+-- name: finish_llm_call
+UPDATE llm_calls SET
+    outcome = %(outcome)s, seconds = %(seconds)s, input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s,
+    reply = CASE request WHEN '' THEN '' ELSE %(reply)s END -- a purge meanwhile holds
+WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: llm_spent
+SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
+WHERE tenant = %(tenant)s AND at >= %(since)s AND outcome <> 'failed';
+
+-- name: llm_sums
+SELECT
+    substr(at, 1, 10), provider, model, client, session, project,
+    sum(CASE outcome WHEN 'failed' THEN 0 ELSE 1 END), sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END),
+    sum(characters), sum(input_tokens), sum(output_tokens)
+FROM llm_calls WHERE tenant = %(tenant)s AND at >= %(since)s GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6;
+
+-- name: get_llm_call
+SELECT {columns} FROM llm_calls WHERE tenant = %(tenant)s AND id = %(id)s;
+
+-- name: newest_llm_calls
+SELECT {columns} FROM llm_calls WHERE tenant = %(tenant)s ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: llm_texts_before
+SELECT id FROM llm_calls WHERE tenant = %(tenant)s AND at < %(before)s AND (request <> '' OR reply <> '');
+
+-- name: llm_texts_saying
+SELECT id FROM llm_calls WHERE tenant = %(tenant)s AND (request <> '' OR reply <> '') AND (
+    capture IN (
+        SELECT id FROM inbox
+        WHERE tenant = %(tenant)s AND changeset_id IN (SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s)
+    )
+    OR EXISTS (SELECT 1 FROM unnest(%(said)s::text[]) s WHERE strpos(request, s) > 0 OR strpos(reply, s) > 0)
+);
+
+-- name: erase_llm_texts
+UPDATE llm_calls SET request = '', reply = '' WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);

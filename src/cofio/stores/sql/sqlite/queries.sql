@@ -379,7 +379,7 @@ UPDATE inbox SET
 WHERE id = :id AND state = 'pending';
 
 -- name: postpone_item
-UPDATE inbox SET attempts = attempts + 1, faults = faults + :fault, due_at = :due_at, reason = :reason
+UPDATE inbox SET attempts = attempts + :attempt, faults = faults + :fault, due_at = :due_at, reason = :reason
 WHERE id = :id AND state = 'pending';
 
 -- name: park_item
@@ -892,3 +892,49 @@ WHERE p.episode_id IN (SELECT value FROM json_each(:ids)) ORDER BY p.episode_id,
 
 -- name: tidy_passage_words
 INSERT INTO passage_words (passage_words) VALUES ('optimize');
+
+-- name: start_llm_call
+INSERT INTO llm_calls (
+    at, provider, model, purpose, client, session, project, capture, characters, input_tokens, request
+) VALUES (
+    :at, :provider, :model, :purpose, :client, :session, :project, :capture, :characters, :input_tokens, :request
+)
+RETURNING id;
+
+-- name: finish_llm_call
+UPDATE llm_calls SET
+    outcome = :outcome, seconds = :seconds, input_tokens = :input_tokens, output_tokens = :output_tokens,
+    reply = CASE request WHEN '' THEN '' ELSE :reply END -- a purge meanwhile holds
+WHERE id = :id;
+
+-- name: llm_spent
+SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
+WHERE at >= :since AND outcome <> 'failed';
+
+-- name: llm_sums
+SELECT
+    substr(at, 1, 10), provider, model, client, session, project,
+    sum(CASE outcome WHEN 'failed' THEN 0 ELSE 1 END), sum(CASE outcome WHEN 'failed' THEN 1 ELSE 0 END),
+    sum(characters), sum(input_tokens), sum(output_tokens)
+FROM llm_calls WHERE at >= :since GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6;
+
+-- name: get_llm_call
+SELECT {columns} FROM llm_calls WHERE id = :id;
+
+-- name: newest_llm_calls
+SELECT {columns} FROM llm_calls ORDER BY id DESC LIMIT :limit;
+
+-- name: llm_texts_before
+SELECT id FROM llm_calls WHERE at < :before AND (request <> '' OR reply <> '');
+
+-- name: llm_texts_saying
+SELECT id FROM llm_calls WHERE (request <> '' OR reply <> '') AND (
+    capture IN (
+        SELECT id FROM inbox
+        WHERE changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
+    )
+    OR EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(request, value) OR instr(reply, value))
+);
+
+-- name: erase_llm_texts
+UPDATE llm_calls SET request = '', reply = '' WHERE id IN (SELECT value FROM json_each(:ids));

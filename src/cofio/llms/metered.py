@@ -1,0 +1,87 @@
+"""A model whose calls are recorded, and limited by the day."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cofio.errors import Refused, StoreError
+from cofio.llm_calls import LETTERS, Limits, Outcome, current_occasion
+from cofio.ports import LLM, Completion, Health, LLMCalls, Profile
+
+_log = logging.getLogger(__name__)
+
+
+class Metered:
+    """An LLM around another. Each call is recorded before it is sent, and refused when a daily limit is reached.
+
+    `redact` removes secrets from the texts that are kept; None keeps no text.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        calls: LLMCalls,
+        limits: Limits,
+        redact: Callable[[str], str] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._llm, self._calls, self._limits, self._redact, self._clock = llm, calls, limits, redact, clock
+
+    @property
+    def provider_name(self) -> str:
+        return self._llm.provider_name
+
+    @property
+    def model(self) -> str:
+        return self._llm.model
+
+    @property
+    def profile(self) -> Profile:
+        return self._llm.profile
+
+    @property
+    def supports_audn(self) -> bool:
+        return self._llm.supports_audn
+
+    def health_check(self) -> Health:
+        return self._llm.health_check()
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        """Return the other's reply. BudgetSpent, and nothing is sent, when a daily limit is reached."""
+        characters = len(system) + len(user)
+        call = self._calls.start(
+            self.provider_name,
+            self.model,
+            current_occasion(),
+            self._kept(f"{system}\n\n{user}"),
+            characters=characters,
+            limits=self._limits,
+        )
+        began = self._clock()
+        outcome: Outcome = "failed"
+        reply = Completion("")
+        try:
+            reply = self._llm.complete(system, user, schema=schema)
+        except Refused:
+            outcome = "refused"  # it was read, and is paid for
+            raise
+        else:
+            outcome = "done"
+            return reply
+        finally:
+            tokens = (reply.usage.input_tokens, reply.usage.output_tokens)
+            if outcome != "failed" and not any(tokens):
+                tokens = (characters // LETTERS, len(reply.text) // LETTERS)
+            self._finish(call, outcome, self._clock() - began, self._kept(reply.text), tokens)
+
+    def _finish(self, call: int, outcome: Outcome, seconds: float, reply: str, tokens: tuple[int, int]) -> None:
+        try:
+            self._calls.finish(call, outcome, seconds=seconds, reply=reply, tokens=tokens)
+        except StoreError as error:  # the reply is not lost over it; the estimate stands
+            _log.warning("language model call %d has no end in the log: %s", call, error)
+
+    def _kept(self, text: str) -> str:
+        return self._redact(text) if self._redact else ""

@@ -1,0 +1,129 @@
+"""The log of language model calls: the rules of every SQL store, and the embedded store's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+from cofio.errors import NotFound, StoreError
+from cofio.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
+from cofio.model import moment
+from cofio.ports import Clock
+from cofio.stores.captures import storable
+from cofio.stores.domain import Asking, SqliteAsking
+from cofio.stores.file import StoreFile
+from cofio.stores.rows import as_json, fits
+
+_COUNTED = (
+    *("id", "at", "provider", "model", "purpose", "client", "session", "project", "capture"),
+    *("characters", "input_tokens", "output_tokens", "seconds", "outcome"),
+)
+_COUNTS = ", ".join(_COUNTED)
+_ALL = f"{_COUNTS}, request, reply"
+
+
+class SqlLLMCalls:
+    """The LLMCalls of an SQL store; `writing` gives out the connection to one caller at a time."""
+
+    def __init__(
+        self,
+        reading: Callable[[], AbstractContextManager[Asking]],
+        writing: Callable[[], AbstractContextManager[Asking]],
+        clock: Clock,
+    ) -> None:
+        self._reading, self._writing, self._clock = reading, writing, clock
+
+    def start(
+        self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
+    ) -> int:
+        about = {name: storable(getattr(occasion, name)) for name in ("purpose", "client", "session", "project")}
+        values = {
+            **about, "provider": provider, "model": model, "capture": occasion.capture, "characters": characters,
+            "input_tokens": characters // LETTERS, "request": storable(request),
+        }  # fmt: skip
+        with self._writing() as asking:
+            at = self._clock()  # now that it is this process's turn
+            refuse_if_spent(_spent(asking, at), limits, at)
+            return int(asking.all("start_llm_call", {**values, "at": at})[0][0])
+
+    def finish(
+        self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
+    ) -> None:
+        values = {"id": call_id, "outcome": outcome, "seconds": seconds, "reply": storable(reply)}
+        with self._writing() as asking:
+            asking.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
+
+    def spent(self) -> Spent:
+        with self._reading() as asking:
+            return _spent(asking, self._clock())
+
+    def sums(self, since: str) -> list[DaySum]:
+        with self._reading() as asking:
+            rows = asking.all("llm_sums", {"since": moment(since)})
+        return [DaySum(*row[:6], *(int(each) for each in row[6:])) for row in rows]
+
+    def newest(self, limit: int) -> list[LLMCall]:
+        with self._reading() as asking:
+            rows = asking.all("newest_llm_calls", {"limit": limit}, columns=_COUNTS)
+        return [LLMCall(**dict(zip(_COUNTED, row, strict=True))) for row in rows]
+
+    def get(self, call_id: int) -> LLMCall:
+        with self._reading() as asking:
+            rows = asking.all("get_llm_call", {"id": call_id}, columns=_ALL) if fits(call_id) else []
+        if not rows:
+            raise unknown(call_id)
+        return LLMCall(**dict(zip((*_COUNTED, "request", "reply"), rows[0], strict=True)))
+
+    def forget(self, before: str) -> int:
+        with self._writing() as asking:
+            ids = [row[0] for row in asking.all("llm_texts_before", {"before": moment(before)})]
+            asking.run("erase_llm_texts", {"ids": asking.listed(ids)})
+        return len(ids)
+
+
+class SqliteLLMCalls(SqlLLMCalls):
+    """The LLMCalls of an SQLite file."""
+
+    def __init__(self, file: StoreFile, clock: Clock) -> None:
+        @contextmanager
+        def reading() -> Iterator[Asking]:
+            with file.reading() as connection:
+                yield SqliteAsking(connection)
+
+        @contextmanager
+        def writing() -> Iterator[Asking]:
+            with file.writing() as connection:
+                yield SqliteAsking(connection)
+
+        super().__init__(reading, writing, clock)
+        self._file = file
+
+    def forget(self, before: str) -> int:
+        count = super().forget(before)
+        if count:
+            with suppress(StoreError):  # a reader is in the way; the log is overwritten in time
+                self._file.empty_log()
+        return count
+
+
+def unknown(call_id: int) -> NotFound:
+    """Return the error for an unknown call."""
+    return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
+
+
+def spellings(said: Sequence[str]) -> list[str]:
+    """Return the texts as they are, and as they are written in JSON."""
+    return list(dict.fromkeys(form for each in said for form in (each, as_json(each)[1:-1])))
+
+
+def erase(asking: Asking, memory_id: int, said: Sequence[str]) -> None:
+    """Erase the texts of calls that led to a purged memory, or that hold its words."""
+    values: dict[str, Any] = {"id": memory_id, "said": asking.listed(spellings(said))}
+    ids = [row[0] for row in asking.all("llm_texts_saying", values)]
+    asking.run("erase_llm_texts", {"ids": asking.listed(ids)})
+
+
+def _spent(asking: Asking, at: str) -> Spent:
+    calls, tokens = asking.all("llm_spent", {"since": day_of(at)})[0]
+    return Spent(int(calls), int(tokens))

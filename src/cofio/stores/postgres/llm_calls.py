@@ -1,0 +1,30 @@
+"""The log of language model calls on the server: all processes of a tenant share its daily limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cofio.ports import Clock
+from cofio.stores.domain import Asking
+from cofio.stores.llm_calls import SqlLLMCalls
+from cofio.stores.postgres.domain import PostgresAsking
+from cofio.stores.postgres.server import Server
+
+
+class PostgresLLMCalls(SqlLLMCalls):
+    """The LLMCalls of one tenant of a PostgreSQL database."""
+
+    def __init__(self, server: Server, clock: Clock) -> None:
+        @contextmanager
+        def reading() -> Iterator[Asking]:
+            with server.reading() as rows:
+                yield PostgresAsking(rows)
+
+        @contextmanager
+        def writing() -> Iterator[Asking]:
+            with server.writing() as rows:
+                rows.lock("llm_calls")
+                yield PostgresAsking(rows)
+
+        super().__init__(reading, writing, clock)

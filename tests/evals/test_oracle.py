@@ -1,0 +1,54 @@
+"""The oracle answers from labels, and with it a stream is learned without a loss."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio import assemble
+from cofio.evaluation import streams
+from cofio.settings import Settings
+from cofio.testing import HashEmbedder
+from evals import oracle
+
+STREAM = oracle.SETS[0] / "django-logistics.json"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.load({"home": tmp_path}, {})
+
+
+def test_a_stream_is_learned_without_a_loss(settings: Settings) -> None:
+    (stream,) = streams.read(STREAM)
+    outcome, asked = oracle.run(stream, settings, assemble.make_embedder(settings))
+    for _, right, cases in oracle.FIGURES:
+        assert outcome.counts[right] == outcome.counts[cases] > 0
+    assert outcome.counts["noise stored"] == 0
+    assert asked.hidden == []
+    assert asked.calls > 0
+    assert asked.input_tokens > 0
+
+
+def fact(name: str, text: str) -> dict[str, Any]:
+    return {"id": name, "text": text, "keywords": [text.lower().split()[-1:]]}
+
+
+def test_figures_below_the_bar_give_exit_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exchange = {"id": "x1", "session": "s1", "date": "2026-05-01", "user": "thanks!", "assistant": "", "type": "fact"}
+    (tmp_path / "shop.json").write_text(
+        json.dumps(
+            {"exchanges": [{**exchange, "facts": [fact("f1", "The port is 8080")]}], "questions": [], "prompts": []}
+        )
+    )
+    monkeypatch.setenv("COFIO_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(assemble, "make_embedder", lambda _: HashEmbedder())
+    assert oracle.main([str(tmp_path / "shop.json"), "--failures"]) == 1
+    told = capsys.readouterr().out
+    assert "facts 0 of 1" in told
+    assert "not stored: The port is 8080" in told

@@ -1,0 +1,174 @@
+"""Programs in place of `claude` and `codex`: they say what they are told to, and note how they were started."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cofio.llms.agent_cli import AgentCLI, ClaudeCLI, CodexCLI
+
+_PROGRAM = """\
+#!{python} -ES
+import json, os, subprocess, sys, time
+folder = {folder!r}
+is_status = sys.argv[1:3] in (["auth", "status"], ["login", "status"])
+script = json.load(open(folder + "/script.json"))["status" if is_status else "call"]
+said = "" if is_status else sys.stdin.read()
+files = {{}}
+for each in sys.argv[1:]:
+    path = each.partition("=")[2].strip('"') or each
+    if path.startswith("/") and os.path.isfile(path):
+        files[os.path.basename(path)] = open(path).read()
+started = {{"arguments": sys.argv[1:], "environ": dict(os.environ), "cwd": os.getcwd(), "in": os.listdir(),
+           "prompt": said, "files": files, "began": time.time()}}
+if script["hang"]:
+    child = subprocess.Popen(["/bin/sleep", "300"])
+    started["pids"] = [os.getpid(), child.pid]
+    json.dump(started, open(folder + "/started.json", "w"))
+    time.sleep(300)
+time.sleep(script["after"])
+started["ended"] = time.time()
+with open(folder + "/calls.jsonl", "a") as file:
+    file.write(json.dumps(started) + "\\n")
+sys.stdout.write(script["out"])
+sys.stderr.write(script["err"])
+sys.exit(script["code"])
+"""
+
+
+@dataclass(frozen=True)
+class Says:
+    """What a program says, and its exit status."""
+
+    out: str = ""
+    code: int = 0
+    err: str = ""
+    after: float = 0.0
+    hang: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """One of the two, as its real one was recorded."""
+
+    kind: type[AgentCLI]
+    model: str
+    reply: Callable[[str, bool], str]
+    logged_in: Says
+    logged_out: Says
+    failures: Mapping[str, Says]
+    schema_in: Callable[[Mapping[str, Any]], Any]  # of what a call was started with
+
+
+@dataclass
+class Program:
+    """The program in a folder of its own, which is the PATH of what starts it."""
+
+    agent: Agent
+    folder: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / self.agent.kind.program
+        path.write_text(_PROGRAM.format(python=sys.executable, folder=str(self.folder)), encoding="utf-8")
+        path.chmod(0o755)
+        self.environ["PATH"] = str(self.folder)
+        self.says(Says(self.agent.reply("hello", False)))
+
+    def says(self, call: Says, status: Says | None = None) -> None:
+        script = {"call": vars(call), "status": vars(status or self.agent.logged_in)}
+        (self.folder / "script.json").write_text(json.dumps(script), encoding="utf-8")
+
+    def calls(self) -> list[dict[str, Any]]:
+        """How it was started, oldest first."""
+        path = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+    def make(self, timeout: float = 20.0) -> AgentCLI:
+        return self.agent.kind(self.agent.model, environ=self.environ, timeout=timeout)
+
+
+# ── Claude Code 2.1.325 ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _claude_result(text: str, stopped: str = "end_turn", **more: Any) -> str:
+    usage = {"input_tokens": 4, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 2, "output_tokens": 7}
+    told = {"type": "result", "subtype": "success", "is_error": False, "api_error_status": None, "num_turns": 1,
+            "stop_reason": stopped, "usage": usage, "result": text, **more}  # fmt: skip
+    return json.dumps(told) + "\n"
+
+
+def _claude_failure(text: str, status: int | None = None) -> Says:
+    out = _claude_result(text, "stop_sequence", is_error=True, api_error_status=status, usage={})
+    return Says(out, 1)
+
+
+CLAUDE = Agent(
+    kind=ClaudeCLI,
+    model="haiku",
+    reply=lambda text, cut: _claude_result(text, "max_tokens" if cut else "end_turn"),
+    logged_in=Says('{"loggedIn": true, "authMethod": "claude.ai", "apiProvider": "firstParty"}'),
+    logged_out=Says('{"loggedIn": false, "authMethod": "none", "apiProvider": "firstParty"}', 1),
+    failures={
+        "logged out": _claude_failure("Not logged in · Please run /login"),
+        "login refused": _claude_failure("Not logged in · Please run /login", 401),
+        "over quota": _claude_failure("You've hit your session limit · resets 4pm (UTC)", 429),
+        "busy": _claude_failure("API Error: 529 Overloaded. This is a server-side issue, usually temporary", 529),
+        "no model": _claude_failure("There's an issue with the selected model (x). It may not exist", 404),
+        "too long": _claude_failure("Prompt is too long · the request is ~300000 tokens (limit 200000)", 400),
+        "old": Says(err="error: unknown option '--safe-mode'\n", code=1),
+        "crash": Says(err="Segmentation fault\n", code=139),
+        "silence": Says(),
+        "nonsense": Says("Welcome to Claude Code!\n[1, null]\n{}\n" + "[" * 50_000),
+    },
+    schema_in=lambda call: json.loads(call["files"]["system.md"].rpartition("\n")[2]),
+)
+
+
+# ── Codex 0.166.0 ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lines(*events: dict[str, Any]) -> str:
+    start = ({"type": "thread.started", "thread_id": "01a1f24a"}, {"type": "turn.started"})
+    return "".join(f"{json.dumps(each)}\n" for each in (*start, *events))
+
+
+def _codex_reply(text: str, _cut: bool) -> str:
+    usage = {"input_tokens": 11, "cached_input_tokens": 2, "output_tokens": 7, "reasoning_output_tokens": 0}
+    message = {"id": "item_0", "type": "agent_message", "text": text}
+    return _lines({"type": "item.completed", "item": message}, {"type": "turn.completed", "usage": usage})
+
+
+def _codex_failure(message: str) -> Says:
+    return Says(
+        _lines({"type": "error", "message": message}, {"type": "turn.failed", "error": {"message": message}}), 1
+    )
+
+
+CODEX = Agent(
+    kind=CodexCLI,
+    model="gpt-6-luna",
+    reply=_codex_reply,
+    logged_in=Says(err="Logged in using ChatGPT\n"),
+    logged_out=Says(err="Not logged in\n", code=1),
+    failures={
+        "logged out": _codex_failure("unexpected status 401 Unauthorized: Missing bearer authentication in header"),
+        "login refused": _codex_failure("Your login has expired. Please log in again."),
+        "over quota": _codex_failure("exceeded retry limit, last status: 429 Too Many Requests"),
+        "busy": _codex_failure("unexpected status 529 <unknown status code>: Overloaded, url: http://127.0.0.1/v1"),
+        "no model": _codex_failure("unexpected status 404 Not Found: The model `x` does not exist"),
+        "too long": _codex_failure('{"error": {"message": "prompt is too long: 300000 tokens > 200000 maximum"}}'),
+        "old": Says(err="Error: Unknown feature flag: daemon_auto_start\n", code=1),
+        "crash": Says(err="thread 'main' panicked\n", code=101),
+        "silence": Says(),
+        "nonsense": Says("Welcome to Codex!\n[1, null]\n{}\n" + "[" * 50_000),
+    },
+    schema_in=lambda call: json.loads(call["files"]["schema.json"]),
+)
+
+AGENTS = {"claude-cli": CLAUDE, "codex-cli": CODEX}

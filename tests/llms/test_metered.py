@@ -1,0 +1,63 @@
+"""A model whose calls are recorded, and limited by the day."""
+
+from __future__ import annotations
+
+import pytest
+
+from cofio.conversation import Usage
+from cofio.errors import BudgetSpent, Refused, Unavailable
+from cofio.hygiene import redact
+from cofio.llm_calls import Limits, Spent, occasion
+from cofio.llms import Metered, Resting
+from cofio.ports import Completion
+from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore(FixedClock())
+
+
+def test_a_call_is_recorded_with_its_occasion_and_redacted_texts(store: MemoryStore) -> None:
+    llm = ScriptedLLM([Completion("done: ghp_" + "a1B2" * 9, usage=Usage(1, 12, 3))])
+    metered = Metered(llm, store.llm_calls, Limits(), redact)
+    with occasion("learn", client="codex", session="s1"):
+        metered.complete("system", "my token is ghp_" + "a1B2" * 9)
+    told = store.llm_calls.get(1)
+    assert (told.provider, told.purpose, told.client, told.session) == (llm.provider_name, "learn", "codex", "s1")
+    assert (told.outcome, told.input_tokens, told.output_tokens) == ("done", 12, 3)
+    assert told.request.startswith("system\n\nmy token is")
+    assert "a1B2" not in told.request + told.reply
+
+
+def test_without_a_redactor_no_text_is_kept(store: MemoryStore) -> None:
+    Metered(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
+    told = store.llm_calls.get(1)
+    assert (told.request, told.reply, told.characters) == ("", "", 10)
+
+
+def test_tokens_that_the_provider_does_not_count_are_estimated(store: MemoryStore) -> None:
+    Metered(ScriptedLLM(["r" * 40]), store.llm_calls, Limits(), redact).complete("s" * 100, "u" * 100)
+    assert store.llm_calls.spent() == Spent(1, 60)
+
+
+def test_nothing_is_sent_once_the_budget_is_spent_and_the_provider_does_not_rest(store: MemoryStore) -> None:
+    llm = ScriptedLLM(["one", "two"])
+    metered = Resting(Metered(llm, store.llm_calls, Limits(calls=1), redact))
+    metered.complete("system", "user")
+    for _ in range(2):
+        with pytest.raises(BudgetSpent, match="daily limit"):
+            metered.complete("system", "user")
+    assert len(llm.calls) == 1
+    assert metered.health_check().healthy
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "calls"), [(Unavailable("down"), "failed", 0), (Refused("no"), "refused", 1)]
+)
+def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, outcome: str, calls: int) -> None:
+    metered = Metered(ScriptedLLM([error]), store.llm_calls, Limits(calls=9), redact)
+    with pytest.raises(type(error)):
+        metered.complete("system", "user")
+    assert store.llm_calls.get(1).outcome == outcome
+    assert store.llm_calls.spent().calls == calls
