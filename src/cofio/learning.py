@@ -326,7 +326,7 @@ class Learner:
                 gone = f"error: memory {each.decision.id} is gone, pinned or changed by now"
                 batch.settled[place] = Settled(fact=each.fact, reason=gone)
             elif went or (isinstance(each.decision, Add) and isinstance(again.decision, Noop)):
-                batch.settled[place] = again
+                batch.take([place], [again])
             decision = batch.settled[place].decision
             taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
 
@@ -477,7 +477,9 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
 
 
 def _session_of(exchange: Exchange) -> tuple[str, ...]:
-    return exchange.client, exchange.session, exchange.source, exchange.agent, exchange.user, exchange.team
+    """Return what the turns share that may be shown beside each other."""
+    place = exchange.project, exchange.visibility
+    return exchange.client, exchange.session, exchange.source, exchange.agent, exchange.user, exchange.team, *place
 
 
 def _told_by_model(

@@ -619,8 +619,7 @@ class _Tables:
         versions, changesets = [memory, *(entry.before for entry in mine)], {entry.changeset for entry in mine}
         words = (text for each in versions if each for text in (each.text, each.context))
         said = captures.words_to_erase(words, memory.previous_text)
-        led = {each.id for each in self.captures.items.values() if each.changeset in changesets}
-        self.calls.erase(said, led)
+        self.calls.erase()
         self.said.erase(self.captures, said, changesets, viewer)
         self.captures.erase(said, changesets, viewer)
 

@@ -320,6 +320,16 @@ def test_the_model_is_shown_the_turns_before_and_related_memories(learning: Lear
     assert "- The staging port is 8080" in user.partition("</known>")[0]
 
 
+def test_turns_of_another_project_or_visibility_are_not_shown(learning: Learning) -> None:
+    llm = ScriptedLLM(["[]", "[]", "[]"])
+    keeper = learning(llm)
+    where: dict[str, Any] = {"source": SOURCE, "client": "claude-code", "session": "s1", "context": "pre_compact"}
+    keeper.capture("The launch code is tulip", project="p1", turn="1", wait=True, **where)
+    for number, other in enumerate(({"project": "p2"}, {"project": "p1", "visibility": "global"}), 2):
+        keeper.capture("What comes next?", turn=str(number), wait=True, **where, **other)
+        assert "tulip" not in llm.calls[-1][1]
+
+
 def test_further_memories_that_a_fact_makes_untrue_are_archived_in_the_same_changeset(by_value: Keeper) -> None:
     keeper = by_value
     old = [

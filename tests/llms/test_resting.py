@@ -48,12 +48,15 @@ def test_a_rest_is_longer_each_time_and_short_again_after_a_success() -> None:
     assert resting.complete("system", "user").text == "fine"
 
 
-def test_a_wrong_key_is_no_reason_to_rest_but_to_be_unwell_until_it_is_mended() -> None:
-    llm = ScriptedLLM([Misconfigured("The key is refused.", "Set it."), "fine"])
-    resting = Resting(llm)
+def test_after_a_wrong_key_it_rests_for_a_minute_and_is_unwell_until_it_is_mended() -> None:
+    llm, watch = ScriptedLLM([Misconfigured("The key is refused.", "Set it."), "fine"]), Watch()
+    resting = Resting(llm, watch)
     assert resting.health_check() == Health(healthy=True)
-    with pytest.raises(Misconfigured):
-        resting.complete("system", "user")
+    for _ in range(2):
+        with pytest.raises(Misconfigured, match=r"The key is refused\. Set it\."):
+            resting.complete("system", "user")
+    assert len(llm.calls) == 1
+    watch.now += 61
     assert resting.health_check() == Health(healthy=False, problem="The key is refused. Set it.")
     resting.complete("system", "user")
     assert resting.health_check().healthy

@@ -10,6 +10,7 @@ import pytest
 from cofio.conversation import Exchange, Message, Settlement
 from cofio.episodes import Episode
 from cofio.errors import Conflict, EmbedderMismatch
+from cofio.llm_calls import Limits, Occasion
 from cofio.model import Add, Fact, Purge, Scope, Viewer
 from cofio.ports import Store, Vector
 from cofio.testing import HashEmbedder
@@ -283,7 +284,9 @@ class EpisodesContract:
 
     def test_removing_an_episode_forgets_the_words_of_its_capture(self, store: Store) -> None:
         made, other = episode(store, "The code is 4711"), episode(store, "The weather is fine")
+        asked = store.llm_calls.start("ollama", "m", Occasion(), "The code is 4711", characters=16, limits=Limits())
         assert store.episodes.remove([made.id, 999]) == 1
+        assert store.llm_calls.get(asked).request == ""
         assert store.episodes.get([made.id]) == []
         assert store.inbox.item(made.capture or 0).exchange is None
         assert store.inbox.item(other.capture or 0).exchange is not None

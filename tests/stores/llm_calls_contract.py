@@ -10,7 +10,6 @@ from cofio.model import Purge
 from cofio.ports import Store
 from cofio.testing import FixedClock
 from tests.stores.contract import add, apply
-from tests.stores.inbox_contract import learn, receive
 
 WEEKEND = Occasion(purpose="learn", client="codex", session="s1", project="/srv/shop", capture=None)
 NO_LIMITS = Limits()
@@ -90,24 +89,11 @@ class LLMCallsContract:
         assert (kept.request, kept.reply, kept.input_tokens) == ("", "", 10)
         assert store.llm_calls.get(new).request == "new"
 
-    def test_a_purge_erases_the_texts_that_hold_the_words_or_led_to_them(self, store: Store) -> None:
-        secret = 'The "launch" code\tis tulip'
-        saying = call(store, f"known: {secret}")
-        written = call(store, "something else")
-        store.llm_calls.finish(written, "done", seconds=1, reply=r'{"text": "The \"launch\" code\tis tulip"}')
-        (item,) = receive(store, "about flowers")
-        led = call(store, "about flowers", occasion=Occasion(purpose="learn", capture=item))
-        other = call(store, "about trees")
-        done = learn(store, item, secret)
-        apply(store, Purge(done.changes[0].memory_id))
-        for number in (saying, written, led):
+    def test_a_purge_erases_all_texts_for_any_of_them_may_hold_the_words(self, store: Store) -> None:
+        finished, running = call(store, "known: The launch code is tu…"), call(store, "about flowers")
+        store.llm_calls.finish(finished, "done", seconds=1, reply="a tulip", tokens=(100, 10))
+        apply(store, Purge(add(store, "The launch code is tulip").id))
+        store.llm_calls.finish(running, "done", seconds=1, reply="tulip")
+        for number in (finished, running):
             erased = store.llm_calls.get(number)
             assert (erased.request, erased.reply, erased.characters) == ("", "", 400)
-        assert store.llm_calls.get(other).request == "about trees"
-        store.llm_calls.finish(led, "done", seconds=1, reply="tulip")
-        assert store.llm_calls.get(led).reply == ""
-
-    def test_a_purge_leaves_other_texts(self, store: Store) -> None:
-        number = call(store, "about trees")
-        apply(store, Purge(add(store, "We use uv").id))
-        assert store.llm_calls.get(number).request == "about trees"

@@ -11,6 +11,7 @@ from cofio.errors import BudgetSpent, Misconfigured, Unavailable
 from cofio.ports import LLM, Completion, Health, Profile
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
+_UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can mend
 
 
 class Resting:
@@ -27,6 +28,7 @@ class Resting:
         self._rests = 0
         self._until = 0.0
         self._problem = ""
+        self._misconfigured: Misconfigured | None = None
 
     @property
     def provider_name(self) -> str:
@@ -49,10 +51,12 @@ class Resting:
         return Health(healthy=False, problem=self._problem) if health and self._problem else health
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """The other's reply. Unavailable at once while it rests."""
+        """The other's reply. While it rests, the error that it rests for at once."""
         with self._lock:
             left = self._until - self._clock()
             if left > 0:
+                if self._misconfigured:
+                    raise Misconfigured(self._misconfigured.message, self._misconfigured.hint)
                 raise Unavailable(self._problem, f"{self.provider_name} is left alone for {left:.0f} more seconds.")
         try:
             reply = self._llm.complete(system, user, schema=schema)
@@ -61,11 +65,13 @@ class Resting:
         except Unavailable as error:
             self._rest(error.message)
             raise
-        except Misconfigured as error:  # the owner's to mend; to ask again costs nothing
-            self._problem = str(error)
+        except Misconfigured as error:
+            with self._lock:
+                self._until, self._problem = self._clock() + _UNTIL_MENDED, str(error)
+                self._misconfigured = error
             raise
         with self._lock:
-            self._rests, self._until, self._problem = 0, 0.0, ""
+            self._rests, self._until, self._problem, self._misconfigured = 0, 0.0, "", None
         return reply
 
     def _rest(self, problem: str) -> None:
@@ -74,4 +80,4 @@ class Resting:
                 return  # it rests already: several had asked at once
             self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
             self._rests += 1
-            self._problem = problem
+            self._problem, self._misconfigured = problem, None

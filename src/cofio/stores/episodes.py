@@ -29,7 +29,7 @@ from cofio.episodes import (
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
-from cofio.stores import captures
+from cofio.stores import captures, llm_calls
 from cofio.stores.domain import Asking, SqliteAsking
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.postings import PASSAGES
@@ -141,6 +141,7 @@ class SqlEpisodes:
             there = len(asking.all("get_episodes", asked, columns=_LISTED))
             for name in ("erase_captures_of", "remove_episodes"):
                 asking.run(name, asked)
+            llm_calls.erase(asking)
             self._wipe(asking)
         return there
 

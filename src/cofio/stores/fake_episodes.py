@@ -26,6 +26,7 @@ from cofio.ports import Vector
 from cofio.stores import captures
 from cofio.stores.applying import Entry
 from cofio.stores.fake import Captures
+from cofio.stores.fake_llm_calls import Calls
 from cofio.stores.fake_search import by_cosine, by_words, counted
 from cofio.stores.rows import check_vectors
 
@@ -143,6 +144,7 @@ class _Held(Protocol):
     """What the fake store keeps."""
 
     captures: Captures
+    calls: Calls
     entries: list[Entry]
     said: Said
 
@@ -215,6 +217,7 @@ class FakeEpisodes:
             for each in {capture for numbers in made_from.values() for capture in numbers}:
                 held.captures.put(replace(items[each], exchange=None, result={}, reason=""))
             held.said.remove(there)
+            held.calls.erase()
             return len(there)
 
     def forget(self, before: str, most_bytes: int) -> int:

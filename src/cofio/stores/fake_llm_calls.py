@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from cofio.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome,
 from cofio.model import moment
 from cofio.ports import Clock
 from cofio.stores.captures import storable
-from cofio.stores.llm_calls import spellings, unknown
+from cofio.stores.llm_calls import unknown
 
 
 class Calls:
@@ -19,13 +19,10 @@ class Calls:
     def __init__(self) -> None:
         self.by_id: dict[int, LLMCall] = {}
 
-    def erase(self, said: Sequence[str], captures: Container[int | None]) -> None:
-        """Erase the texts of calls for these captures, or that hold one of these words."""
-        forms = spellings(said)
+    def erase(self) -> None:
+        """Erase the texts of all calls."""
         for call in list(self.by_id.values()):
-            says = any(each in text for each in forms for text in (call.request, call.reply))
-            if says or (call.capture is not None and call.capture in captures):
-                self.by_id[call.id] = replace(call, request="", reply="")
+            self.by_id[call.id] = replace(call, request="", reply="")
 
 
 class FakeLLMCalls:

@@ -173,7 +173,7 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
     )
     connection.execute(_SQL["erase_settled_items"], {"ids": as_json(settled)})
     connection.execute(_SQL["erase_reasons"], {"ids": as_json(reasons)})
-    llm_calls.erase(SqliteAsking(connection), memory.id, said)
+    llm_calls.erase(SqliteAsking(connection))
     if episodes.erase(SqliteAsking(connection), memory.id, said, viewer):
         connection.execute(_SQL["tidy_passage_words"])  # no word of it stays in the full-text segments
     for item_id, payload in connection.execute(_SQL["open_payloads"]).fetchall():

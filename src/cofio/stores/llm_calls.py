@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
 
 from cofio.errors import NotFound, StoreError
 from cofio.llm_calls import LETTERS, DaySum, Limits, LLMCall, Occasion, Outcome, Spent, day_of, refuse_if_spent
@@ -13,7 +12,7 @@ from cofio.ports import Clock
 from cofio.stores.captures import storable
 from cofio.stores.domain import Asking, SqliteAsking
 from cofio.stores.file import StoreFile
-from cofio.stores.rows import as_json, fits
+from cofio.stores.rows import fits
 
 _COUNTED = (
     *("id", "at", "provider", "model", "purpose", "client", "session", "project", "capture"),
@@ -112,16 +111,9 @@ def unknown(call_id: int) -> NotFound:
     return NotFound(f"There is no language model call {call_id}.", "`cofio usage llm` lists the newest.")
 
 
-def spellings(said: Sequence[str]) -> list[str]:
-    """Return the texts as they are, and as they are written in JSON."""
-    return list(dict.fromkeys(form for each in said for form in (each, as_json(each)[1:-1])))
-
-
-def erase(asking: Asking, memory_id: int, said: Sequence[str]) -> None:
-    """Erase the texts of calls that led to a purged memory, or that hold its words."""
-    values: dict[str, Any] = {"id": memory_id, "said": asking.listed(spellings(said))}
-    ids = [row[0] for row in asking.all("llm_texts_saying", values)]
-    asking.run("erase_llm_texts", {"ids": asking.listed(ids)})
+def erase(asking: Asking) -> None:
+    """Erase the texts of all calls: any of them may hold words that are purged, shortened or in the model's own."""
+    asking.run("erase_all_llm_texts", {})
 
 
 def _spent(asking: Asking, at: str) -> Spent:

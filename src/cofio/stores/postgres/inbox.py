@@ -194,7 +194,7 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
     reasons = captures.told_by(rows.all("reasons_saying", {"said": said}), viewer)
     rows.run("erase_settled_items", {"ids": captures.told_by(saying, viewer)})
     rows.run("erase_reasons", {"ids": reasons})
-    llm_calls.erase(PostgresAsking(rows), memory.id, said)
+    llm_calls.erase(PostgresAsking(rows))
     episodes.erase(PostgresAsking(rows), memory.id, said, viewer)
     for number, payload in rows.all("open_payloads"):
         if viewer and not captures.is_told_by(captures.from_payload(payload), viewer):

@@ -1228,14 +1228,8 @@ SELECT {columns} FROM llm_calls WHERE tenant = %(tenant)s ORDER BY id DESC LIMIT
 -- name: llm_texts_before
 SELECT id FROM llm_calls WHERE tenant = %(tenant)s AND at < %(before)s AND (request <> '' OR reply <> '');
 
--- name: llm_texts_saying
-SELECT id FROM llm_calls WHERE tenant = %(tenant)s AND (request <> '' OR reply <> '') AND (
-    capture IN (
-        SELECT id FROM inbox
-        WHERE tenant = %(tenant)s AND changeset_id IN (SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s)
-    )
-    OR EXISTS (SELECT 1 FROM unnest(%(said)s::text[]) s WHERE strpos(request, s) > 0 OR strpos(reply, s) > 0)
-);
+-- name: erase_all_llm_texts
+UPDATE llm_calls SET request = '', reply = '' WHERE tenant = %(tenant)s AND (request <> '' OR reply <> '');
 
 -- name: erase_llm_texts
 UPDATE llm_calls SET request = '', reply = '' WHERE tenant = %(tenant)s AND id = ANY(%(ids)s);

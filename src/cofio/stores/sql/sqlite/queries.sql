@@ -927,14 +927,8 @@ SELECT {columns} FROM llm_calls ORDER BY id DESC LIMIT :limit;
 -- name: llm_texts_before
 SELECT id FROM llm_calls WHERE at < :before AND (request <> '' OR reply <> '');
 
--- name: llm_texts_saying
-SELECT id FROM llm_calls WHERE (request <> '' OR reply <> '') AND (
-    capture IN (
-        SELECT id FROM inbox
-        WHERE changeset_id IN (SELECT changeset_id FROM changes WHERE memory_id = :id)
-    )
-    OR EXISTS (SELECT 1 FROM json_each(:said) WHERE instr(request, value) OR instr(reply, value))
-);
+-- name: erase_all_llm_texts
+UPDATE llm_calls SET request = '', reply = '' WHERE request <> '' OR reply <> '';
 
 -- name: erase_llm_texts
 UPDATE llm_calls SET request = '', reply = '' WHERE id IN (SELECT value FROM json_each(:ids));
