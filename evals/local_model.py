@@ -219,11 +219,11 @@ def evaluate(
     }
     settings = Settings.load(flags)
     embedder = embedder or _embedder(settings)
-    with _keeper(settings, embedder) as keeper:
-        if keeper.llm is None or not (health := keeper.llm.health_check()):
-            problem = health.problem if keeper.llm else str(keeper.extraction()["problem"])
-            raise Unavailable(f"The model cannot be asked: {problem}", "Is the server up, and is the name right?")
-        llm = Watched(keeper.llm)
+    made = assemble.make_llm(settings)
+    if made is None or not (health := made.health_check()):
+        problem = health.problem if made else "there is none"
+        raise Unavailable(f"The model cannot be asked: {problem}", "Is the server up, and is the name right?")
+    llm = Watched(made)
     with _keeper(settings, embedder, llm) as keeper:
         way = the_way(keeper, server)
     say(f"The way is gone: {len(llm.asked)} questions, {time.monotonic() - began:.0f} s. {way}")

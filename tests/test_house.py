@@ -25,6 +25,7 @@ MAY_IMPORT = {
     **dict.fromkeys(STEPS, WORDS),
     "judgement": WORDS | {"embedders"},
     "extract": WORDS | {"judgement"},
+    "reconcile": WORDS | {"judgement"},
     "upkeep": WORDS | {"reconcile"},
     "settings": WORDS,
     "stores": WORDS,

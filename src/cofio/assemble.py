@@ -162,6 +162,19 @@ def _judge(settings: Settings) -> Judge | None:
         return None
 
 
+def make_llm(settings: Settings) -> LLM | None:
+    """Return the language model that the settings name, without limits and log; None where they name none."""
+    return llms.make(
+        settings.extract_provider,
+        model=settings.extract_model,
+        key=settings.extract_key,
+        url=settings.extract_url,
+        ollama_url=settings.ollama_url,
+        timeout=settings.extract_timeout,
+        environ=agent_environment(),
+    )
+
+
 def _limits(settings: Settings) -> Limits:
     """Return the daily limits; a model of ollama's has none unless they are set."""
     names = ("llm_calls_per_day", "llm_tokens_per_day")
@@ -176,15 +189,7 @@ def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, 
     if not settings.llm:
         return None, "COFIO_LLM is false: no language model is called." if settings.extract_provider else ""
     try:
-        made = llms.make(
-            settings.extract_provider,
-            model=settings.extract_model,
-            key=settings.extract_key,
-            url=settings.extract_url,
-            ollama_url=settings.ollama_url,
-            timeout=settings.extract_timeout,
-            environ=agent_environment(),
-        )
+        made = make_llm(settings)
     except Misconfigured as error:
         _log.warning("extraction is off: %s", error)
         return None, str(error)

@@ -30,6 +30,7 @@ ANALYSIS = "analysis"  # the context of what an agent reports that watches a dom
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
 #: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.
 OWN_REQUEST = "cofio-request"
+NOTHING_FOUND = "The model found nothing worth keeping"  # the reason of a capture that it read
 MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from cofio import gate
 from cofio.conversation import (
     ANALYSIS,
+    NOTHING_FOUND,
     OBSERVATION,
     Exchange,
     Found,
@@ -498,7 +499,7 @@ def _told_by_model(
     return _Reading(
         found=found[:MOST_FACTS],
         method="llm",
-        reason=told.problem or ("" if found else "The model found nothing worth keeping"),
+        reason=told.problem or ("" if found else NOTHING_FOUND),
         usage=told.usage,
         unfinished=None if told.found else unread,
     )

@@ -68,7 +68,7 @@ def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -
     found = {each["name"]: each for each in told["checks"]}
     assert found["model"]["says"] == f"anthropic, {MODEL}"
     assert found["claude-code, recall"]["says"].startswith("a memory reached the prompt (service, ")
-    assert found["claude-code, capture"]["says"] == "what was said arrived, and was learned"
+    assert found["claude-code, capture"]["says"] == "what was said arrived, and the model read it and kept nothing"
     assert cofio.told("status")["memories"] == 0
 
     cofio.told("uninstall")

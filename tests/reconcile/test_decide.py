@@ -179,7 +179,7 @@ def test_what_a_message_changes_is_changed_by_its_nearest_fact(store: Store) -> 
 
 def test_facts_of_a_message_that_leaves_a_memory_alone_are_not_compared_with_it(store: Store) -> None:
     remember(store, OLD)
-    message, said = "Tea is better. The cafe is near staging", "The cafe is near staging"
+    message, said = "Tea is better. The cafe is near the park", "The cafe is near the park"
     comparer = Scripted({}, chance=0.97)
     settle(store, fact(said, context=message), comparer=comparer)
     assert comparer.asked == [(message, OLD)]

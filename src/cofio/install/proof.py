@@ -21,7 +21,7 @@ from typing import Any
 
 from cofio.checkup import Check
 from cofio.client import Client
-from cofio.conversation import Item
+from cofio.conversation import NOTHING_FOUND, Item
 from cofio.errors import CofioError, Forbidden
 from cofio.hooks import project, record, spool
 from cofio.model import Fact, moment
@@ -191,6 +191,8 @@ def _captured(client: str, trial: Trial, service: Client) -> Check:
         return Check(name, "wrong", "No hook tells of the end of a turn.", f"`cofio install {client}` puts it there.")
     if item.state == "stored":
         return Check(name, "ok", "what was said arrived, and was learned")
+    if item.reason == NOTHING_FOUND:
+        return Check(name, "ok", "what was said arrived, and the model read it and kept nothing")
     if item.state == "pending":
         return Check(name, "warning", f"What was said arrived, and waits: {item.reason or 'for the model'}.")
     if item.state == "parked":
