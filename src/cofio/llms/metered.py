@@ -9,12 +9,13 @@ from typing import Any
 
 from cofio.errors import Refused, StoreError
 from cofio.llm_calls import LETTERS, Limits, Outcome, current_occasion
-from cofio.ports import LLM, Completion, Health, LLMCalls, Profile
+from cofio.llms.wrapper import Wrapper
+from cofio.ports import LLM, Completion, LLMCalls
 
 _log = logging.getLogger(__name__)
 
 
-class Metered:
+class Metered(Wrapper):
     """An LLM around another. Each call is recorded before it is sent, and refused when a daily limit is reached.
 
     `redact` removes secrets from the texts that are kept; None keeps no text.
@@ -28,26 +29,8 @@ class Metered:
         redact: Callable[[str], str] | None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._llm, self._calls, self._limits, self._redact, self._clock = llm, calls, limits, redact, clock
-
-    @property
-    def provider_name(self) -> str:
-        return self._llm.provider_name
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
-
-    @property
-    def profile(self) -> Profile:
-        return self._llm.profile
-
-    @property
-    def supports_audn(self) -> bool:
-        return self._llm.supports_audn
-
-    def health_check(self) -> Health:
-        return self._llm.health_check()
+        super().__init__(llm)
+        self._calls, self._limits, self._redact, self._clock = calls, limits, redact, clock
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the other's reply. BudgetSpent, and nothing is sent, when a daily limit is reached."""

@@ -8,13 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from cofio.errors import BudgetSpent, Misconfigured, Unavailable
-from cofio.ports import LLM, Completion, Health, Profile
+from cofio.llms.wrapper import Wrapper
+from cofio.ports import LLM, Completion, Health
 
 _FIRST, _LONGEST = 5.0, 300.0  # seconds
 _UNTIL_MENDED = 60.0  # seconds of rest after an error that only the owner can mend
 
 
-class Resting:
+class Resting(Wrapper):
     """An LLM around another: while that one rests, every question fails at once, with what was wrong.
 
     When the rest is over it is asked again; if that fails too, the next rest is twice as long. Until something
@@ -22,29 +23,13 @@ class Resting:
     """
 
     def __init__(self, llm: LLM, clock: Callable[[], float] = time.monotonic) -> None:
-        self._llm = llm
+        super().__init__(llm)
         self._clock = clock
         self._lock = threading.Lock()
         self._rests = 0
         self._until = 0.0
         self._problem = ""
         self._misconfigured: Misconfigured | None = None
-
-    @property
-    def provider_name(self) -> str:
-        return self._llm.provider_name
-
-    @property
-    def model(self) -> str:
-        return self._llm.model
-
-    @property
-    def profile(self) -> Profile:
-        return self._llm.profile
-
-    @property
-    def supports_audn(self) -> bool:
-        return self._llm.supports_audn
 
     def health_check(self) -> Health:
         health = self._llm.health_check()
