@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from cofio import addresses, embedders, hygiene, llms
+from cofio.conversation import Batching
 from cofio.errors import Misconfigured
 from cofio.freshness import Freshness
 from cofio.hooks import address, briefings, recalled
@@ -51,6 +52,8 @@ def keeper(
         llm=model,
         llm_problem=problem,
         llm_limits=limits,
+        llm_reads="doubtful" if settings.llm_reads == "doubtful" else "all",
+        batching=Batching(settings.llm_batch_seconds, settings.llm_batch_turns),
         inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,

@@ -257,7 +257,7 @@ class Attendant:
             about["injected"] = (*sitting.keeper.texts(list(sitting.given)), *sitting.exact)
         with sitting.telling:  # hooks that fire twice at once tell of the same turn
             if asks and sitting.open_turn != turn:
-                sitting.keeper.release(happened.client, happened.session)  # whatever is held still was broken off
+                sitting.keeper.go_on(happened.client, happened.session)  # whatever is held still was broken off
             sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
             sitting.open_turn = turn if asks else ""
 

@@ -281,6 +281,17 @@ class Item:
         return cls(**{**known, "exchange": Exchange.from_dict(known["exchange"]) if known["exchange"] else None})
 
 
+class Batching(NamedTuple):
+    """How turns of a session wait to be read together by a language model."""
+
+    seconds: float = 0.0  # of a pause, after which they are read; 0: each is read by itself, at once
+    turns: int = 8  # that are read together at most
+    characters: int = 24_000
+
+
+AT_ONCE = Batching()
+
+
 class Receipt(NamedTuple):
     """What the inbox says to a delivery: which item it is, and whether it is a new one."""
 

@@ -22,7 +22,20 @@ from cofio import access, briefing, bulk, enrichment, hygiene, late, outlook, re
 from cofio.access import Deed, Grant, Key
 from cofio.briefing import digest
 from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
-from cofio.conversation import OBSERVATION, STATES, Captured, Exchange, Item, Learned, Ledger, State, Task, dialogue
+from cofio.conversation import (
+    AT_ONCE,
+    OBSERVATION,
+    STATES,
+    Batching,
+    Captured,
+    Exchange,
+    Item,
+    Learned,
+    Ledger,
+    State,
+    Task,
+    dialogue,
+)
 from cofio.deeds import DeedLog
 from cofio.domain import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.episode_service import EpisodeService
@@ -36,7 +49,7 @@ from cofio.intake import Intake
 from cofio.knowing import Knowing, Lent
 from cofio.knowledge import context, naming, telling
 from cofio.layout import Atlas
-from cofio.learning import Learner
+from cofio.learning import Learner, Reads
 from cofio.llm_calls import (
     PERIODS,
     Limits,
@@ -137,6 +150,8 @@ class Keeper:
         novel_below: float = 0.88,
         recall_at: float = 0.0,
         start_tokens: int = briefing.START_TOKENS,
+        llm_reads: Reads = "all",
+        batching: Batching = AT_ONCE,
         inbox_limit: int = 10_000,
         taken_back: Callable[[], None] = lambda: None,
         elsewhere: Callable[[Callable[[Any], None]], None] = lambda _: None,
@@ -168,13 +183,22 @@ class Keeper:
             anchored=self._freshness.anchored,
             taken_back=taken_back,
             judge=judge,
+            reads=llm_reads,
             comparer=self._comparer,
         )
+        self._batching = batching
         self._llm_limits = llm_limits
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
         self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
-        self._intake = Intake(store.inbox, self._learner, clock, inbox_limit, attempted=self._episodes.index_capture)
+        self._intake = Intake(
+            store.inbox,
+            self._learner,
+            clock,
+            inbox_limit,
+            batching=batching,
+            attempted=self._episodes.index_capture,
+        )
         self._dedup_at = dedup_at
         self._novel_below = novel_below
         self._start_tokens = start_tokens
@@ -212,6 +236,7 @@ class Keeper:
             self._clock,
             self._inbox_limit,
             worked_on=self._store.inbox,
+            batching=self._batching,
             attempted=self._episodes.index_capture,
         )
         narrowed._elsewhere = lambda _: self._elsewhere(self.note_recalled)
@@ -506,6 +531,10 @@ class Keeper:
         """Have what is held of this session learned from now; of how many captures."""
         return self._store.inbox.release(client, session)
 
+    def go_on(self, client: str, session: str) -> None:
+        """Tell that a session goes on: its turns wait for more, to be read together where a language model reads."""
+        self._intake.go_on(client, session)
+
     def turns(self, client: str, session: str) -> set[str]:
         """Every turn of this session that was ever captured."""
         return self._store.inbox.turns(client, session)
@@ -528,10 +557,14 @@ class Keeper:
         self._refuse_without_model()
         return self._intake.receive([self._heard(messages, about)], "extract")[0]
 
-    def attempt(self, item: Item, *, by: str = "worker") -> None:
-        """Learn from an item of the inbox; it is settled, postponed or parked by the end."""
+    def attempt(self, *items: Item, by: str = "worker") -> None:
+        """Learn from items of the inbox, of one session; each is settled, postponed or parked by the end."""
         self._refuse_viewer("Working on the inbox")
-        self._intake.attempt(item, by)
+        self._intake.attempt(items, by)
+
+    def batches(self, items: Sequence[Item]) -> Iterator[builtins.list[Item]]:
+        """The items, grouped as `attempt` is best given them."""
+        return self._intake.batches(items)
 
     def due(self, limit: int = 32) -> builtins.list[Item]:
         """The items that wait to be learned from, oldest first."""

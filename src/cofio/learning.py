@@ -3,8 +3,9 @@
     Exchange ─ gate ─▶ Verdict ─ patterns, model ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
                       of an analysis: [Found] ─ read ─▶ rows of domain knowledge ────────▲
 
-The steps decide; this strings them together and writes once, in one transaction that also settles the item of the
-inbox. So an exchange is learned whole or not at all, and never twice.
+The steps decide; this strings them together and writes once an exchange, in one transaction that also settles the item
+of the inbox. So an exchange is learned whole or not at all, and never twice. Several exchanges of one session take the
+same calls of the language model as one: one to extract facts, one to reconcile them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from cofio import gate
 from cofio.conversation import (
@@ -58,6 +59,9 @@ from cofio.seen import of_teller
 from cofio.tabling import Rows, corrected, denies_what_stands, echo, heard_in, shown_to, told_of
 from cofio.wording import end_of, passage, telling
 
+#: What a language model reads of what may hold a fact: all of it, or what the judgement model is in doubt about.
+Reads = Literal["all", "doubtful"]
+READS: tuple[Reads, ...] = ("all", "doubtful")
 _THOROUGH = "pre_compact"  # what was said is gone afterwards: the model is asked even where the gate sees little
 _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
@@ -70,7 +74,7 @@ _LOOKED_BACK, _EARLIER = (
     20,
     2,
 )  # captures before an exchange that are looked through; turns of its session that are read
-_RELATED, _RELATED_TEXT = 5, 200  # memories that the model is shown with an exchange; characters of each
+_RELATED, _RELATED_EACH, _RELATED_TEXT = 5, 2, 200  # memories shown with an exchange, with each of several; characters
 _ASKED_ABOUT = 1_000  # characters of the user's words by which they are looked up
 _TRIES = 3  # to write beside others who change the same rows
 
@@ -102,9 +106,11 @@ class Learner:
         taken_back: Callable[[], None] = lambda: None,
         *,
         judge: Judge | None = None,
+        reads: Reads = "all",
         comparer: Comparer,
     ) -> None:
         self._store = store
+        self._reads = reads  # what a language model reads beside a judge
         self._judge = judge  # None: patterns read
         self._comparer = comparer
         self._embed = embed
@@ -123,9 +129,41 @@ class Learner:
         While the model is down or makes no sense, what patterns read of an item is learned all the same; the error then
         tells that more of it is left.
         """
+        (outcome,) = self._learn([_Source(exchange, item)], task, by, dry_run=dry_run)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def learn_items(self, items: Sequence[Item], *, by: str) -> list[Learned | Exception]:
+        """What became of each item of the inbox, in order; all are of one session and one task, and have their words.
+
+        Each is settled in a transaction of its own, and one that fails takes no other along.
+        """
+        sources = [_Source(item.exchange, item) for item in items if item.exchange]
+        return self._learn(sources, items[0].task, by)
+
+    def _learn(
+        self, sources: Sequence[_Source], task: Task, by: str, *, dry_run: bool = False
+    ) -> list[Learned | Exception]:
         began = time.perf_counter()
-        earlier = Learned.from_dict(item.result) if item and item.result else Learned()
-        reading = self._extracted(exchange, item) if task == "extract" else self._read(exchange, item)
+        read = self._extracted if task == "extract" else self._read
+        jobs = [
+            self._job(source, reading, task, by, dry_run)
+            for source, reading in zip(sources, read(sources), strict=True)
+        ]
+        since = self._newest()  # before the model is asked
+        self._reconcile(jobs)
+        outcomes: list[Learned | Exception] = []
+        for job in jobs:
+            outcome = self._finished(job, since)
+            if isinstance(outcome, Learned):
+                outcome = replace(outcome, seconds=(time.perf_counter() - began) / len(jobs))
+                self.told(replace(outcome, actions=outcome.actions[len(job.earlier.actions) :]))
+            outcomes.append(outcome if isinstance(outcome, Exception) else job.reading.unfinished or outcome)
+        return outcomes
+
+    def _job(self, source: _Source, reading: _Reading, task: Task, by: str, dry_run: bool) -> _Job:
+        earlier = Learned.from_dict(source.item.result) if source.item and source.item.result else Learned()
         learned = Learned(
             actions=earlier.actions,
             knowledge=earlier.knowledge,
@@ -137,16 +175,39 @@ class Learner:
             changeset=earlier.changeset,
             dry_run=dry_run,
         )
-        if reading.unfinished and not reading.found:
-            self.told(replace(learned, actions=(), dry_run=True))  # paid for, and nothing learned
-            raise reading.unfinished
-        batch = self._batch(exchange, reading.found)
-        work = _Work(by, f"{task}: {exchange.context}", item, reading.unfinished is not None)
-        learned = replace(self._settle(batch, learned, work), seconds=time.perf_counter() - began)
-        self.told(replace(learned, actions=learned.actions[len(earlier.actions) :]))
-        if reading.unfinished:
-            raise reading.unfinished
-        return learned
+        work = _Work(by, f"{task}: {source.exchange.context}", source.item, reading.unfinished is not None)
+        job = _Job(reading=reading, earlier=earlier, learned=learned, work=work)
+        if reading.found or not reading.unfinished:
+            job.batch = self._batch(source.exchange, reading.found)
+            job.news = self._without_echoes(job.batch)
+        return job
+
+    def _reconcile(self, jobs: Sequence[_Job]) -> None:
+        """Have the model decide about what it found; of all jobs together, and before anything is locked."""
+        asked = [job for job in jobs if job.batch and job.news and job.learned.method == "llm"]
+        if self.llm is None or not asked or not self.llm.supports_audn:
+            return
+        usage, problem = self._by_model(self.llm, [(job.batch, job.news) for job in asked if job.batch])
+        for job in asked:
+            job.is_reconciled = True
+            job.learned = replace(job.learned, reason=job.learned.reason or problem)
+        asked[0].learned = replace(asked[0].learned, usage=asked[0].learned.usage + usage)
+
+    def _finished(self, job: _Job, since: tuple[int, str]) -> Learned | Exception:
+        """Write what was decided; the error where that fails, or where the model has not read it yet."""
+        if job.batch is None:
+            self.told(replace(job.learned, actions=(), dry_run=True))  # paid for, and nothing learned
+            assert job.reading.unfinished
+            return job.reading.unfinished
+        try:
+            with self._deciding:
+                if not job.is_reconciled:
+                    self._by_rules(job.batch, job.news)
+                elif self._newest() != since:
+                    self._settle_again_what_has_moved(job.batch, job.news, since[1])
+                return self._done(job.batch, job.learned, job.work)
+        except CofioError as error:  # the others of the session go on; whoever asked hears of it
+            return error
 
     def _batch(self, exchange: Exchange, found: Sequence[Found]) -> _Batch:
         facts = [self._placed(_fact(each, exchange), exchange) for each in found]
@@ -163,24 +224,58 @@ class Learner:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _read(self, exchange: Exchange, item: Item | None) -> _Reading:
+    def _read(self, sources: Sequence[_Source]) -> list[_Reading]:
         """Read automatically: without a language model first, then by it where there is one and more may be in it."""
-        verdict = self._read_locally(exchange)
-        unread = [each for each in verdict.sentences if each.way == "model"]
-        halfway = bool(item and item.result)  # what patterns read is learned already
-        reported = self._known_of_domain(exchange)
-        read = () if halfway else verdict.found + reported
-        plainly = _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
-        likely = self._judge is not None and verdict.way != "skip"  # a language model words facts better
-        if self.llm is None or not (unread or likely or _is_worth_a_look(exchange, verdict)):
-            return plainly
+        verdicts = [self._read_locally(source.exchange) for source in sources]
+        readings = [self._without_model(*each) for each in zip(sources, verdicts, strict=True)]
+        places = [place for place, source in enumerate(sources) if self._asks(source.exchange, verdicts[place])]
+        if self.llm is None or not places:
+            return readings
         try:
-            told = by_model.facts(self.llm, exchange, self._background(exchange, item))
+            told = self._told([sources[place] for place in places])
         except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
-            return replace(plainly, reason=error.message)
+            if len(sources) > 1:
+                return [reading for source in sources for reading in self._read([source])]
+            return [replace(readings[0], reason=error.message)]
         except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
-            at_least = read[:MOST_FACTS] if item else ()
-            return replace(plainly, found=at_least, unfinished=outage)
+            for place in places:
+                at_least = readings[place].found if sources[place].item else ()
+                readings[place] = replace(readings[place], found=at_least, unfinished=outage)
+            return readings
+        for place, each in zip(places, told, strict=True):
+            readings[place] = self._by_both(sources[place], verdicts[place], each, readings[place])
+        return readings
+
+    def _asks(self, exchange: Exchange, verdict: Verdict) -> bool:
+        """Whether a model reads an exchange: where it may hold a fact, or, if so set, only where that is in doubt."""
+        if any(each.way == "model" for each in verdict.sentences) or _is_worth_a_look(exchange, verdict):
+            return True
+        if self._judge is None or verdict.way == "skip":
+            return False
+        return self._reads == "all" or any(each.tentative for each in verdict.found)
+
+    def _without_model(self, source: _Source, verdict: Verdict) -> _Reading:
+        """Return what is read of an exchange without a language model; nothing where that is learned already."""
+        unread = [each for each in verdict.sentences if each.way == "model"]
+        read = () if source.is_halfway else verdict.found + self._known_of_domain(source.exchange)
+        return _reading(read, sentences=verdict.sentences, missed=len(unread), otherwise=_why_not(verdict))
+
+    def _told(self, sources: Sequence[_Source]) -> list[by_model.Extraction]:
+        """Ask the model to read exchanges of one session; return what it found in each. The first carries the cost."""
+        assert self.llm is not None  # whoever calls has asked
+        told = by_model.facts(self.llm, [each.exchange for each in sources], self._background(sources))
+        whole = told.complete and (any(told.found) or not told.problem)
+        empty = replace(told, found=(), usage=Usage(), problem="" if whole else told.problem)
+        each = [
+            replace(empty, found=(found,), problem=told.problem if found else empty.problem) for found in told.found
+        ]
+        return [replace(each[0], usage=told.usage), *each[1:]]
+
+    def _by_both(self, source: _Source, verdict: Verdict, told: by_model.Extraction, plainly: _Reading) -> _Reading:
+        """Return what the model found, with what it left out although it is known for sure."""
+        item, halfway = source.item, source.is_halfway
+        reported = self._known_of_domain(source.exchange)
+        read = () if halfway else verdict.found + reported
         kept = read if told.problem else reported  # a whole answer of the model's decides
         known = [Found(text=each["text"]) for each in item.result.get("actions", ())] if item else []
         asked = _told_by_model(told, read, known, () if halfway else kept)
@@ -192,22 +287,29 @@ class Learner:
         """Return what was said in the last turns of the session before an item, as far as the newest captures go."""
         if item is None or not exchange.session:
             return ()
-        whose = _session_of(exchange)
+        whose = session_of(exchange)
         items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
-        turns = [each.exchange for each in items if each.exchange and _session_of(each.exchange) == whose][:_EARLIER]
+        turns = [each.exchange for each in items if each.exchange and session_of(each.exchange) == whose][:_EARLIER]
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
-    def _background(self, exchange: Exchange, item: Item | None) -> by_model.Background:
-        """Return what the model is shown beside an exchange: the turns before it, and memories near the user's."""
-        earlier = self._earlier(exchange, item)
-        said = end_of(" ".join(each.text for each in exchange.messages if each.role == "user"), _ASKED_ABOUT)
-        if not said.strip():
-            return by_model.Background(earlier=earlier)
-        fact = _fact(Found(text=said), exchange)
-        vector = self._embed([passage(fact.text, fact.speaker)])[0]
-        near = decide.candidates(fact, vector, of_teller(self._store, exchange))
-        memories = tuple(f"- {memory.text[:_RELATED_TEXT]}" for memory, _ in near[:_RELATED])
-        return by_model.Background(earlier=earlier, memories=memories)
+    def _background(self, sources: Sequence[_Source]) -> by_model.Background:
+        """Return what the model is shown beside exchanges: the turns before, and memories near the user's words."""
+        earlier = self._earlier(sources[0].exchange, sources[0].item)
+        said = [
+            (
+                source.exchange,
+                end_of(" ".join(each.text for each in source.exchange.messages if each.role == "user"), _ASKED_ABOUT),
+            )
+            for source in sources
+        ]
+        asked = [_fact(Found(text=text), exchange) for exchange, text in said if text.strip()]
+        vectors = self._embed([passage(fact.text, fact.speaker) for fact in asked]) if asked else ()
+        most = max(_RELATED_EACH, _RELATED // len(sources))
+        memories: dict[int, str] = {}
+        for fact, vector in zip(asked, vectors, strict=True):
+            near = decide.candidates(fact, vector, of_teller(self._store, sources[0].exchange))
+            memories.update((memory.id, f"- {memory.text[:_RELATED_TEXT]}") for memory, _ in near[:most])
+        return by_model.Background(earlier=earlier, memories=tuple(memories.values()))
 
     def _read_locally(self, exchange: Exchange) -> Verdict:
         """Return the sentences with their facts: by the judgement model, or by the rules where it is missing."""
@@ -221,31 +323,14 @@ class Learner:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
 
-    def _extracted(self, exchange: Exchange, item: Item | None) -> _Reading:
+    def _extracted(self, sources: Sequence[_Source]) -> list[_Reading]:
         """The explicit way: all of it to the model."""
         if self.llm is None:  # the setting went while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
-        if not exchange.messages:
-            return _Reading(found=(), method="none", reason="Nothing was said")
-        background = self._background(exchange, item)
-        return _told_by_model(by_model.facts(self.llm, exchange, background))
+        silent = _Reading(found=(), method="none", reason="Nothing was said")
+        return [_told_by_model(self._told([each])[0]) if each.exchange.messages else silent for each in sources]
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _settle(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
-        """Decide about every fact and do it. A model takes too long to be asked under the lock."""
-        news = self._without_echoes(batch)
-        by_a_model = self.llm is not None and self.llm.supports_audn and learned.method == "llm" and bool(news)
-        since = self._newest()  # before the model is asked
-        if self.llm and by_a_model:
-            usage, problem = self._by_model(self.llm, batch, news)
-            learned = replace(learned, usage=learned.usage + usage, reason=learned.reason or problem)
-        with self._deciding:
-            if not by_a_model:
-                self._by_rules(batch, news)
-            elif self._newest() != since:
-                self._settle_again_what_has_moved(batch, news, since[1])
-            return self._done(batch, learned, work)
 
     def _done(self, batch: _Batch, learned: Learned, work: _Work) -> Learned:
         """What is settled is done, with what follows for domain knowledge; where another was faster, decided anew."""
@@ -291,16 +376,22 @@ class Learner:
     def _settled_locally(self, facts: Sequence[Fact], vectors: Matrix, store: Store) -> list[Settled]:
         return decide.settle(facts, vectors, store, self._comparer)
 
-    def _by_model(self, llm: LLM, batch: _Batch, places: Sequence[int]) -> tuple[Usage, str]:
-        def novel(fact: Fact, vector: Vector) -> Settled:
-            return self._settled_locally([fact], vector.reshape(1, -1), batch.store)[0]
+    def _by_model(self, llm: LLM, asked: Sequence[tuple[_Batch, Sequence[int]]]) -> tuple[Usage, str]:
+        """Have the model decide about the facts at these places of batches of one session."""
+        store = asked[0][0].store
 
-        facts = [batch.facts[place] for place in places]
+        def novel(fact: Fact, vector: Vector) -> Settled:
+            return self._settled_locally([fact], vector.reshape(1, -1), store)[0]
+
+        facts = [batch.facts[place] for batch, places in asked for place in places]
+        vectors = [batch.vector(place) for batch, places in asked for place in places]
         settled, usage, problem = reconcile_by_model.settle(
-            llm, facts, batch.matrix(places), batch.store, novel=novel, floor=self._floor()
+            llm, facts, vectors, store, novel=novel, floor=self._floor()
         )
-        batch.take(places, settled)
-        batch.embed_reworded(self._embed)
+        rest = iter(settled)
+        for batch, places in asked:
+            batch.take(places, [next(rest) for _ in places])
+            batch.embed_reworded(self._embed)
         return usage, problem
 
     def _newest(self) -> tuple[int, str]:
@@ -453,6 +544,32 @@ class _Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class _Source:
+    """What is learned from: an exchange, and its item of the inbox where it has one."""
+
+    exchange: Exchange
+    item: Item | None = None
+
+    @property
+    def is_halfway(self) -> bool:
+        """Whether what is read of it without a language model is learned already."""
+        return bool(self.item and self.item.result)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Job:
+    """One exchange on its way: what was read, and what is decided so far."""
+
+    reading: _Reading
+    earlier: Learned  # what was learned of it before
+    learned: Learned
+    work: _Work
+    batch: _Batch | None = None  # None: nothing is to be written
+    news: Sequence[int] = ()  # the places of the facts that are to be decided about
+    is_reconciled: bool = False  # a language model has decided
+
+
+@dataclass(frozen=True, slots=True)
 class _Work:
     """On whose behalf something is done, and for which item of the inbox."""
 
@@ -477,8 +594,10 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
     return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
-def _session_of(exchange: Exchange) -> tuple[str, ...]:
+def session_of(exchange: Exchange | None) -> tuple[str, ...]:
     """Return what the turns share that may be shown beside each other."""
+    if exchange is None:
+        return ()
     place = exchange.project, exchange.visibility
     return exchange.client, exchange.session, exchange.source, exchange.agent, exchange.user, exchange.team, *place
 
@@ -493,15 +612,16 @@ def _told_by_model(
 
     `read` are the facts that were read without it: where the model words one anew, its sentence stays with it.
     """
-    found = tuple(_with_sentence(each, read) for each in told.found if not _is_covered(each, known))
-    found += tuple(each for each in kept if not _is_covered(each, told.found))
+    (from_model,) = told.found
+    found = tuple(_with_sentence(each, read) for each in from_model if not _is_covered(each, known))
+    found += tuple(each for each in kept if not _is_covered(each, from_model))
     unread = Unreadable(f"{told.problem[:1].upper()}{told.problem[1:]}.", _UNREAD) if told.problem else None
     return _Reading(
         found=found[:MOST_FACTS],
         method="llm",
         reason=told.problem or ("" if found else NOTHING_FOUND),
         usage=told.usage,
-        unfinished=None if told.found else unread,
+        unfinished=None if from_model else unread,
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from cofio.access import Deed, Grant, Key
 from cofio.chores import Carried, Run, Tracking, View
-from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
+from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task, Usage
 from cofio.domain import Knowledge, KnowledgeChange, KnowledgeDecision, Table
 from cofio.episodes import CarriedEpisode, Episode, EpisodeCounts, Passage
 from cofio.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
@@ -196,6 +196,13 @@ class Inbox(Protocol):
 
     def release(self, client: str, session: str) -> int:
         """Have everything of this session that is held given out now; of how many items. What failed waits on."""
+
+    def hold(self, client: str, session: str, batching: Batching) -> None:
+        """Have what waits of this session wait for a pause from now on; a full batch of it is given out now.
+
+        What is given out already, what is to wait longer because something failed, and an unanswered prompt do not
+        count towards a batch. A prompt that was held longer waits for the pause too.
+        """
 
     def turns(self, client: str, session: str) -> set[str]:
         """Every turn of the session that ever came in."""

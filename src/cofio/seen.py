@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from cofio.chores import Carried, Tracking, View
-from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.domain import (
     MAX_ID,
     Drop,
@@ -743,6 +743,9 @@ class _SeenInbox:
 
     def release(self, client: str, session: str) -> int:
         return self._inbox.release(self._hand.client(client), session)
+
+    def hold(self, client: str, session: str, batching: Batching) -> None:
+        self._inbox.hold(self._hand.client(client), session, batching)
 
     def turns(self, client: str, session: str) -> set[str]:
         return self._inbox.turns(self._hand.client(client), session)

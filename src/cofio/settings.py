@@ -25,6 +25,7 @@ _LEAST = {
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
     "audit_days": 1, "chat_upstream_timeout": 1, "notes_every": 0, "episode_days": 1, "episode_mb": 0,
     "llm_calls_per_day": 0, "llm_tokens_per_day": 0, "llm_text_days": 0,
+    "llm_batch_seconds": 0, "llm_batch_turns": 1,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
 #: What a coding agent that the service starts does not get: keys, which would be billed in place of its login, our own
@@ -126,6 +127,21 @@ class Settings:
         "COFIO_LLM_TOKENS_PER_DAY",
         "Most tokens of requests and replies in a day, in UTC; the call that passes the limit is the last. 0 is no "
         "limit, which is the default for ollama.",
+    )
+    llm_reads: str = _setting(
+        "all",
+        "COFIO_LLM_READS",
+        "Which turns the language model reads: all that may hold a fact, or only the doubtful ones, of which the "
+        "judgement model is not certain.",
+    )
+    llm_batch_seconds: float = _setting(
+        300.0,
+        "COFIO_LLM_BATCH_SECONDS",
+        "For how many seconds a session must pause before the language model reads its turns together; 0 reads each "
+        "turn by itself, at once. The end of a session and a compaction do not wait.",
+    )
+    llm_batch_turns: int = _setting(
+        8, "COFIO_LLM_BATCH_TURNS", "How many turns of a session the language model reads together at most."
     )
     llm_text_days: int = _setting(
         7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; the counts stay. 0 keeps no text."
@@ -282,6 +298,8 @@ class Settings:
         self._check_upkeep()
         if self.max_body < 1_024:
             raise Misconfigured(f"max_body is {self.max_body}.", "Give at least 1024 bytes.")
+        if self.llm_reads not in ("all", "doubtful"):
+            raise Misconfigured(f"llm_reads is {self.llm_reads!r}.", "Give all or doubtful.")
         if self.log_level.lower() not in ("debug", "info", "warning", "error"):
             raise Misconfigured(f"log_level is {self.log_level!r}.", "Give debug, info, warning or error.")
         return self

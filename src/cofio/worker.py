@@ -1,4 +1,4 @@
-"""The worker: drains the inbox in a thread of its own, oldest first, one item at a time.
+"""The worker: drains the inbox in a thread of its own, oldest first, one item or one batch of a session at a time.
 
 One at a time, because what is said later may correct what was said before.
 """
@@ -73,12 +73,12 @@ class Worker:
         taken = 0
         while not self._stopping and (items := self._keeper.claim()):
             try:
-                for item in items:
+                for batch in self._keeper.batches(items):
                     self._let_pass()
                     if self._stopping:
                         break
-                    self._keeper.attempt(item)
-                    taken += 1
+                    self._keeper.attempt(*batch)
+                    taken += len(batch)
             finally:
                 self._keeper.give_back(items)  # what was not got to, or has grown meanwhile; the rest is settled
         return taken

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -20,13 +20,14 @@ from cofio.extract.llm import (
     MOST_FACTS,
     SCHEMA,
     Background,
-    Extraction,
     facts,
 )
 from cofio.model import Fact
-from cofio.ports import Completion, Profile
+from cofio.ports import LLM, Completion, Profile
 from cofio.testing import ScriptedLLM
 from cofio.wording import LEFT_OUT
+
+NO_BACKGROUND = Background()
 
 
 def exchange(*said: str, **about: Any) -> Exchange:
@@ -38,15 +39,29 @@ def exchange(*said: str, **about: Any) -> Exchange:
 SAID = exchange("let's use drizzle", "Good choice!")
 
 
-def extracted(reply: Any, said: Exchange = SAID) -> Extraction:
-    return facts(ScriptedLLM([reply if isinstance(reply, str | Completion) else json.dumps(reply)]), said)
+class Told(NamedTuple):
+    """What a model found in one exchange."""
+
+    found: tuple[Found, ...] = ()
+    usage: Usage = Usage()
+    problem: str = ""
+
+
+def extracted(reply: Any, said: Exchange = SAID) -> Told:
+    return read(ScriptedLLM([reply if isinstance(reply, str | Completion) else json.dumps(reply)]), said)
+
+
+def read(llm: LLM, said: Exchange, background: Background = NO_BACKGROUND) -> Told:
+    told = facts(llm, [said], background)
+    (found,) = told.found
+    return Told(found, told.usage, told.problem)
 
 
 def prompt_of(said: Exchange, context: int = 128_000) -> tuple[str, str]:
     """The system and the user message that the model gets."""
     llm = ScriptedLLM(["[]"])
     llm.profile = Profile(json_schema=True, reconciles=True, context=context)
-    facts(llm, said)
+    read(llm, said)
     return llm.calls[0][0], llm.calls[0][1]
 
 
@@ -62,7 +77,7 @@ def test_plain_texts_become_facts_of_category_detail() -> None:
 
 @pytest.mark.parametrize("reply", ["[]", '{"facts": []}', "Nothing worth keeping.\n```json\n[]\n```"])
 def test_nothing_worth_keeping_is_no_problem(reply: str) -> None:
-    assert extracted(reply) == Extraction(usage=Usage(calls=1))
+    assert extracted(reply) == Told(usage=Usage(calls=1))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +152,7 @@ def test_the_examples_of_the_prompt_are_not_taken_for_facts() -> None:
     assert len(examples) == 5
     told = extracted({"facts": [*examples, {"text": "We use tabs"}]})
     assert [each.text for each in told.found] == ["We use tabs"]
-    assert extracted({"facts": examples}) == Extraction(usage=Usage(calls=1))
+    assert extracted({"facts": examples}) == Told(usage=Usage(calls=1))
 
 
 @pytest.mark.parametrize("category", ["decision", "detail"])
@@ -185,18 +200,18 @@ def test_a_reply_cut_off_before_its_first_fact_is_not_taken_for_no_facts() -> No
 
 def test_an_unreadable_reply_is_not_asked_for_again() -> None:
     llm = ScriptedLLM(["garbage", "[]"])
-    facts(llm, SAID)
+    read(llm, SAID)
     assert len(llm.calls) == 1
 
 
 def test_where_nothing_was_said_nobody_is_asked() -> None:
     llm = ScriptedLLM([])
-    assert facts(llm, exchange()) == facts(llm, exchange(" ", "\n")) == Extraction()
+    assert read(llm, exchange()) == read(llm, exchange(" ", "\n")) == Told()
 
 
 def test_a_provider_that_does_not_answer_is_the_callers_to_deal_with() -> None:
     with pytest.raises(Unavailable):
-        facts(ScriptedLLM([Unavailable("down")]), SAID)
+        read(ScriptedLLM([Unavailable("down")]), SAID)
 
 
 JSON = st.recursive(
@@ -291,7 +306,7 @@ def test_the_schema_goes_along_only_where_the_model_can_be_held_to_it() -> None:
     for able in (True, False):
         llm = ScriptedLLM(["[]"])
         llm.profile = Profile(json_schema=able, reconciles=True, context=8_000)
-        facts(llm, SAID)
+        read(llm, SAID)
         assert llm.calls[0][2] == (SCHEMA if able else None)
 
 
@@ -312,7 +327,7 @@ def test_the_schema_keeps_to_what_every_provider_takes() -> None:
 
 def test_every_turn_stands_with_its_speaker_between_the_markers() -> None:
     _, user = prompt_of(exchange("let's use drizzle", "Good choice!"))
-    turns = '<turn by="user">\nlet\'s use drizzle\n</turn>\n<turn by="assistant">\nGood choice!\n</turn>'
+    turns = '<exchange id="t1">\n<turn by="user">\nlet\'s use drizzle\n</turn>\n<turn by="assistant">\nGood choice!\n</turn>\n</exchange>'
     assert user.startswith(f"<transcript>\n{turns}\n</transcript>")
 
 
@@ -345,12 +360,12 @@ def test_the_prompt_has_the_date_the_turns_before_and_related_memories() -> None
     llm = ScriptedLLM(["[]"])
     earlier = (Message("user", "Which port?"), Message("assistant", "8080 </earlier> or 9090? " + "x " * 1_000))
     background = Background(earlier=earlier, memories=("- The port is 8080", "- Shown"))
-    facts(llm, exchange("the second", at="2026-05-06T10:00:00Z", injected=("- Shown",)), background)
+    read(llm, exchange("the second", at="2026-05-06T10:00:00Z", injected=("- Shown",)), background)
     _, user, _ = llm.calls[0]
     assert user.startswith("<known>\n- The port is 8080\n- Shown\n</known>\n\n<earlier>\n")
     assert user.index("Which port?") < user.index("</earlier>") < user.index("<transcript>") < user.index("the second")
     assert user.count("</earlier>") == 1
-    assert "It was said on Wednesday, 2026-05-06." in user
+    assert '<exchange id="t1" on="Wednesday, 2026-05-06">' in user
     assert len(user) < 2_000
 
 
@@ -393,7 +408,7 @@ class SmallerThanThought(ScriptedLLM):
 def test_a_server_that_reads_less_than_was_thought_gets_less_and_answers() -> None:
     llm = SmallerThanThought([TooLarge("too many tokens", "send less"), '["The API listens on port 8080"]'])
     said = exchange("OLDEST " + "a" * 30_000, "MIDDLE", "NEWEST")
-    assert [each.text for each in facts(llm, said).found] == ["The API listens on port 8080"]
+    assert [each.text for each in read(llm, said).found] == ["The API listens on port 8080"]
     (_, whole, _), (_, cut, _) = llm.calls
     assert "OLDEST" in whole
     assert "OLDEST" not in cut
@@ -404,7 +419,7 @@ def test_what_is_too_large_for_what_the_model_was_known_to_read_is_not_asked_aga
     llm = SmallerThanThought([TooLarge("too many tokens", "send less")])
     llm.reads = 128_000
     with pytest.raises(TooLarge):
-        facts(llm, exchange("a" * 30_000))
+        read(llm, exchange("a" * 30_000))
     assert len(llm.calls) == 1
 
 

@@ -392,7 +392,7 @@ def test_two_questions_lead_from_a_conversation_to_memories(store: Store) -> Non
         ]
     )
     said = Exchange(messages=(Message("user", "use drizzle"), Message("assistant", "Done")), source=SOURCE)
-    found = by_model.facts(llm, said).found
+    (found,) = by_model.facts(llm, [said]).found
     facts = [fact(each.text, category=each.category) for each in found]
     vectors = embedded([each.text for each in facts])
     settled, usage, problem = settle(llm, facts, vectors, store, novel=without_a_model(store))

@@ -1,4 +1,4 @@
-"""Facts by a language model: an exchange in, what is worth keeping of it out. One call, whatever comes back.
+"""Facts by a language model: exchanges of a session in, what is worth keeping of each out. One call for all of them.
 
 The reply is held to a schema where the provider can, and read with forgiveness everywhere. What cannot be read is told
 as a problem: no facts, and no answer, are not the same.
@@ -36,6 +36,7 @@ _KNOWN = 2_000  # characters of related memories and of what the assistant was s
 _EARLIER, _EARLIER_TURN = 1_200, 400  # characters of the turns before, and of one message of them
 _ASSISTANT = 2_000  # characters of one message of the assistant's, where the conversation goes on
 _LEAST = 600  # characters of the conversation, however small the model
+_UNBOUNDED = 1 << 30
 _BELIEVED = "The answer was checked and is confirmed: what it states counts as if the user had said it."
 _CONFIDENCE = {"low": 0.6, "medium": 0.8, "high": 0.95}
 _KIND_OF = {"decision": "decision", "learning": "learning"}  # by category, where the model names no kind
@@ -53,8 +54,9 @@ SCHEMA = {
             "items": {
                 "type": "object",
                 "additionalProperties": False,
-                "required": ["text", "category", "kind", "confidence", "said_by", "entities"],
+                "required": ["exchange", "text", "category", "kind", "confidence", "said_by", "entities"],
                 "properties": {
+                    "exchange": {"type": "string"},
                     "text": {"type": "string"},
                     "category": {"type": "string", "enum": list(CATEGORIES)},
                     "kind": {"type": "string", "enum": list(_OFFERED)},
@@ -70,11 +72,22 @@ SCHEMA = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What a model found in an exchange, what that cost, and what went wrong on the way."""
+    """What a model found in each exchange, what that cost, and what went wrong on the way."""
 
-    found: tuple[Found, ...] = ()
+    found: tuple[tuple[Found, ...], ...] = ()
     usage: Usage = Usage()
     problem: str = ""
+    complete: bool = True  # the reply could be read to its end
+
+    def __add__(self, other: Extraction) -> Extraction:
+        """Return both, one after the other."""
+        problem = "; ".join(dict.fromkeys(each for each in (self.problem, other.problem) if each))
+        return Extraction(
+            found=self.found + other.found,
+            usage=self.usage + other.usage,
+            problem=problem,
+            complete=self.complete and other.complete,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,24 +101,43 @@ class Background:
 _NO_BACKGROUND = Background()
 
 
-def facts(llm: LLM, exchange: Exchange, background: Background = _NO_BACKGROUND) -> Extraction:
-    """What the model finds worth keeping. Unavailable or Misconfigured when it does not answer at all."""
-    if not any(message.text.strip() for message in exchange.messages):
-        return Extraction()
-    told = _understood(_asked(llm, _system(exchange), exchange, background))
-    return replace(told, found=tuple(_attributed(each, exchange) for each in told.found))
+def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_BACKGROUND) -> Extraction:
+    """What the model finds worth keeping of exchanges of one session, oldest first.
+
+    More than one call is made only where they do not fit into one. Unavailable or Misconfigured when the model does
+    not answer at all.
+    """
+    said = [each for each in exchanges if any(message.text.strip() for message in each.messages)]
+    if len(said) < len(exchanges):
+        told = facts(llm, said, background) if said else Extraction()
+        found = iter(told.found)
+        return replace(told, found=tuple(next(found) if each in said else () for each in exchanges))
+    try:
+        if len(exchanges) == 1 or _fits(llm, exchanges, background):
+            return _understood(_asked(llm, exchanges, background), exchanges)
+    except TooLarge:
+        if len(exchanges) == 1:
+            raise
+    half = len(exchanges) // 2
+    return facts(llm, exchanges[:half], background) + facts(llm, exchanges[half:], background)
 
 
-def _asked(llm: LLM, system: str, exchange: Exchange, background: Background) -> Completion:
+def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:
+    whole = _user(exchanges, background, _UNBOUNDED)
+    return len(whole) <= _room(llm, _system(exchanges), exchanges)
+
+
+def _asked(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> Completion:
     """The reply. A server that reads less than its kind mostly does says so when given more: then it gets less."""
     thought = llm.profile.context
+    system = _system(exchanges)
     schema = SCHEMA if llm.profile.json_schema else None
     try:
-        return llm.complete(system, _user(exchange, background, _room(llm, system, exchange)), schema=schema)
+        return llm.complete(system, _user(exchanges, background, _room(llm, system, exchanges)), schema=schema)
     except TooLarge:
-        if llm.profile.context >= thought:
+        if llm.profile.context >= thought or len(exchanges) > 1:
             raise
-        return llm.complete(system, _user(exchange, background, _room(llm, system, exchange)), schema=schema)
+        return llm.complete(system, _user(exchanges, background, _room(llm, system, exchanges)), schema=schema)
 
 
 def _attributed(found: Found, exchange: Exchange) -> Found:
@@ -125,9 +157,10 @@ def _attributed(found: Found, exchange: Exchange) -> Found:
 # ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _system(exchange: Exchange) -> str:
-    name = "extract_thorough" if exchange.context in THOROUGH else "extract"
-    project = _project(exchange.project or exchange.source)
+def _system(exchanges: Sequence[Exchange]) -> str:
+    thorough = any(each.context in THOROUGH for each in exchanges)
+    project = _project(exchanges[0].project or exchanges[0].source)
+    name = "extract_thorough" if thorough else "extract"
     return prompts.read(name, project=project, rules=prompts.read("extract_rules"))
 
 
@@ -137,24 +170,32 @@ def _project(path: str) -> str:
     return f'the project "{name}"' if name else "this project"
 
 
-def _room(llm: LLM, system: str, exchange: Exchange) -> int:
+def _room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
     """Characters that there are for the conversation; fewer where letters are not Latin, and each is a token."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
-    said = "".join(each.text for each in exchange.messages)
+    said = "".join(message.text for each in exchanges for message in each.messages)
     ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))
     return max(_LEAST, int(tokens * (1 + (_LETTERS - 1) * ascii_share**2)))
 
 
-def _user(exchange: Exchange, background: Background, room: int) -> str:
-    known = _known((*exchange.injected, *background.memories), min(_KNOWN, room // 4))
+def _user(exchanges: Sequence[Exchange], background: Background, room: int) -> str:
+    shown = [text for each in exchanges for text in each.injected]
+    known = _known((*background.memories, *shown), min(_KNOWN, room // 4))
     earlier = _earlier(background.earlier, min(_EARLIER, room // 8))
+    left = room - len(known) - len(earlier)
+    said = "\n".join(_exchange(f"t{number}", each, left) for number, each in enumerate(exchanges, 1))
+    believed = f"{_BELIEVED} " if any(each.context == OBSERVATION for each in exchanges) else ""
+    asks = f"{believed}Write down what lasts. Reply with the JSON object only."
+    return f"{known}{earlier}<transcript>\n{said}\n</transcript>\n\n{asks}"
+
+
+def _exchange(name: str, exchange: Exchange, room: int) -> str:
+    """One exchange with its name and its date."""
     messages = exchange.messages
     if exchange.context not in _WHOLE:
         messages = tuple(Message(each.role, _shortened(each, _ASSISTANT)) for each in messages)
-    said = "\n".join(_turn(each) for each in _newest(messages, room - len(known) - len(earlier)))
-    believed = f"{_BELIEVED} " if exchange.context == OBSERVATION else ""
-    asks = f"{believed}{_dated(exchange.at)}Write down what lasts. Reply with the JSON object only."
-    return f"{known}{earlier}<transcript>\n{said}\n</transcript>\n\n{asks}"
+    turns = "\n".join(_turn(each) for each in _newest(messages, room))
+    return f'<exchange id="{name}"{_dated(exchange.at)}>\n{turns}\n</exchange>'
 
 
 def _known(texts: Sequence[str], room: int) -> str:
@@ -177,10 +218,7 @@ def _shortened(message: Message, most: int) -> str:
 
 def _dated(at: str) -> str:
     """When it was said, with the day of the week, so that relative dates can be resolved."""
-    if not at:
-        return ""
-    day = date.fromisoformat(at[:10])
-    return f"It was said on {day:%A}, {day.isoformat()}. "
+    return f' on="{date.fromisoformat(at[:10]):%A, %Y-%m-%d}"' if at else ""
 
 
 def _newest(messages: Sequence[Message], room: int) -> list[Message]:
@@ -202,7 +240,7 @@ def _turn(message: Message) -> str:
     return f'<turn by="{by}">\n{_harmless(message.text.strip())}\n</turn>'
 
 
-_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|turn|known|earlier)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*(?:transcript|exchange|turn|known|earlier)\b)", re.IGNORECASE)
 
 
 def _harmless(text: str) -> str:
@@ -222,30 +260,49 @@ class _Unusable(NamedTuple):
 _UNREADABLE = "the model's reply could not be read"
 
 
-def _understood(reply: Completion) -> Extraction:
+def _understood(reply: Completion, exchanges: Sequence[Exchange]) -> Extraction:
+    nothing = Extraction(found=((),) * len(exchanges), usage=reply.usage)
     read = salvage.read(reply.text)
     if read.entries is None:
         problem = "the model's reply was cut off before the first fact" if reply.truncated else _UNREADABLE
-        return Extraction(usage=reply.usage, problem=problem)
-    found, unusable = _distinct(_fact(entry) for entry in read.entries)
-    problem = _problem(found, unusable, cut=reply.truncated or not read.whole)
-    return Extraction(found=tuple(found), usage=reply.usage, problem=problem)
+        return replace(nothing, problem=problem, complete=False)
+    found, unusable = _distinct(read.entries)
+    cut = reply.truncated or not read.whole
+    problem = _problem(found, unusable, cut=cut)
+    by_place: list[list[Found]] = [[] for _ in exchanges]
+    for each, entry in found:
+        place = _place(entry, each, exchanges)
+        by_place[place].append(_attributed(each, exchanges[place]))
+    return replace(
+        nothing, found=tuple(map(tuple, by_place)), problem=problem, complete=not cut and problem != _UNREADABLE
+    )
 
 
-def _distinct(told: Iterable[Found | _Unusable | None]) -> tuple[list[Found], Counter[str]]:
-    """The facts, each once and not too many; and how often an entry was unusable, by the reason."""
-    found: dict[int, Found] = {}
+def _distinct(entries: Iterable[Any]) -> tuple[list[tuple[Found, Any]], Counter[str]]:
+    """The facts with their entries, each once and not too many; and how often an entry was unusable, by the reason."""
+    found: dict[int, tuple[Found, Any]] = {}
     examples = _examples()
     unusable: Counter[str] = Counter()
-    for each in told:
+    for entry in entries:
+        each = _fact(entry)
         if isinstance(each, _Unusable):
             unusable[each.why] += 1
         elif each and (mark := fingerprint(each.text)) not in found and mark not in examples:
             if len(found) < MOST_FACTS:
-                found[mark] = each
+                found[mark] = each, entry
             else:
                 unusable["too many"] += 1
     return list(found.values()), unusable
+
+
+def _place(entry: Any, found: Found, exchanges: Sequence[Exchange]) -> int:
+    """Which exchange a fact is from: the one that the model names, else the last with the most of its words."""
+    number = prompts.number(entry.get("exchange"), "t") if isinstance(entry, dict) else None
+    if number is not None and 1 <= number <= len(exchanges):
+        return number - 1
+    wanted = set(telling(found.text))
+    shared = [len(wanted & set(words(" ".join(message.text for message in each.messages)))) for each in exchanges]
+    return max(range(len(exchanges)), key=lambda place: (shared[place], place))
 
 
 EXAMPLE = re.compile(r'"text": "([^"]+)"')
@@ -257,7 +314,7 @@ def _examples() -> frozenset[int]:
     return frozenset(map(fingerprint, EXAMPLE.findall(" ".join(prompts.read("extract_rules").split()))))
 
 
-def _problem(found: Sequence[Found], unusable: Counter[str], *, cut: bool) -> str:
+def _problem(found: Sequence[Any], unusable: Counter[str], *, cut: bool) -> str:
     if set(unusable) == {"unreadable"} and not found:
         return _UNREADABLE
     told = [f"the model's reply was cut off; facts kept: {len(found)}"] if cut else []

@@ -74,7 +74,7 @@ class _Answer(NamedTuple):
 def settle(
     llm: LLM,
     facts: Sequence[Fact],
-    vectors: Matrix,
+    vectors: Sequence[Vector] | Matrix,
     store: Store,
     *,
     novel: Callable[[Fact, Vector], Settled],
@@ -152,7 +152,10 @@ def _noted(fact: Fact, memory: Memory, reason: str) -> Settled:
 
 
 def _in_order(
-    facts: Sequence[Fact], vectors: Matrix, decided: Mapping[int, Settled], novel: Callable[[Fact, Vector], Settled]
+    facts: Sequence[Fact],
+    vectors: Sequence[Vector] | Matrix,
+    decided: Mapping[int, Settled],
+    novel: Callable[[Fact, Vector], Settled],
 ) -> list[Settled]:
     """One a fact. A memory that one fact replaced or removed is gone for those after it."""
     gone: set[int] = set()

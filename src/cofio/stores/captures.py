@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
-from cofio.conversation import OPEN, SETTLED, Exchange, Item, Ledger, Message, Settlement, State, Task
+from cofio.conversation import OPEN, SETTLED, Batching, Exchange, Item, Ledger, Message, Settlement, State, Task
 from cofio.episodes import Episode
 from cofio.errors import Conflict, InvalidInput, NotFound, TooBusy
 from cofio.model import Memory, Viewer, moment
@@ -29,6 +29,7 @@ _COLUMNS = (
 _PAYLOAD = _COLUMNS.index("payload")
 #: The columns of an item, for a SELECT.
 ITEMS = ", ".join(_COLUMNS)
+_NEVER = "9999-12-31T23:59:59.999999Z"
 _REASONS = 20  # told one by one; what is rarer is summed up
 
 
@@ -91,6 +92,13 @@ def later(at: str, seconds: float) -> str:
         return moment(datetime.fromisoformat(at) + timedelta(seconds=seconds))
     except (ValueError, OverflowError, TypeError) as error:
         raise InvalidInput(f"{seconds!r} is no time to wait.", "Give a number of seconds.") from error
+
+
+def held(at: str, waiting: int, characters: int, batching: Batching) -> dict[str, str]:
+    """When what waits of a session is due, and up to which time it may have waited: now, where a batch is full."""
+    until = later(at, batching.seconds)
+    is_full = waiting >= batching.turns or characters >= batching.characters
+    return {"at": at, "due_at": at, "latest": until} if is_full else {"at": at, "due_at": until, "latest": _NEVER}
 
 
 # ── how items end ─────────────────────────────────────────────────────────────────────────────────────────────────────

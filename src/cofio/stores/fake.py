@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from cofio.conversation import SETTLED, Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.conversation import SETTLED, Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.model import Viewer, moment
 from cofio.ports import Clock
 from cofio.stores import amending, captures
@@ -135,6 +135,18 @@ class FakeInbox:
             for item in waiting:
                 held.put(replace(item, due_at=at))
             return len(waiting)
+
+    def hold(self, client: str, session: str, batching: Batching) -> None:
+        with self._changing() as held:
+            at = self._clock()
+            until = captures.later(at, batching.seconds)
+            fresh = [item for item in held.of(client, session) if item.state == "pending" and not item.reason]
+            waiting = [item.exchange for item in fresh if at < item.due_at <= until and item.exchange]
+            characters = sum(len(captures.to_payload(each)) for each in waiting)
+            due = captures.held(at, len(waiting), characters, batching)
+            for item in fresh:
+                if at < item.due_at <= due["latest"]:
+                    held.put(replace(item, due_at=due["due_at"]))
 
     def turns(self, client: str, session: str) -> set[str]:
         with self._changing() as held:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.errors import Conflict, StoreError
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
@@ -65,6 +65,15 @@ class SqliteInbox:
         whose = {"client": client, "session": session, "at": self._clock()}
         with self._file.writing() as connection:
             return connection.execute(_SQL["release_items"], whose).rowcount
+
+    def hold(self, client: str, session: str, batching: Batching) -> None:
+        at = self._clock()
+        whose = {"client": client, "session": session}
+        with self._file.writing() as connection:
+            until = {**whose, "at": at, "until": captures.later(at, batching.seconds)}
+            waiting, characters = connection.execute(_SQL["waiting_of_session"], until).fetchone()
+            held = captures.held(at, waiting, characters, batching)
+            connection.execute(_SQL["hold_items"], {**whose, **held})
 
     def turns(self, client: str, session: str) -> set[str]:
         with self._file.reading() as connection:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from cofio.conversation import Exchange, Item, Ledger, Receipt, Settlement, State, Task
+from cofio.conversation import Batching, Exchange, Item, Ledger, Receipt, Settlement, State, Task
 from cofio.errors import Conflict
 from cofio.model import Memory, Viewer, moment
 from cofio.ports import Clock
@@ -63,6 +63,14 @@ class PostgresInbox:
     def release(self, client: str, session: str) -> int:
         with self._server.writing() as rows:
             return rows.count("release_items", {"client": client, "session": session, "at": self._clock()})
+
+    def hold(self, client: str, session: str, batching: Batching) -> None:
+        at = self._clock()
+        whose = {"client": client, "session": session}
+        with self._server.writing() as rows:
+            until = {**whose, "at": at, "until": captures.later(at, batching.seconds)}
+            ((waiting, characters),) = rows.all("waiting_of_session", until)
+            rows.count("hold_items", {**whose, **captures.held(at, waiting, characters, batching)})
 
     def turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:

@@ -453,6 +453,16 @@ UPDATE inbox SET due_at = %(at)s
 WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s AND attempts = 0
     AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
 
+-- name: waiting_of_session
+SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
+WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(at)s AND due_at <= %(until)s
+    AND client = %(client)s AND session = %(session)s;
+
+-- name: hold_items -- what failed, or waits for another reason, has its own time
+UPDATE inbox SET due_at = %(due_at)s
+WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(at)s AND due_at <= %(latest)s
+    AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
+
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
     WHEN (SELECT max(id) FROM inbox WHERE tenant = %(tenant)s)

@@ -342,6 +342,14 @@ UPDATE inbox SET due_at = :due_at WHERE id = :id AND state = 'pending' AND due_a
 UPDATE inbox SET due_at = :at
 WHERE state = 'pending' AND due_at > :at AND attempts = 0 AND client = :client AND session = :session;
 
+-- name: waiting_of_session
+SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
+WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :until AND client = :client AND session = :session;
+
+-- name: hold_items -- what failed, or waits for another reason, has its own time
+UPDATE inbox SET due_at = :due_at
+WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :latest AND client = :client AND session = :session;
+
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
     WHEN (SELECT max(id) FROM inbox) - (SELECT min(id) FROM inbox WHERE state = 'pending') + 1 < :most THEN 0
