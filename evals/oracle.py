@@ -39,6 +39,7 @@ FIGURES = (
     ("deletions", "deletions honoured", "deletions"),
 )
 _SAME_TURN = 0.6  # of the words of a turn that the transcript shares with it
+_EXCHANGE = re.compile(r'<exchange id="(t\d+)"[^>]*>\n(.*?)\n</exchange>', re.DOTALL)
 _TURN = re.compile(r'<turn by="user">\n(.*?)\n</turn>', re.DOTALL)
 
 
@@ -49,6 +50,10 @@ class Change:
     text: str
     action: str  # ADD, UPDATE, DELETE or NOOP
     earlier: Mapping[str, Any] | None = None
+
+    @property
+    def earlier_text(self) -> str:
+        return self.earlier["text"] if self.earlier else ""
 
     def is_about(self, memory: str) -> bool:
         """Return whether a memory says the earlier fact."""
@@ -93,13 +98,15 @@ class Oracle:
             yield Change(known["text"], "NOOP", known)
 
     def _extracted(self, user: str) -> list[dict[str, Any]]:
+        """The labels of the exchanges that are shown, but what a later one of them changes."""
         transcript = user.partition("<transcript>")[2].partition("</transcript>")[0]
-        said = set(words(" ".join(_TURN.findall(transcript))))
-        exchange = max(self._exchanges, key=lambda each: _shared(said, each["user"]))
-        if _shared(said, exchange["user"]) < _SAME_TURN:
-            return []
+        shown = [(name, self._labelled(said)) for name, said in _EXCHANGE.findall(transcript)]
+        labels = [(name, change) for name, exchange in shown if exchange for change in self._labels(exchange)]
+        outdated = {change.earlier["text"] for _, change in labels if change.earlier and change.action != "NOOP"}
+        told = {change.text for _, change in labels}
         return [
             {
+                "exchange": name,
                 "text": change.text,
                 "category": "decision",
                 "kind": "retraction" if change.action == "DELETE" else "other",
@@ -107,8 +114,15 @@ class Oracle:
                 "said_by": "user",
                 "entities": [],
             }
-            for change in self._labels(exchange)
+            for name, change in labels
+            if change.text not in outdated and not (change.action == "DELETE" and change.earlier_text in told)
         ]
+
+    def _labelled(self, said: str) -> Mapping[str, Any] | None:
+        """The exchange that was said, if it is one of the stream."""
+        spoken = set(words(" ".join(_TURN.findall(said))))
+        exchange: Mapping[str, Any] = max(self._exchanges, key=lambda each: _shared(spoken, each["user"]))
+        return exchange if _shared(spoken, exchange["user"]) >= _SAME_TURN else None
 
     def _decided(self, user: str) -> list[dict[str, Any]]:
         memories = {each["memory"]: each["text"] for each in _rows(user, "memories")}

@@ -413,14 +413,19 @@ class Learner:
             again = self._settled_locally([each.fact], batch.matrix([place]), batch.store)[0]
             if isinstance(again.decision, Update) and again.decision.id in taken | targets:
                 again = Settled(fact=each.fact, decision=Add(each.fact, "new", unless_known=True))
+            unseen = isinstance(again.decision, Update) and self._is_unseen(again.decision.id, since, batch.store)
             went = isinstance(each.decision, Update | Delete | Noop) and each.decision.id not in still
             if went and isinstance(each.decision, Delete):
                 gone = f"error: memory {each.decision.id} is gone, pinned or changed by now"
                 batch.settled[place] = Settled(fact=each.fact, reason=gone)
-            elif went or (isinstance(each.decision, Add) and isinstance(again.decision, Noop)):
+            elif went or (isinstance(each.decision, Add) and (unseen or isinstance(again.decision, Noop))):
                 batch.take([place], [again])
             decision = batch.settled[place].decision
             taken |= {decision.id} if isinstance(decision, Update | Delete) else set()
+
+    def _is_unseen(self, memory_id: int, since: str, store: Store) -> bool:
+        """Whether a memory was written after the model was asked, such as by an earlier exchange of the same batch."""
+        return any(each.updated_at > since for each in store.get([memory_id]))
 
     def _applied(self, batch: _Batch, rows: Rows, learned: Learned, work: _Work) -> Learned:
         """Everything in one transaction; the end of the item too."""

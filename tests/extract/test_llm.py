@@ -327,8 +327,8 @@ def test_the_schema_keeps_to_what_every_provider_takes() -> None:
 
 def test_every_turn_stands_with_its_speaker_between_the_markers() -> None:
     _, user = prompt_of(exchange("let's use drizzle", "Good choice!"))
-    turns = '<exchange id="t1">\n<turn by="user">\nlet\'s use drizzle\n</turn>\n<turn by="assistant">\nGood choice!\n</turn>\n</exchange>'
-    assert user.startswith(f"<transcript>\n{turns}\n</transcript>")
+    turns = '<turn by="user">\nlet\'s use drizzle\n</turn>\n<turn by="assistant">\nGood choice!\n</turn>'
+    assert user.startswith(f'<transcript>\n<exchange id="t1">\n{turns}\n</exchange>\n</transcript>')
 
 
 def test_what_was_said_cannot_end_the_transcript_or_speak_for_another() -> None:

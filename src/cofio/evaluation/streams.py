@@ -8,10 +8,11 @@ describes the format; `evals/data/streams` has examples.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -159,14 +160,18 @@ def holds(text: str, groups: Groups) -> bool:
 
 
 def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool = False) -> Outcome:
-    """Learn a stream in a store of its own and ask about it; with the language model of the settings where asked."""
+    """Learn a stream in a store of its own and ask about it; with the language model of the settings where asked.
+
+    A language model reads the exchanges of a session in batches, as the settings say.
+    """
     outcome = Outcome()
     with TemporaryDirectory() as folder:
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
         own = own if use_llm else replace(own, extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
             keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that their loading is not counted
-            _Learning(stream, keeper, outcome, embedder).run()
+            batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
+            _Learning(stream, keeper, outcome, embedder).run(batch)
             keeper.read_missing()  # as the service does in the background
             _ask(stream, keeper, outcome)
             _prompt(stream, keeper, outcome)
@@ -202,29 +207,46 @@ class _Learning:
         self._facts: dict[str, Groups] = {}
         self._valid: set[str] = set()
 
-    def run(self) -> None:
+    def run(self, batch: int) -> None:
         """Learn every exchange and count what came of it, then rate the memories that are left."""
-        for exchange in self._stream["exchanges"]:
-            before = self._live()
-            self._capture(exchange)
-            self._count(_Step(exchange, f"{self._stream['name']} {exchange['id']}", before, self._live()))
+        for exchanges in _batches(self._stream["exchanges"], batch):
+            states = [self._live(), *self._learn(exchanges)]
+            gone = {each.get(name) for each in exchanges for name in ("replaces", "deletes")}
+            for exchange, before, after in zip(exchanges, states, states[1:], strict=False):
+                step = _Step(exchange, f"{self._stream['name']} {exchange['id']}", before, after)
+                self._count(step, {fact["id"] for fact in exchange["facts"]} & gone)
         for text in self._live().values():
             good = any(holds(text, self._facts[each]) for each in self._valid)
             stale = not good and any(holds(text, groups) for groups in self._facts.values())
             note = "" if good else f"{self._stream['name']}: {'stale' if stale else 'junk'}: {text}"
             self._outcome.count("stored", "good", good, note)
 
+    def _learn(self, exchanges: Sequence[Mapping[str, Any]]) -> list[Live]:
+        """Learn exchanges together; return the live memories after each."""
+        if len(exchanges) == 1:
+            self._capture(exchanges[0], wait=True)
+            return [self._live()]
+        states: list[Live] = []
+        for exchange in exchanges:
+            self._capture(exchange, wait=False)
+        self._keeper.listen(lambda _: states.append(self._live()))
+        for batch in self._keeper.batches(self._keeper.claim()):
+            self._keeper.attempt(*batch)
+        self._keeper.listen(lambda _: None)
+        assert len(states) == len(exchanges)
+        return states
+
     def _live(self) -> Live:
         memories: Sequence[Memory] = self._keeper.list(limit=500).memories
         return {each.id: each.text for each in memories}
 
-    def _capture(self, exchange: Mapping[str, Any]) -> None:
+    def _capture(self, exchange: Mapping[str, Any], *, wait: bool) -> None:
         said = [{"role": role, "content": exchange[role]} for role in ("user", "assistant") if exchange[role]]
         project = self._stream["project"]
         started = time.process_time_ns()
         self._keeper.capture(
             said,
-            wait=True,
+            wait=wait,
             session=exchange["session"],
             turn=exchange["id"],
             at=f"{exchange['date']}T10:00:00Z",
@@ -237,10 +259,13 @@ class _Learning:
         self._outcome.counts["capture ns"] += captured - started
         self._outcome.counts["embedding ns"] += time.process_time_ns() - captured
 
-    def _count(self, step: _Step) -> None:
+    def _count(self, step: _Step, outdated: Set[str]) -> None:
+        """Count what came of an exchange; a fact that was outdated before it could be read need not be stored."""
         for fact in step.exchange["facts"]:
             self._facts[fact["id"]] = fact["keywords"]
             self._valid.add(fact["id"])
+            if fact["id"] in outdated:
+                continue
             stored = any(holds(text, fact["keywords"]) for text in step.after.values())
             note = "" if stored else step.failed(f"not stored: {fact['text']}, but {step.new}")
             self._outcome.count("facts", "facts stored", stored, note)
@@ -282,6 +307,14 @@ class _Learning:
         if step.gone and not (step.exchange["type"] == "repeat" and step.new):
             self._outcome.counts["overwrites"] += len(step.gone)
             self._outcome.failures.append(step.failed(f"overwrote {step.gone} by {step.new}"))
+
+
+def _batches(exchanges: Sequence[Mapping[str, Any]], most: int) -> Iterator[list[Mapping[str, Any]]]:
+    """Neighbouring exchanges of one session, at most so many."""
+    for _, of_session in itertools.groupby(exchanges, key=lambda each: each["session"]):
+        together = list(of_session)
+        for start in range(0, len(together), most):
+            yield together[start : start + most]
 
 
 def _ask(stream: Stream, keeper: Keeper, outcome: Outcome) -> None:
