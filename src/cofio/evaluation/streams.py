@@ -169,7 +169,8 @@ def run(stream: Stream, settings: Settings, embedder: Embedder, *, use_llm: bool
         own = replace(settings, home=Path(folder), store=f"sqlite://{folder}/stream.db")
         own = own if use_llm else replace(own, extract_provider="")
         with assemble.keeper(own, embedder=embedder, reader=assemble.make_reader(settings)) as keeper:
-            keeper.learn("User: We use Redis.", dry_run=True)  # loads the models, so that their loading is not counted
+            if not use_llm:
+                keeper.learn("User: We use Redis.", dry_run=True)  # loads the models: that is not counted
             batch = own.llm_batch_turns if use_llm and own.llm_batch_seconds else 1
             _Learning(stream, keeper, outcome, embedder).run(batch)
             keeper.read_missing()  # as the service does in the background

@@ -1,0 +1,201 @@
+"""The path with a language model, measured with recorded replies of a capable one.
+
+    python -m evals.recorded [PATH ...] [--provider openai|anthropic|ollama] [--failures]
+    python -m evals.recorded [PATH ...] --ask FOLDER
+
+A server on this machine speaks the interface of the provider, and answers every prompt with the reply that was recorded
+for it. A reply is found by a digest of the prompt: a prompt that has changed has none, and must be recorded again. With
+`--ask`, such a prompt is written to FOLDER/<digest>.txt, and its reply awaited in FOLDER/<digest>.json, from whoever
+answers prompts there. They see the prompts alone. The exit status is 1 when a figure misses its bar, or a reply is
+missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from cofio import assemble
+from cofio.evaluation import streams
+from cofio.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[1]
+SET = ROOT / "evals" / "data" / "streams" / "test"
+REPLIES = ROOT / "evals" / "data" / "replies.jsonl"
+#: (name of the figure, counter of the successes, counter of the cases, least share)
+FIGURES = (("facts", "facts stored", "facts", 0.85), ("updates", "updates right", "updates", 0.80))
+MOST_OVERWRITES = 0.01  # of the new facts
+PROVIDERS = ("openai", "anthropic", "ollama")
+_SIMILARITY = re.compile(r', "similarity": [0-9.]+')  # differs in the last digit from processor to processor
+_LOOK = 0.5  # seconds between two looks for a reply that is awaited
+
+
+def digest(system: str, user: str) -> str:
+    """Return the name of a prompt."""
+    return hashlib.sha256(f"{system}\n\n{_SIMILARITY.sub('', user)}".encode()).hexdigest()[:24]
+
+
+class Recorded:
+    """Replies by the digest of their prompt; what is not recorded is asked for in a folder, or missing."""
+
+    def __init__(self, replies: Mapping[str, str], folder: Path | None = None) -> None:
+        self._replies = dict(replies)
+        self._folder = folder
+        self.used: set[str] = set()
+        self.missing: set[str] = set()
+        self.calls = 0
+        self.characters = 0  # of prompts
+
+    def reply(self, system: str, user: str) -> str | None:
+        """Return the reply to a prompt; None where none is recorded."""
+        name = digest(system, user)
+        self.calls += 1
+        self.characters += len(system) + len(user)
+        if name not in self._replies and self._folder:
+            self._replies[name] = _answer(self._folder, name, f"{system}\n\n{user}\n")
+        found = self._replies.get(name)
+        (self.missing if found is None else self.used).add(name)
+        return found
+
+    @property
+    def lines(self) -> list[str]:
+        """The replies that were used, as they are kept."""
+        told = ({"prompt": name, "reply": json.loads(self._replies[name])} for name in sorted(self.used))
+        return [json.dumps(each, ensure_ascii=False) for each in told]
+
+
+def read(path: Path = REPLIES) -> dict[str, str]:
+    """Return the recorded replies by the digests of their prompts."""
+    told = map(json.loads, path.read_text(encoding="utf-8").splitlines()) if path.exists() else ()
+    return {each["prompt"]: json.dumps(each["reply"], ensure_ascii=False) for each in told}
+
+
+def _answer(folder: Path, name: str, prompt: str) -> str:
+    """Put a prompt into the folder, and wait for its reply."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.txt").write_text(prompt, encoding="utf-8")
+    while True:
+        with suppress(OSError, ValueError):  # not there, or not whole yet
+            return json.dumps(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")), ensure_ascii=False)
+        time.sleep(_LOOK)
+
+
+def prompt_of(body: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the system's and the user's part of a request to any of the providers."""
+    said = {each["role"]: each["content"] for each in body["messages"]}
+    blocks = body.get("system")
+    return said.get("system") or "".join(each["text"] for each in blocks or ()), said["user"]
+
+
+def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
+    """Return a reply in the words of a provider's interface."""
+    message = {"role": "assistant", "content": text}
+    if provider == "anthropic":
+        usage = {"input_tokens": tokens, "output_tokens": len(text) // 4}
+        return {
+            "type": "message",
+            "content": [{"type": "text", "text": text}],
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
+    if provider == "ollama":
+        counts = {"prompt_eval_count": tokens, "eval_count": len(text) // 4}
+        return {"message": message, "done": True, "done_reason": "stop", **counts}
+    usage = {"prompt_tokens": tokens, "completion_tokens": len(text) // 4}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+
+@contextmanager
+def serve(recorded: Recorded, provider: str) -> Iterator[str]:
+    """Serve replies on a free port of this machine, as the provider does; yield the URL for EXTRACT_URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            system, user = prompt_of(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            text = recorded.reply(system, user)
+            told = as_told_by(provider, text or "", (len(system) + len(user)) // 4)
+            error = {"error": {"type": "invalid_request_error", "message": "no reply is recorded for this prompt"}}
+            reply = json.dumps(error if text is None else told).encode()
+            self.send_response(400 if text is None else 200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *args: Any) -> None:
+            """Keep the requests out of the output."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}" + ("/v1" if provider == "openai" else "")
+        finally:
+            server.shutdown()
+
+
+def settings_for(settings: Settings, provider: str, url: str) -> Settings:
+    """Return the settings with which a provider's model is asked at an address."""
+    where = {"ollama_url": url} if provider == "ollama" else {"extract_url": url, "extract_key": "recorded"}
+    named = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0, **where}
+    return replace(settings, **named)  # type: ignore[arg-type]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure sets of streams and print a line each; return 0 when every figure reaches its bar."""
+    parser = argparse.ArgumentParser(prog="python -m evals.recorded", description=__doc__.partition("\n")[0])
+    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
+    parser.add_argument("--provider", choices=PROVIDERS, default="openai", help="whose interface is spoken")
+    parser.add_argument("--failures", action="store_true", help="list the single cases that went wrong")
+    parser.add_argument("--ask", type=Path, metavar="FOLDER", help="where prompts without a reply are put and answered")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="where the replies that were used are written")
+    asked = parser.parse_args(arguments)
+    settings = Settings.load()
+    embedder = assemble.make_embedder(settings)
+    recorded = Recorded(read(), asked.ask)
+    outcomes = []
+    for stream in (stream for path in asked.paths or [SET] for stream in streams.read(path)):
+        with serve(recorded, asked.provider) as url:
+            own = settings_for(settings, asked.provider, url)
+            outcomes.append(streams.run(stream, own, embedder, use_llm=True))
+    if asked.write:
+        asked.write.write_text("".join(f"{line}\n" for line in recorded.lines), encoding="utf-8")
+    return _told(streams.total(outcomes), recorded, failures=asked.failures)
+
+
+def _told(total: streams.Outcome, recorded: Recorded, *, failures: bool) -> int:
+    counts = total.counts
+    reached = recorded.calls > 0 and not recorded.missing
+    for name, right, all_, least in FIGURES:
+        share = total.share(right, all_) or 0.0
+        reached &= share >= least
+        print(f"{name}: {counts[right]} of {counts[all_]}, {100 * share:.1f} %; at least {100 * least:.0f} %")
+    wrong = counts["overwrites"] / max(1, counts["new facts"])
+    reached &= wrong <= MOST_OVERWRITES
+    print(f"overwrites: {counts['overwrites']} of {counts['new facts']}, {100 * wrong:.1f} %; at most 1 %")
+    print(
+        f"deletions {counts['deletions honoured']} of {counts['deletions']}, noise {counts['noise stored']} of"
+        f" {counts['noise']}, good {counts['good']} of {counts['stored']}"
+    )
+    print(
+        f"{recorded.calls} calls, {recorded.characters // 4} tokens in; {len(recorded.missing)} prompts without a reply"
+    )
+    if failures:
+        print(*(each for each in total.failures if " injected" not in each), sep="\n")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
