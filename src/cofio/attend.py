@@ -3,6 +3,7 @@
     start, prompt ─ recall ─▶ what is put before the agent, each memory once a session
     prompt ─ amend ─▶ held in the inbox ─ stop ─▶ due
     compact, end ─▶ what is held is due, and what no hook told of is taken from the transcript
+    compact ─ review ─▶ a language model reads the turns since the last compaction once more, as a whole
 
 A prompt is kept the moment it comes, and held until its answer does: the two are one turn, learned from as one. What
 was never answered (the user broke it off, the client died) is learned from by itself once the session goes on or ends.
@@ -19,13 +20,14 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cofio import transcripts
+from cofio.conversation import REVIEW
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
 from cofio.hooks import briefings, project, recalled, spool
 from cofio.hooks.clients import ANEW, Event, event
@@ -33,6 +35,8 @@ from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, Briefing, Viewer
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
+_REVIEWED = "review:"  # before the name of the last turn that a review has read
+_REVIEW = 24_000  # characters that a language model reads in one review
 _SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
 _log = logging.getLogger(__name__)
 
@@ -124,6 +128,8 @@ class Attendant:
             if happened.transcript and happened.kind != "failure":
                 self._catch_up(happened, where, keeper)
             self._close_turn(happened, self._sitting(happened, keeper))
+            if happened.kind == "compact" and happened.transcript and keeper.llm:
+                self._review(happened, where, keeper)
 
     def fetch(self) -> int:
         """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
@@ -267,18 +273,52 @@ class Attendant:
 
     def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Take in from the client's own record what no hook has told of: whole turns, prompts, answers."""
-        path = Path(happened.transcript)
         known = keeper.turns(happened.client, happened.session)
         try:
-            if path.suffix != ".jsonl" or not path.is_file():
-                return
-            for turn in transcripts.read(path):
+            for turn in _turns_of(happened):
                 name = _known_as(turn, known)
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
-        except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
-            _log.warning("the transcript is not read: %s", error)
+        except InvalidInput as error:  # what stands there cannot be kept
+            _log.warning("the transcript is not taken in: %s", error)
+
+
+    def _review(self, happened: Event, where: str, keeper: Keeper) -> None:
+        """Have the language model read all that the agent is about to lose sight of, findings of its own included."""
+        known = keeper.turns(happened.client, happened.session)
+        for turns in _parts(_turns_of(happened), known):
+            about = _about(happened, where, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
+            messages = [message for turn in turns for message in turn.messages]
+            at = {"at": turns[-1].at} if turns[-1].at else {}
+            keeper.submit(messages, **{**about, **at, "context": REVIEW})
+
+
+def _turns_of(happened: Event) -> list[transcripts.Turn]:
+    """The turns of the client's own record; none where it cannot be read."""
+    path = Path(happened.transcript)
+    try:
+        return list(transcripts.read(path)) if path.suffix == ".jsonl" and path.is_file() else []
+    except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
+        _log.warning("the transcript is not read: %s", error)
+        return []
+
+
+def _parts(turns: Sequence[transcripts.Turn], known: Set[str]) -> Iterator[list[transcripts.Turn]]:
+    """The turns that no review has read yet, in parts that a language model can read at once."""
+    reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
+    part: list[transcripts.Turn] = []
+    for turn in turns[max(reviewed, default=0) :]:
+        if part and _length([*part, turn]) > _REVIEW:
+            yield part
+            part = []
+        part.append(turn)
+    if part:
+        yield part
+
+
+def _length(turns: Sequence[transcripts.Turn]) -> int:
+    return sum(len(str(message["content"])) for turn in turns for message in turn.messages)
 
 
 def _recalled(prompt: str, happened: Event, where: str, sitting: _Sitting) -> Briefing:

@@ -28,6 +28,7 @@ STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
 ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
+REVIEW = "review"  # the context of turns that are read once more, together, before the agent loses sight of them
 #: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.
 OWN_REQUEST = "cofio-request"
 NOTHING_FOUND = "The model found nothing worth keeping"  # the reason of a capture that it read

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cofio import late
 from cofio.briefing import neutral
-from cofio.conversation import ANALYSIS, Exchange
+from cofio.conversation import ANALYSIS, REVIEW, Exchange
 from cofio.model import MatchType
 from cofio.wording import LEFT_OUT
 
@@ -125,8 +125,9 @@ def is_indexed(exchange: Exchange | None) -> bool:
 
     Reports in the context "analysis" do not: an agent that watches a domain sends the same readings again and again,
     and its claims are kept as rows of domain knowledge. Observed dialogues do: both sides said something.
+    A review does not: its turns are episodes already.
     """
-    if exchange is None or exchange.context == ANALYSIS:
+    if exchange is None or exchange.context in (ANALYSIS, REVIEW):
         return False
     return any(message.text.strip() for message in exchange.messages)
 

@@ -23,6 +23,7 @@ from cofio.conversation import (
     ANALYSIS,
     NOTHING_FOUND,
     OBSERVATION,
+    REVIEW,
     Exchange,
     Found,
     Item,
@@ -325,6 +326,8 @@ class Learner:
 
     def _extracted(self, sources: Sequence[_Source]) -> list[_Reading]:
         """The explicit way: all of it to the model."""
+        if self.llm is None and all(each.exchange.context == REVIEW for each in sources):
+            return [_Reading(found=(), method="none", reason="No language model reads it any more") for _ in sources]
         if self.llm is None:  # the setting went while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Reading(found=(), method="none", reason="Nothing was said")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import MAX_SAID, Exchange, Message, Receipt, Settlement
+from cofio.conversation import MAX_SAID, Batching, Exchange, Message, Receipt, Settlement
 from cofio.errors import Conflict, InvalidInput, StoreError, TooBusy
 from cofio.model import Add, Fact, Purge
 from cofio.ports import Store
@@ -271,6 +271,31 @@ class AmendContract:
         assert store.inbox.release("cc", "s1") == store.inbox.release("cc", "unheard of") == 0
         assert store.inbox.item(parked).state == "parked"
 
+    def test_turns_that_wait_for_their_session_wait_longer_with_each_one(self, store: Store) -> None:
+        first = store.inbox.amend(turn(user("one")), hold=HOUR).id
+        prompt = store.inbox.amend(turn(user("asks"), name="t2"), hold=3 * HOUR).id
+        failed = store.inbox.amend(turn(user("failed"), name="t3")).id
+        store.inbox.postpone(failed, 50.0, "down")
+        elsewhere = store.inbox.amend(turn(user("elsewhere"), session="s2"), hold=HOUR).id
+        before = {each: store.inbox.item(each).due_at for each in (first, prompt, failed, elsewhere)}
+        store.inbox.hold("cc", "s1", Batching(2 * HOUR, turns=3))
+        after = {each: store.inbox.item(each).due_at for each in before}
+        assert before[first] < after[first] == after[prompt] < before[prompt]
+        assert (after[failed], after[elsewhere]) == (before[failed], before[elsewhere])
+
+    def test_a_full_batch_of_a_session_is_due_at_once(self, store: Store) -> None:
+        batching = Batching(HOUR, turns=2)
+        first = store.inbox.amend(turn(user("one")), hold=HOUR).id
+        asked = store.inbox.amend(turn(user("asked, not answered"), name="t2"), hold=2 * HOUR).id
+        store.inbox.amend(turn(user("elsewhere"), session="s2"), hold=HOUR)
+        store.inbox.hold("cc", "s1", batching._replace(seconds=60.0))
+        assert store.inbox.due(10) == []
+        store.inbox.hold("cc", "s1", batching)
+        assert [item.id for item in store.inbox.due(10)] == [first, asked]
+        long = store.inbox.amend(turn(user("x" * 1_000), name="t3"), hold=HOUR).id
+        store.inbox.hold("cc", "s1", batching._replace(characters=1_000))
+        assert [item.id for item in store.inbox.due(10)] == [first, asked, long]
+
     def test_every_turn_that_ever_came_in_is_known(self, store: Store) -> None:
         first = store.inbox.amend(turn(user("one")))
         store.inbox.receive([turn(user("two"), name="t2"), turn(user("nameless"), name="")])
@@ -316,6 +341,7 @@ class AmendContract:
         for attempt in (
             lambda: inbox.amend(turn(user("late"))),
             lambda: inbox.release("cc", "s1"),
+            lambda: inbox.hold("cc", "s1", Batching()),
             lambda: inbox.turns("cc", "s1"),
         ):
             with pytest.raises(StoreError, match="closed"):

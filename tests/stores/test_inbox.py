@@ -314,12 +314,24 @@ def test_a_purge_that_meets_a_damaged_capture_that_says_it_empties_that(store: S
 def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: SqliteStore) -> None:
     """A busy inbox is counted, listed and tidied by its indexes: the captures of years are not read for that."""
     sql = queries("sqlite")
-    values = {"at": "", "limit": 1, "state": "pending", "after": 9, "most": 9, "before": "", "turn": "t", "client": ""}
+    values = {
+        "at": "",
+        "limit": 1,
+        "state": "pending",
+        "after": 9,
+        "most": 9,
+        "before": "",
+        "turn": "t",
+        "client": "",
+        "until": "",
+        "latest": "",
+        "due_at": "",
+    }
     asked = {
         "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,
         "newest_in": inbox_module._NEWEST_IN, "ledger": sql["ledger"], "forget": sql["forget_items"],
         "received": sql["received"], "part_of_turn": inbox_module._PART_OF_TURN, "turns": sql["turns"],
-        "release": sql["release_items"],
+        "release": sql["release_items"], "waiting": sql["waiting_of_session"], "hold": sql["hold_items"],
     }  # fmt: skip
     with store._file.reading() as connection:
         for name, query in asked.items():

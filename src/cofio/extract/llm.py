@@ -16,7 +16,7 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from cofio import prompts, salvage
-from cofio.conversation import ANALYSIS, OBSERVATION, ROLES, Exchange, Found, Message, Usage
+from cofio.conversation import ANALYSIS, OBSERVATION, REVIEW, ROLES, Exchange, Found, Message, Usage
 from cofio.errors import TooLarge
 from cofio.judgement.labels import RETRACTION
 from cofio.model import CATEGORIES, KINDS, category_of
@@ -26,7 +26,7 @@ from cofio.wording import both_ends, end_of, fingerprint, telling, words
 MOST_FACTS = 50  # of one exchange; more is a transcript told again
 LONGEST_FACT = 1_000  # characters; what is longer is no fact
 MOST_ENTITIES, LONGEST_ENTITY = 10, 100
-THOROUGH = ("pre_compact",)  # the events after which what was said is gone
+THOROUGH = ("pre_compact", REVIEW)  # the events after which what was said is gone
 _WHOLE = (*THOROUGH, ANALYSIS, OBSERVATION)  # the events where the assistant's words are read to their end
 
 _MOSTLY, _COPIED = 0.5, 0.9  # of a fact's words, in what the user said and in what the assistant said

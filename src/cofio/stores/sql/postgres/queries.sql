@@ -458,9 +458,10 @@ SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
 WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(at)s AND due_at <= %(until)s
     AND client = %(client)s AND session = %(session)s;
 
--- name: hold_items -- what failed, or waits for another reason, has its own time
+-- name: hold_items
 UPDATE inbox SET due_at = %(due_at)s
-WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(at)s AND due_at <= %(latest)s
+WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s AND due_at <= %(latest)s
+    AND reason = '' -- what failed, or waits for another reason, has its own time
     AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
 
 -- name: is_full

@@ -346,9 +346,10 @@ WHERE state = 'pending' AND due_at > :at AND attempts = 0 AND client = :client A
 SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
 WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :until AND client = :client AND session = :session;
 
--- name: hold_items -- what failed, or waits for another reason, has its own time
+-- name: hold_items
 UPDATE inbox SET due_at = :due_at
-WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :latest AND client = :client AND session = :session;
+WHERE state = 'pending' AND reason = '' -- what failed, or waits for another reason, has its own time
+    AND due_at > :at AND due_at <= :latest AND client = :client AND session = :session;
 
 -- name: is_full
 SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
