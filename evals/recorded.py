@@ -1,6 +1,6 @@
 """The path with a language model, measured with recorded replies of a capable one.
 
-    python -m evals.recorded [PATH ...] [--provider openai|anthropic|ollama] [--failures]
+    python -m evals.recorded [PATH ...] [--provider openai|anthropic] [--failures]
     python -m evals.recorded [PATH ...] --ask FOLDER
 
 A server on this machine speaks the interface of the provider, and answers every prompt with the reply that was recorded
@@ -36,7 +36,7 @@ REPLIES = ROOT / "evals" / "data" / "replies.jsonl"
 #: (name of the figure, counter of the successes, counter of the cases, least share)
 FIGURES = (("facts", "facts stored", "facts", 0.85), ("updates", "updates right", "updates", 0.80))
 MOST_OVERWRITES = 0.01  # of the new facts
-PROVIDERS = ("openai", "anthropic", "ollama")
+PROVIDERS = ("openai", "anthropic")
 _SIMILARITY = re.compile(r', "similarity": [0-9.]+')  # differs in the last digit from processor to processor
 _LOOK = 0.5  # seconds between two looks for a reply that is awaited
 
@@ -109,9 +109,6 @@ def as_told_by(provider: str, text: str, tokens: int) -> dict[str, Any]:
             "stop_reason": "end_turn",
             "usage": usage,
         }
-    if provider == "ollama":
-        counts = {"prompt_eval_count": tokens, "eval_count": len(text) // 4}
-        return {"message": message, "done": True, "done_reason": "stop", **counts}
     usage = {"prompt_tokens": tokens, "completion_tokens": len(text) // 4}
     return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
 
@@ -148,9 +145,8 @@ def serve(recorded: Recorded, provider: str) -> Iterator[str]:
 
 def settings_for(settings: Settings, provider: str, url: str) -> Settings:
     """Return the settings with which a provider's model is asked at an address."""
-    where = {"ollama_url": url} if provider == "ollama" else {"extract_url": url, "extract_key": "recorded"}
-    named = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0, **where}
-    return replace(settings, **named)  # type: ignore[arg-type]
+    named = {"extract_provider": provider, "extract_model": "recorded", "extract_timeout": 3600.0}
+    return replace(settings, **named, extract_url=url, extract_key="recorded")  # type: ignore[arg-type]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

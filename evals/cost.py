@@ -1,0 +1,84 @@
+"""What a day with a language model costs, and what is lost where it reads less.
+
+    python -m evals.cost [PATH ...] [--reply CHARACTERS]
+
+Streams are learned with a model that is always right (`evals.oracle`), with replies of the assistant as long as reports
+of coding agents are. Tokens are counted from the prompts that the model is sent, four characters each, for a day of 100
+prompts. The exit status is 1 when such a day takes more than 80,000 tokens with default settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cofio import assemble
+from cofio.evaluation import streams
+from cofio.evaluation.streams import Stream
+from cofio.settings import Settings
+from evals import oracle
+
+DAY = 100  # prompts
+MOST_TOKENS = 80_000  # of a day with default settings
+REPLY = 1_200  # characters of an assistant's reply
+#: What a coding agent reports beside what a stream lets it say; none of it is worth remembering.
+REPORT = (
+    "I read the file and the two callers first, then made the change in one place.",
+    "The tests of the package pass, and the linter has nothing to say.",
+    "I left the public signature as it was, so nothing else had to move.",
+    "Here is what changed: the branch for the empty case returns early, and the loop below it is gone.",
+    "The diff has 34 lines added and 12 removed.",
+    "Let me know if you would rather have this in two commits.",
+    "I also ran the type checker over the folder, without findings.",
+    "If you like, I can look at the neighbouring module next.",
+)
+
+
+def padded(stream: Stream, characters: int) -> Stream:
+    """Return the stream with replies of at least so many characters."""
+    return {**stream, "exchanges": [_padded(each, characters) for each in stream["exchanges"]]}
+
+
+def _padded(exchange: dict[str, Any], characters: int) -> dict[str, Any]:
+    reply = exchange["assistant"]
+    for sentence in itertools.cycle(REPORT):
+        if len(reply) >= characters:
+            return {**exchange, "assistant": reply}
+        reply = f"{reply} {sentence}"
+    raise AssertionError("unreachable")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure every way of reading and print a line each; return 0 when the default one keeps to its bar."""
+    parser = argparse.ArgumentParser(prog="python -m evals.cost", description=__doc__.partition("\n")[0])
+    parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
+    parser.add_argument("--reply", type=int, default=REPLY, help="characters of an assistant's reply")
+    asked = parser.parse_args(arguments)
+    settings = Settings.load()
+    embedder = assemble.make_embedder(settings)
+    learned = [padded(each, asked.reply) for path in asked.paths or oracle.SETS[1:] for each in streams.read(path)]
+    prompts = sum(len(each["exchanges"]) for each in learned)
+    usual = settings.llm_reads, settings.llm_batch_turns
+    reached = True
+    for reads, turns in itertools.product(("all", "doubtful"), dict.fromkeys((settings.llm_batch_turns, 1))):
+        own = replace(settings, llm_reads=reads, llm_batch_turns=turns)
+        runs = [oracle.run(each, own, embedder) for each in learned]
+        total = streams.total(outcome for outcome, _ in runs)
+        tokens = DAY * sum(each.input_tokens for _, each in runs) // prompts
+        calls = DAY * sum(each.calls for _, each in runs) / prompts
+        right = ", ".join(f"{name} {100 * (total.share(*shares) or 0):.0f} %" for name, *shares in oracle.FIGURES)
+        print(
+            f"reads {reads}, {turns} turns at once: {tokens:,} tokens in, {calls:.0f} calls a day; {right}", flush=True
+        )
+        reached &= (reads, turns) != usual or tokens <= MOST_TOKENS
+    print(f"a day has {DAY} prompts; with default settings it may take {MOST_TOKENS:,} tokens in")
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
