@@ -7,7 +7,7 @@ import pytest
 from cofio.conversation import Usage
 from cofio.errors import BudgetSpent, Refused, Unavailable
 from cofio.hygiene import redact
-from cofio.llm_calls import Limits, Spent, occasion
+from cofio.llm_calls import Limits, LLMTotal, LLMUsage, Spent, occasion
 from cofio.llms import Metered, Resting
 from cofio.ports import Completion
 from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
@@ -61,3 +61,20 @@ def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, out
         metered.complete("system", "user")
     assert store.llm_calls.get(1).outcome == outcome
     assert store.llm_calls.spent().calls == calls
+
+
+def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
+    Metered(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
+    call = store.llm_calls.newest(1)[0]
+    total = {"provider": "p", "model": "m", "calls": 1, "later": 1}
+    told = {
+        "limits": {"calls": 1, "tokens": 2, "later": 3},
+        "today": {"calls": 1, "tokens": 2, "later": 3},
+        "resets_at": "2026-01-08",
+        "periods": [{"days": 1, "models": [total], "sessions": []}],
+        "calls": [{**call.as_dict(), "later": 1}],
+        "later": 1,
+    }
+    usage = LLMUsage.from_dict(told)
+    assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), Spent(1, 2), (call,))
+    assert usage.periods[0].models == (LLMTotal(provider="p", model="m", calls=1),)
