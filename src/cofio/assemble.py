@@ -15,7 +15,7 @@ from cofio.freshness import Freshness
 from cofio.hooks import address, briefings, recalled
 from cofio.housekeeping import Care
 from cofio.keeper import Keeper
-from cofio.llm_calls import Limits
+from cofio.llm_calls import Limits, longest_call
 from cofio.model import moment
 from cofio.noting import Notebook
 from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
@@ -51,6 +51,7 @@ def keeper(
         llm=model,
         llm_problem=problem,
         llm_limits=limits,
+        llm_seconds=longest_call(settings.extract_timeout),
         inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,

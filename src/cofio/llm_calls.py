@@ -1,6 +1,7 @@
 """Calls of language models: what caused a call, what it took, and the daily limits.
 
 occasion ─▶ Metered.complete ─ reserve ─▶ LLMCall "running" ─ model ─▶ "done", "refused" or "failed"
+                                  │                           └─ no reply came: "interrupted", and counted
                                   └─ daily limit reached: BudgetSpent, and nothing is sent
 """
 
@@ -18,7 +19,7 @@ from cofio.conversation import Exchange
 from cofio.errors import BudgetSpent
 from cofio.model import moment
 
-Outcome = Literal["running", "done", "refused", "failed"]
+Outcome = Literal["running", "done", "refused", "failed", "interrupted"]
 PERIODS = (1, 7, 30)  # days that usage is summed over; 1 is today
 MOST_SESSIONS = 20  # of a period
 LETTERS = 4  # characters of a token, where the provider does not count them
@@ -196,6 +197,11 @@ class DaySum(NamedTuple):
     characters: int
     input_tokens: int
     output_tokens: int
+
+
+def longest_call(timeout: float) -> float:
+    """Return the seconds after which a call without an end has died: four attempts, and the pauses between them."""
+    return 4 * timeout + 60
 
 
 def day_of(at: str) -> str:

@@ -42,7 +42,7 @@ from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
 from cofio.librarian import Librarian
-from cofio.ports import Clock, Health
+from cofio.ports import Clock, Health, Stoppable
 from cofio.settings import Settings
 from cofio.upstream import Upstream
 from cofio.worker import Worker
@@ -85,6 +85,8 @@ def make(
         await to_thread.run_sync(librarian.stop)
         await to_thread.run_sync(caretaker.stop)
         await to_thread.run_sync(desk.worker.stop)
+        if isinstance(keeper.llm, Stoppable):  # threads of requests that wait for it are joined at the end
+            await to_thread.run_sync(keeper.llm.stop)
         await to_thread.run_sync(desk.close)
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]

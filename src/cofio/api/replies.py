@@ -462,7 +462,7 @@ class LLMCall(Shape):
     input_tokens: int
     output_tokens: int
     seconds: float
-    outcome: Literal["running", "done", "refused", "failed"]
+    outcome: Literal["running", "done", "refused", "failed", "interrupted"]
     request: str
     reply: str
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cofio.errors import Refused, StoreError
+from cofio.errors import NoReply, Refused, StoreError
 from cofio.llm_calls import LETTERS, Limits, Outcome, current_occasion
 from cofio.llms.wrapper import Wrapper
 from cofio.ports import LLM, Completion, LLMCalls
@@ -44,12 +44,17 @@ class Metered(Wrapper):
             limits=self._limits,
         )
         began = self._clock()
-        outcome: Outcome = "failed"
+        outcome: Outcome = "interrupted"  # what ends here without a word may be billed
         reply = Completion("")
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except Refused:
             outcome = "refused"  # it was read, and is paid for
+            raise
+        except NoReply:
+            raise
+        except Exception:
+            outcome = "failed"
             raise
         else:
             outcome = "done"

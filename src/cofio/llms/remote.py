@@ -212,9 +212,10 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def counted(read: Any, written: Any = 0) -> Usage:
+def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> Usage:
     """One paid call with these tokens; what is no count is 0."""
-    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in (read, written)))
+    counts = (read, written, cache_read, cache_written)
+    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
 
 
 def without_thinking(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cofio.ports import LLM, Health, Profile
+from cofio.ports import LLM, Health, Profile, Stoppable
 
 
 class Wrapper:
@@ -26,6 +26,11 @@ class Wrapper:
     @property
     def supports_audn(self) -> bool:
         return self._llm.supports_audn
+
+    def stop(self) -> None:
+        """Stop the model inside, where it can be stopped."""
+        if isinstance(self._llm, Stoppable):
+            self._llm.stop()
 
     def health_check(self) -> Health:
         return self._llm.health_check()
