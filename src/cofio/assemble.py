@@ -196,5 +196,11 @@ def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, 
         return None, str(error)
     if made is None:
         return None, ""
+    from cofio.llms.ollama import OllamaLLM
+    from cofio.reconcile.model import SCHEMA
+
     metered = llms.Metered(made, store.llm_calls, limits, hygiene.redact if settings.llm_text_days else None)
+    if isinstance(made, OllamaLLM):
+        folder = settings.home / "models"
+        return llms.Resting(llms.Probing(metered, made.digest, SCHEMA, folder)), ""
     return llms.Resting(metered), ""

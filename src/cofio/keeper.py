@@ -452,6 +452,7 @@ class Keeper:
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
         named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        named["audn_known"] = self.llm.profile.reconciles_known
         until = self._budget_spent_until()
         return {"enabled": True, **named, **({"spent_until": until} if until else {})}
 

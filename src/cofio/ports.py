@@ -123,6 +123,7 @@ class Profile(NamedTuple):
     json_schema: bool  # its replies can be held to a schema
     reconciles: bool  # it can be trusted with decisions about what is known
     context: int  # tokens that it reads at once
+    reconciles_known: bool = True  # False: `reconciles` is to be found out at the first use
 
 
 class Completion(NamedTuple):
@@ -176,6 +177,14 @@ class Stoppable(Protocol):
 
     def stop(self) -> None:
         """End the running calls, and refuse new ones."""
+
+
+@runtime_checkable
+class Probeable(Protocol):
+    """A model of which it is found out what it can do."""
+
+    def probe(self, *, ask: bool) -> None:
+        """Find it out where it is not known yet, by a call of the model only with `ask`. Never raises CofioError."""
 
 
 class Inbox(Protocol):

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from cofio.errors import Misconfigured
 from cofio.llms.metered import Metered
+from cofio.llms.probing import Probing
 from cofio.llms.resting import Resting
 
 if TYPE_CHECKING:
     from cofio.ports import LLM
     from cofio.web import Patience
 
-__all__ = ["AGENTS", "MODELS", "Metered", "Resting", "make"]
+__all__ = ["AGENTS", "MODELS", "Metered", "Probing", "Resting", "make"]
 
 #: The model of each provider where none is set: small, quick and cheap.
 MODELS: Mapping[str, str] = {
