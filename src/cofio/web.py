@@ -141,6 +141,11 @@ class Provider:
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as error:
+            if raw.lstrip().startswith(b"<"):
+                says = (
+                    f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
+                )
+                raise Unavailable(says, f"Check that address, and the proxy settings. {self._hint}") from error
             raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
