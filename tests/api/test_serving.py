@@ -76,8 +76,8 @@ def test_a_request_that_waits_for_an_agent_does_not_hold_up_the_stop(tmp_path: P
             wait_until(lambda: started.exists() and started.read_text("utf-8").endswith("}"))
         for pid in json.loads(started.read_text("utf-8"))["pids"]:
             wait_until(lambda pid=pid: not is_alive(pid))
+        assert store.llm_calls.get(1).outcome == "interrupted"  # recorded before the store is closed
         asked.exception(timeout=30.0)
-        wait_until(lambda: store.llm_calls.get(1).outcome == "interrupted")
 
 
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
