@@ -16,7 +16,7 @@ from cofio.freshness import Freshness
 from cofio.hooks import address, briefings, recalled
 from cofio.housekeeping import Care
 from cofio.keeper import Keeper
-from cofio.llm_calls import Limits
+from cofio.llm_calls import Limits, longest_call
 from cofio.model import moment
 from cofio.noting import Notebook
 from cofio.ports import LLM, Clock, Embedder, Judge, Reader, Store
@@ -54,6 +54,7 @@ def keeper(
         llm_limits=limits,
         llm_reads="doubtful" if settings.llm_reads == "doubtful" else "all",
         batching=Batching(settings.llm_batch_seconds, settings.llm_batch_turns),
+        llm_seconds=longest_call(settings.extract_timeout),
         inbox_limit=settings.inbox_limit,
         dedup_at=settings.dedup_threshold,
         novel_below=settings.novelty_threshold,
@@ -198,5 +199,11 @@ def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, 
         return None, str(error)
     if made is None:
         return None, ""
+    from cofio.llms.ollama import OllamaLLM
+    from cofio.reconcile.model import SCHEMA
+
     metered = llms.Metered(made, store.llm_calls, limits, hygiene.redact if settings.llm_text_days else None)
+    if isinstance(made, OllamaLLM):
+        folder = settings.home / "models"
+        return llms.Resting(llms.Probing(metered, made.digest, SCHEMA, folder)), ""
     return llms.Resting(metered), ""

@@ -428,7 +428,7 @@ class Client:
 
     def llm_call(self, call_id: int) -> LLMCall:
         """One call of the language model, with its redacted texts."""
-        return LLMCall(**self._wire.ask("GET", _path("llm", "usage", call_id)))
+        return LLMCall.from_dict(self._wire.ask("GET", _path("llm", "usage", call_id)))
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
         """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""

@@ -194,6 +194,11 @@ class Usage(NamedTuple):
             return NotImplemented
         return Usage(*(one + two for one, two in zip(self, other, strict=True)))
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> Usage:
+        """Return the usage that `_asdict` wrote; keys of later versions are ignored."""
+        return cls(**{name: told[name] for name in cls._fields if name in told})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
@@ -244,10 +249,13 @@ class Learned:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Learned:
-        """The result that `as_dict` wrote, but for how long it took."""
+        """The result that `as_dict` wrote, but for how long it took; keys of later versions are passed over."""
         known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
-        sentences = tuple(Sentence(**each) for each in told.get("sentences", ()))
-        usage = Usage(**told.get("usage", {}))
+        sentences = tuple(
+            Sentence(text=each["text"], role=each["role"], way=each["way"], reason=each["reason"])
+            for each in told.get("sentences", ())
+        )
+        usage = Usage.from_dict(told.get("usage", {}))
         actions, knowledge = (tuple(told.get(name, ())) for name in ("actions", "knowledge"))
         return cls(actions=actions, knowledge=knowledge, sentences=sentences, usage=usage, **known)
 

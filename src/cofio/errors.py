@@ -21,6 +21,7 @@
     ├── Unreadable          a model's: it answered, but with nothing that can be used (502)
     ├── Refused             the model's: it will not answer this, and asking again does not help (502)
     └── Unavailable         a remote party's: a provider or the service did not answer as agreed (502, 503)
+        ├── NoReply         a model was asked and no reply came back: the call may be billed all the same (503)
         └── BudgetSpent     the daily limit of calls or tokens of the language model is reached (503)
 
 Every error says what to do: `hint` is a sentence for the person who meets it. Adapters translate the errors of their
@@ -123,6 +124,10 @@ class Refused(CofioError):
 
 class Unavailable(CofioError):
     code = "unavailable"
+
+
+class NoReply(Unavailable):
+    """Has the code of Unavailable: only the budget makes a difference between them."""
 
 
 class BudgetSpent(Unavailable):

@@ -90,10 +90,15 @@ class Housekeeper:
         care: Care,
     ) -> None:
         self._store, self._doing, self._clock, self._deciding = store, doing, clock, deciding
-        self._llm = llm if llm is not None and llm.supports_audn else None
+        self._any_llm = llm
         self._freshness = freshness
         self._comparer = comparer
         self._care = care
+
+    @property
+    def _llm(self) -> LLM | None:
+        """The model, where it may decide; an Ollama model is probed at its first use, which may be later than this."""
+        return self._any_llm if self._any_llm is not None and self._any_llm.supports_audn else None
 
     # ── the chores ────────────────────────────────────────────────────────────────────────────────────────────────────
 

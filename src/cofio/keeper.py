@@ -40,7 +40,7 @@ from cofio.deeds import DeedLog
 from cofio.domain import Knowledge, KnowledgeDecision, Put, Withdraw
 from cofio.episode_service import EpisodeService
 from cofio.episodes import Episode, EpisodeHit
-from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, Unavailable
+from cofio.errors import CofioError, Conflict, InvalidInput, NotConfigured, NotFound, StoreError, Unavailable
 from cofio.extract import judged
 from cofio.extract.quantities import quantities
 from cofio.freshness import Freshness
@@ -57,6 +57,7 @@ from cofio.llm_calls import (
     LLMUsage,
     day_of,
     exchange_occasion,
+    longest_call,
     periods_of,
     reset_after,
 )
@@ -146,6 +147,7 @@ class Keeper:
         llm: LLM | None = None,
         llm_problem: str = "",
         llm_limits: Limits = _NO_LIMITS,
+        llm_seconds: float = longest_call(60.0),
         dedup_at: float = 0.90,
         novel_below: float = 0.88,
         recall_at: float = 0.0,
@@ -188,6 +190,7 @@ class Keeper:
         )
         self._batching = batching
         self._llm_limits = llm_limits
+        self._llm_seconds = llm_seconds  # after which a call without an end is taken for dead
         self._llm_problem = llm_problem  # why there is no model, where one was asked for
         self._inbox_limit = inbox_limit
         self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
@@ -474,12 +477,14 @@ class Keeper:
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
         named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
+        named["audn_known"] = self.llm.profile.reconciles_known
         until = self._budget_spent_until()
         return {"enabled": True, **named, **({"spent_until": until} if until else {})}
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
         """Calls of the language model today and in 7 and 30 days, by model and session; the newest calls."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
+        self._close_interrupted()
         calls, now = self._store.llm_calls, self._clock()
         sums = calls.sums(days_before(day_of(now), max(PERIODS) - 1))
         return LLMUsage(
@@ -492,7 +497,13 @@ class Keeper:
 
     def llm_call(self, call_id: int) -> LLMCall:
         """One call of the language model, with its redacted texts."""
+        self._close_interrupted()
         return self._store.llm_calls.get(whole(call_id, "id"))
+
+    def _close_interrupted(self) -> None:
+        """Close the calls of processes that died. Whoever reads the log is not to wait for a busy store."""
+        with suppress(StoreError):
+            self._store.llm_calls.interrupt(days_before(self._clock(), self._llm_seconds / 86_400))
 
     def _budget_spent_until(self) -> str:
         """The time when the daily limits of the model reset; "" while none is reached."""
@@ -1193,6 +1204,7 @@ class Keeper:
         self.forget_deeds(days_before(now, deeds))
         self.forget_episodes(days_before(now, episodes), episode_mb)
         self._store.llm_calls.forget(days_before(now, llm_texts))
+        self._close_interrupted()
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 

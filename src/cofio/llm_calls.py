@@ -1,16 +1,17 @@
 """Calls of language models: what caused a call, what it took, and the daily limits.
 
 occasion ─▶ Metered.complete ─ reserve ─▶ LLMCall "running" ─ model ─▶ "done", "refused" or "failed"
+                                  │                           └─ no reply came: "interrupted", and counted
                                   └─ daily limit reached: BudgetSpent, and nothing is sent
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from cofio.conversation import Exchange
 from cofio.errors import BudgetSpent
 from cofio.model import moment
 
-Outcome = Literal["running", "done", "refused", "failed"]
+Outcome = Literal["running", "done", "refused", "failed", "interrupted"]
 PERIODS = (1, 7, 30)  # days that usage is summed over; 1 is today
 MOST_SESSIONS = 20  # of a period
 LETTERS = 4  # characters of a token, where the provider does not count them
@@ -101,6 +102,11 @@ class LLMCall:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> LLMCall:
+        """Return the call that `as_dict` wrote; keys of later versions are ignored."""
+        return cls(**_known(cls, told))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMTotal:
@@ -159,18 +165,22 @@ class LLMUsage:
         periods = (
             LLMPeriod(
                 each["days"],
-                tuple(LLMTotal(**total) for total in each["models"]),
-                tuple(LLMTotal(**total) for total in each["sessions"]),
+                tuple(LLMTotal(**_known(LLMTotal, total)) for total in each["models"]),
+                tuple(LLMTotal(**_known(LLMTotal, total)) for total in each["sessions"]),
             )
             for each in told["periods"]
         )
         return cls(
-            limits=Limits(**told["limits"]),
-            today=Spent(**told["today"]),
+            limits=Limits(told["limits"]["calls"], told["limits"]["tokens"]),
+            today=Spent(told["today"]["calls"], told["today"]["tokens"]),
             resets_at=told["resets_at"],
             periods=tuple(periods),
-            calls=tuple(LLMCall(**each) for each in told["calls"]),
+            calls=tuple(LLMCall.from_dict(each) for each in told["calls"]),
         )
+
+
+def _known(kind: type[LLMCall | LLMTotal], told: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: told[each.name] for each in fields(kind) if each.name in told}
 
 
 class DaySum(NamedTuple):
@@ -187,6 +197,11 @@ class DaySum(NamedTuple):
     characters: int
     input_tokens: int
     output_tokens: int
+
+
+def longest_call(timeout: float) -> float:
+    """Return the seconds after which a call without an end has died: four attempts, and the pauses between them."""
+    return 4 * timeout + 60
 
 
 def day_of(at: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from cofio.access import Deed, Grant, Key
 from cofio.chores import Carried, Run, Tracking, View
@@ -123,6 +123,7 @@ class Profile(NamedTuple):
     json_schema: bool  # its replies can be held to a schema
     reconciles: bool  # it can be trusted with decisions about what is known
     context: int  # tokens that it reads at once
+    reconciles_known: bool = True  # False: `reconciles` is to be found out at the first use
 
 
 class Completion(NamedTuple):
@@ -168,6 +169,22 @@ class LLM(Protocol):
 
     def health_check(self) -> Health:
         """Whether the provider answers and has the model. Never raises, and never pays for tokens."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A model with calls that outlive the wish for a reply, such as processes."""
+
+    def stop(self) -> None:
+        """End the running calls, and refuse new ones."""
+
+
+@runtime_checkable
+class Probeable(Protocol):
+    """A model of which it is found out what it can do."""
+
+    def probe(self, *, ask: bool) -> None:
+        """Find it out where it is not known yet, by a call of the model only with `ask`. Never raises CofioError."""
 
 
 class Inbox(Protocol):
@@ -266,6 +283,12 @@ class LLMCalls(Protocol):
         self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
     ) -> None:
         """Record how the call ended, and the tokens of its request and its reply."""
+
+    def interrupt(self, before: str) -> int:
+        """Close calls that were started before this time and have no end: their process has died; of how many.
+
+        Their estimated tokens stay counted. One that ends after all is finished as usual.
+        """
 
     def spent(self) -> Spent:
         """The calls and tokens of today, in UTC."""

@@ -17,7 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from cofio.errors import Misconfigured, Unavailable
+from cofio.errors import Misconfigured, NoReply, Unavailable
 
 TRANSIENT = (429, 500, 502, 503, 504, 529)  # 529 is Anthropic's word for too busy
 LONGEST_PAUSE = 10.0  # seconds; a provider may ask for more, but somebody is waiting
@@ -111,7 +111,7 @@ class Provider:
                 return self._once(path, payload, self._patience.timeout)
             except _TryAgain as failure:
                 if attempt >= self._patience.attempts:
-                    raise Unavailable(failure.message, self._hint) from failure.__cause__
+                    raise failure.kind(failure.message, self._hint) from failure.__cause__
                 self._patience.sleep(self._backoff(attempt) if failure.after is None else failure.after)
             attempt += 1
 
@@ -120,7 +120,7 @@ class Provider:
         try:
             return self._once(path, None, timeout)
         except _TryAgain as failure:
-            raise Unavailable(failure.message, self._hint) from failure.__cause__
+            raise failure.kind(failure.message, self._hint) from failure.__cause__
 
     def quoted(self, text: str) -> str:
         """What the provider said, as it may be shown: one short line, without keys."""
@@ -141,6 +141,11 @@ class Provider:
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as error:
+            if raw.lstrip().startswith(b"<"):
+                says = (
+                    f"{self.name} answered with a web page: a proxy, a login page or another server is at {self.url}."
+                )
+                raise Unavailable(says, f"Check that address, and the proxy settings. {self._hint}") from error
             raise Unavailable(f"{self.name} answered with something that is not JSON.", self._hint) from error
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
@@ -157,9 +162,10 @@ class Provider:
 
     def _silence(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
         reason = getattr(error, "reason", error)
+        kind = Unavailable if isinstance(error, urllib.error.URLError) else NoReply  # urllib wraps errors of sending
         if isinstance(reason, TimeoutError):  # not tried again: the caller has waited long enough
-            return Unavailable(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
-        return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.")
+            return kind(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
+        return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.", kind=kind)
 
     def _unkeyed(self, text: str) -> str:
         if self._key:
@@ -172,12 +178,13 @@ class Provider:
 
 
 class _TryAgain(Exception):
-    """A failure that may pass; `after` is the pause that the provider asks for."""
+    """A failure that may pass; `after` is the pause that the provider asks for, `kind` the error if it stays."""
 
-    def __init__(self, message: str, after: float | None = None) -> None:
+    def __init__(self, message: str, after: float | None = None, kind: type[Unavailable] = Unavailable) -> None:
         super().__init__(message)
         self.message = message
         self.after = after
+        self.kind = kind
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

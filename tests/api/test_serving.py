@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -23,11 +24,15 @@ from cofio.api.app import WORKERS
 from cofio.api.serve import Serving
 from cofio.errors import Misconfigured, StoreBusy, StoreError, Unavailable
 from cofio.keeper import Keeper
+from cofio.llm_calls import Limits
+from cofio.llms import Metered, Resting
 from cofio.ports import Matrix
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from tests.api.caller import Caller
 from tests.api.conftest import Serve, serving
+from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.test_agent_cli import is_alive, wait_until
 
 
 class GatedEmbedder(HashEmbedder):
@@ -56,6 +61,23 @@ class FailingEmbedder(HashEmbedder):
         if self.error:
             raise self.error
         return super().embed(texts, kind)
+
+
+def test_a_request_that_waits_for_an_agent_does_not_hold_up_the_stop(tmp_path: Path) -> None:
+    program = Program(CLAUDE, tmp_path / "bin")
+    program.says(Says(hang=True))
+    started = program.folder / "started.json"
+    clock = FixedClock()
+    store = MemoryStore(clock)
+    llm = Resting(Metered(program.make(timeout=600.0), store.llm_calls, Limits(), None))
+    with ThreadPoolExecutor(1) as threads, Keeper(store, HashEmbedder(), clock, llm=llm) as keeper:
+        with serving(keeper) as url:  # which fails when the service is still there after 30 seconds
+            asked = threads.submit(Caller(url).post, "/memory/extract", {"messages": "User: use drizzle"})
+            wait_until(lambda: started.exists() and started.read_text("utf-8").endswith("}"))
+        for pid in json.loads(started.read_text("utf-8"))["pids"]:
+            wait_until(lambda pid=pid: not is_alive(pid))
+        assert store.llm_calls.get(1).outcome == "interrupted"  # recorded before the store is closed
+        asked.exception(timeout=30.0)
 
 
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -83,6 +83,18 @@ class Wire:
         self._server.shutdown()
         self._server.server_close()
 
+    def close(self) -> None:
+        """Refuse connections, as a server that does not run."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    def open_again(self) -> None:
+        """Serve at the same port again, if it was closed."""
+        if self._server.socket.fileno() == -1:
+            self._server = ThreadingHTTPServer(self._server.server_address[:2], _handler(self))  # type: ignore[arg-type]
+            self._server.daemon_threads = True
+            threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"

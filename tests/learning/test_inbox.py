@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cofio.conversation import Exchange, Ledger, Settlement
+from cofio.conversation import Exchange, Learned, Ledger, Sentence, Settlement, Usage
 from cofio.errors import Conflict, NotConfigured, Refused, TooBusy, Unavailable, Unreadable
 from cofio.intake import PARKED_AFTER
 from cofio.keeper import Keeper
@@ -353,3 +353,13 @@ def test_a_failed_attempt_without_an_item_keeps_nothing(learning: Learning) -> N
     with pytest.raises(Unreadable):
         keeper.learn(f"I prefer tabs over spaces. {SAID}.")
     assert list(keeper) == []
+
+
+def test_a_result_of_a_newer_version_is_read() -> None:
+    gate = {"text": "We use tabs.", "role": "user", "way": "model", "reason": "fact-like", "later": 1}
+    told = {**Learned(usage=Usage(2, 10, 3, 4, 5), method="llm", dry_run=True).as_dict(), "later": 1}
+    told |= {"usage": {**told["usage"], "reasoning_tokens": 9}, "sentences": [gate]}
+    learned = Learned.from_dict(told)
+    assert (learned.usage, learned.method) == (Usage(2, 10, 3, 4, 5), "llm")
+    assert learned.sentences == (Sentence(text="We use tabs.", role="user", way="model", reason="fact-like"),)
+    assert Learned.from_dict({"usage": {"calls": 1}}).usage == Usage(1)

@@ -103,7 +103,7 @@ def _claude_result(text: str, stopped: str = "end_turn", **more: Any) -> str:
     return json.dumps(told) + "\n"
 
 
-def _claude_failure(text: str, status: int | None = None) -> Says:
+def claude_failure(text: str, status: int | None = None) -> Says:
     out = _claude_result(text, "stop_sequence", is_error=True, api_error_status=status, usage={})
     return Says(out, 1)
 
@@ -115,12 +115,12 @@ CLAUDE = Agent(
     logged_in=Says('{"loggedIn": true, "authMethod": "claude.ai", "apiProvider": "firstParty"}'),
     logged_out=Says('{"loggedIn": false, "authMethod": "none", "apiProvider": "firstParty"}', 1),
     failures={
-        "logged out": _claude_failure("Not logged in · Please run /login"),
-        "login refused": _claude_failure("Not logged in · Please run /login", 401),
-        "over quota": _claude_failure("You've hit your session limit · resets 4pm (UTC)", 429),
-        "busy": _claude_failure("API Error: 529 Overloaded. This is a server-side issue, usually temporary", 529),
-        "no model": _claude_failure("There's an issue with the selected model (x). It may not exist", 404),
-        "too long": _claude_failure("Prompt is too long · the request is ~300000 tokens (limit 200000)", 400),
+        "logged out": claude_failure("Not logged in · Please run /login"),
+        "login refused": claude_failure("Not logged in · Please run /login", 401),
+        "over quota": claude_failure("You've hit your session limit · resets 4pm (UTC)", 429),
+        "busy": claude_failure("API Error: 529 Overloaded. This is a server-side issue, usually temporary", 529),
+        "no model": claude_failure("There's an issue with the selected model (x). It may not exist", 404),
+        "too long": claude_failure("Prompt is too long · the request is ~300000 tokens (limit 200000)", 400),
         "old": Says(err="error: unknown option '--safe-mode'\n", code=1),
         "crash": Says(err="Segmentation fault\n", code=139),
         "silence": Says(),
@@ -144,7 +144,7 @@ def _codex_reply(text: str, _cut: bool) -> str:
     return _lines({"type": "item.completed", "item": message}, {"type": "turn.completed", "usage": usage})
 
 
-def _codex_failure(message: str) -> Says:
+def codex_failure(message: str) -> Says:
     return Says(
         _lines({"type": "error", "message": message}, {"type": "turn.failed", "error": {"message": message}}), 1
     )
@@ -157,12 +157,12 @@ CODEX = Agent(
     logged_in=Says(err="Logged in using ChatGPT\n"),
     logged_out=Says(err="Not logged in\n", code=1),
     failures={
-        "logged out": _codex_failure("unexpected status 401 Unauthorized: Missing bearer authentication in header"),
-        "login refused": _codex_failure("Your login has expired. Please log in again."),
-        "over quota": _codex_failure("exceeded retry limit, last status: 429 Too Many Requests"),
-        "busy": _codex_failure("unexpected status 529 <unknown status code>: Overloaded, url: http://127.0.0.1/v1"),
-        "no model": _codex_failure("unexpected status 404 Not Found: The model `x` does not exist"),
-        "too long": _codex_failure('{"error": {"message": "prompt is too long: 300000 tokens > 200000 maximum"}}'),
+        "logged out": codex_failure("unexpected status 401 Unauthorized: Missing bearer authentication in header"),
+        "login refused": codex_failure("Your login has expired. Please log in again."),
+        "over quota": codex_failure("exceeded retry limit, last status: 429 Too Many Requests"),
+        "busy": codex_failure("unexpected status 529 <unknown status code>: Overloaded, url: http://127.0.0.1/v1"),
+        "no model": codex_failure("unexpected status 404 Not Found: The model `x` does not exist"),
+        "too long": codex_failure('{"error": {"message": "prompt is too long: 300000 tokens > 200000 maximum"}}'),
         "old": Says(err="Error: Unknown feature flag: daemon_auto_start\n", code=1),
         "crash": Says(err="thread 'main' panicked\n", code=101),
         "silence": Says(),

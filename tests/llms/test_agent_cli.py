@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from cofio.conversation import Usage
-from cofio.errors import CofioError, Misconfigured, Refused, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
 from cofio.llms import AGENTS as PROVIDERS
 from cofio.llms import MODELS, make
 from cofio.ports import Completion, Health
@@ -112,7 +113,11 @@ def test_the_last_message_of_codex_counts_and_warnings_do_not(tmp_path: Path) ->
     warning = {"type": "item.completed", "item": {"type": "error", "message": "Model metadata not found."}}
     retry = {"type": "error", "message": "Reconnecting... 1/1"}
     codex.says(Says(f"{json.dumps(warning)}\n{json.dumps(retry)}\n{codex.agent.reply('hello', False)}"))
-    assert codex.make().complete("s", "u") == Completion("hello", False, Usage(1, 11, 7))
+    assert codex.make().complete("s", "u") == Completion("hello", False, Usage(1, 11, 7, 2))
+
+
+def test_tokens_of_the_prompt_cache_of_claude_code_are_counted(tmp_path: Path) -> None:
+    assert Program(CLAUDE, tmp_path).make().complete("s", "u").usage == Usage(1, 11, 7, 2, 5)
 
 
 def test_a_list_of_events_of_claude_code_is_read_too(tmp_path: Path) -> None:
@@ -169,7 +174,7 @@ def test_a_program_that_cannot_be_started_is_misconfigured(program: Program) -> 
 def test_a_hung_child_is_killed_with_its_group(program: Program) -> None:
     began = time.monotonic()
     error = failure(program, Says(hang=True), timeout=1.0)
-    assert isinstance(error, Unavailable)
+    assert isinstance(error, NoReply)  # it may be billed
     assert "within 1 seconds" in error.message
     assert time.monotonic() - began < 10.0
     started = json.loads((program.folder / "started.json").read_text("utf-8"))
@@ -177,6 +182,33 @@ def test_a_hung_child_is_killed_with_its_group(program: Program) -> None:
     for pid in started["pids"]:
         wait_until(lambda pid=pid: not is_alive(pid))
     assert not Path(started["cwd"]).exists()
+
+
+def test_a_model_that_stops_kills_its_child_and_starts_none(program: Program) -> None:
+    program.says(Says(hang=True))
+    llm, started = program.make(timeout=120.0), program.folder / "started.json"
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(llm.complete, "s", "u")
+        wait_until(lambda: started.exists() and started.read_text("utf-8").endswith("}"))
+        waiting = threads.submit(llm.complete, "s", "u")  # for its turn
+        llm.stop()
+        errors = [each.exception(timeout=30.0) for each in (running, waiting)]
+    assert [type(each) for each in errors] == [NoReply, Unavailable]
+    assert all("stop" in str(each) for each in errors)
+    for pid in json.loads(started.read_text("utf-8"))["pids"]:
+        wait_until(lambda pid=pid: not is_alive(pid))
+    assert program.calls() == []
+    assert "stops" in llm.health_check().problem
+
+
+def test_a_child_that_somebody_kills_may_be_billed(program: Program) -> None:
+    program.says(Says(hang=True))
+    started = program.folder / "started.json"
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(program.make(timeout=120.0).complete, "s", "u")
+        wait_until(lambda: started.exists() and bool(started.read_text("utf-8").endswith("}")))
+        os.killpg(json.loads(started.read_text("utf-8"))["pids"][0], signal.SIGTERM)
+        assert type(running.exception(timeout=30.0)) is NoReply
 
 
 def test_a_child_ends_with_the_process_that_started_it(program: Program) -> None:

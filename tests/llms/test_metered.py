@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from cofio.conversation import Usage
-from cofio.errors import BudgetSpent, Refused, Unavailable
+from cofio.errors import BudgetSpent, NoReply, Refused, Unavailable
 from cofio.hygiene import redact
-from cofio.llm_calls import Limits, Spent, occasion
+from cofio.keeper import Keeper
+from cofio.llm_calls import Limits, LLMTotal, LLMUsage, Occasion, Spent, occasion
 from cofio.llms import Metered, Resting
 from cofio.ports import Completion
-from cofio.testing import FixedClock, MemoryStore, ScriptedLLM
+from cofio.testing import FixedClock, HashEmbedder, MemoryStore, ScriptedLLM
 
 
 @pytest.fixture
@@ -61,3 +65,64 @@ def test_a_call_that_fails_is_recorded(store: MemoryStore, error: Exception, out
         metered.complete("system", "user")
     assert store.llm_calls.get(1).outcome == outcome
     assert store.llm_calls.spent().calls == calls
+
+
+def test_usage_of_a_newer_version_is_read(store: MemoryStore) -> None:
+    Metered(ScriptedLLM(["reply"]), store.llm_calls, Limits(), None).complete("system", "user")
+    call = store.llm_calls.newest(1)[0]
+    total = {"provider": "p", "model": "m", "calls": 1, "later": 1}
+    told = {
+        "limits": {"calls": 1, "tokens": 2, "later": 3},
+        "today": {"calls": 1, "tokens": 2, "later": 3},
+        "resets_at": "2026-01-08",
+        "periods": [{"days": 1, "models": [total], "sessions": []}],
+        "calls": [{**call.as_dict(), "later": 1}],
+        "later": 1,
+    }
+    usage = LLMUsage.from_dict(told)
+    assert (usage.limits, usage.today, usage.calls) == (Limits(1, 2), Spent(1, 2), (call,))
+    assert usage.periods[0].models == (LLMTotal(provider="p", model="m", calls=1),)
+
+
+@pytest.mark.parametrize("error", [NoReply("too slow"), KeyboardInterrupt()])
+def test_a_call_that_may_be_billed_counts_its_estimate(store: MemoryStore, error: BaseException) -> None:
+    metered = Metered(_Raising(error), store.llm_calls, Limits(calls=1), redact)
+    with pytest.raises(type(error)):
+        metered.complete("s" * 100, "u" * 100)
+    told = store.llm_calls.get(1)
+    assert (told.outcome, told.input_tokens, told.output_tokens) == ("interrupted", 50, 0)
+    assert store.llm_calls.spent() == Spent(1, 50)
+    with pytest.raises(BudgetSpent):
+        metered.complete("system", "user")
+
+
+class _Raising(ScriptedLLM):
+    def __init__(self, error: BaseException) -> None:
+        super().__init__([])
+        self._error = error
+
+    def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
+        raise self._error
+
+
+def test_the_log_closes_calls_of_processes_that_died() -> None:
+    clock = FixedClock("2026-01-07T12:00:00Z")
+    store = MemoryStore(clock)
+    with Keeper(store, HashEmbedder(), clock, llm_seconds=300.0) as keeper:
+        for _ in range(3):
+            store.llm_calls.start("anthropic", "m", Occasion(), "question", characters=400, limits=Limits())
+            clock.advance(200.0)
+        assert [each.outcome for each in keeper.llm_usage().calls] == ["running", "interrupted", "interrupted"]
+        clock.advance(200.0)
+        assert keeper.llm_call(3).outcome == "interrupted"
+        assert keeper.llm_usage().today == Spent(3, 300)
+
+
+def test_a_service_that_starts_closes_calls_of_the_one_that_died() -> None:
+    clock = FixedClock("2026-01-07T12:00:00Z")
+    store = MemoryStore(clock)
+    with Keeper(store, HashEmbedder(), clock) as keeper:
+        store.llm_calls.start("anthropic", "m", Occasion(), "question", characters=400, limits=Limits())
+        clock.advance(3_600.0)
+        keeper.tidy(captures=30, retrievals=180)  # the worker does so when it starts
+        assert store.llm_calls.get(1).outcome == "interrupted"

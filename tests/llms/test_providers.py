@@ -16,7 +16,7 @@ from cofio.llms.remote import Remote, without_thinking
 from cofio.ports import Health, Profile
 from cofio.web import Patience
 
-from .wire import ANTHROPIC, COMPATIBLE, KEY, OLLAMA, OPENAI, Reply, Wire
+from .wire import ANTHROPIC, COMPATIBLE, KEY, LLAMA, OLLAMA, OPENAI, Reply, Wire
 
 SCHEMA = {"type": "object", "additionalProperties": False, "required": [], "properties": {}}
 
@@ -288,6 +288,11 @@ def test_health_shows_which_models_there_are(compatible: Wire, patience: Patienc
     health = COMPATIBLE.make(compatible.base, patience).health_check()
     assert "model-0, model-1" in health.problem
     assert "model-11" not in health.problem
+
+
+def test_tokens_that_a_compatible_server_read_from_its_cache_are_counted(patience: Patience) -> None:
+    with Wire(LLAMA) as wire:
+        assert LLAMA.make(wire.base, patience).complete("s", "u").usage == Usage(1, 11, 7, 4)
 
 
 def test_content_in_parts_is_put_together(compatible: Wire, patience: Patience) -> None:

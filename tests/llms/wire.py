@@ -55,6 +55,7 @@ class Wire(wire.Wire):
         self.says = "hello"
         self.ending: Ending = "done"
         self.has = [dialect.model]
+        self.digest = "a2af6cc3eb7fa8be8504abaf9b04e88f17a119ec3f04a3addf55f92841195f5a"  # of Ollama's models
 
     def __enter__(self) -> Wire:
         super().__enter__()
@@ -79,7 +80,11 @@ class Wire(wire.Wire):
             return Reply(404, b"404 page not found")
         if not self.has and path.endswith(self.dialect.model):
             return self.dialect.failure("no model")
-        return Reply(body=self.dialect.models(self.has))
+        listed = self.dialect.models(self.has)
+        if self.dialect is OLLAMA:
+            for each in listed["models"]:
+                each["digest"] = self.digest
+        return Reply(body=listed)
 
 
 # ── Anthropic ─────────────────────────────────────────────────────────────────────────────────────────────────────────

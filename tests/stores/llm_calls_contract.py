@@ -68,6 +68,19 @@ class LLMCallsContract:
         store.llm_calls.finish(call(store, limits=limits), "refused", seconds=1, tokens=(5, 0))
         assert store.llm_calls.spent() == Spent(1, 5)
 
+    def test_a_call_whose_process_died_is_closed_and_stays_counted(self, store: Store, clock: FixedClock) -> None:
+        lost, done = call(store), call(store)
+        store.llm_calls.finish(done, "done", seconds=1, tokens=(10, 1))
+        clock.advance(600.0)
+        running = call(store)
+        assert store.llm_calls.interrupt("2026-01-07T12:05:00Z") == 1
+        assert store.llm_calls.interrupt("2026-01-07T12:05:00Z") == 0
+        outcomes = [store.llm_calls.get(number).outcome for number in (lost, done, running)]
+        assert outcomes == ["interrupted", "done", "running"]
+        assert store.llm_calls.spent() == Spent(3, 100 + 11 + 100)
+        store.llm_calls.finish(lost, "done", seconds=700, tokens=(20, 2))  # it was slow, not dead
+        assert store.llm_calls.get(lost).outcome == "done"
+
     def test_sums_are_by_day_model_and_session(self, store: Store, clock: FixedClock) -> None:
         store.llm_calls.finish(call(store), "done", seconds=1, tokens=(10, 1))
         store.llm_calls.finish(call(store), "failed", seconds=1)

@@ -42,7 +42,7 @@ from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
 from cofio.librarian import Librarian
-from cofio.ports import Clock, Health
+from cofio.ports import Clock, Health, Probeable, Stoppable
 from cofio.settings import Settings
 from cofio.upstream import Upstream
 from cofio.worker import Worker
@@ -85,6 +85,8 @@ def make(
         await to_thread.run_sync(librarian.stop)
         await to_thread.run_sync(caretaker.stop)
         await to_thread.run_sync(desk.worker.stop)
+        if isinstance(keeper.llm, Stoppable):  # threads of requests that wait for it are joined at the end
+            await to_thread.run_sync(keeper.llm.stop)
         await to_thread.run_sync(desk.close)
 
     places = [routing.Route(place.path, place) for place in _places(ROUTES, ways)]
@@ -93,6 +95,13 @@ def make(
     app.router.redirect_slashes = False
     app.router.default = Nowhere("", {}, ways)
     return app
+
+
+def _prepared(keeper: Keeper, fetched: int) -> int:
+    """Have the worker find out what its model can do, before it takes up the first capture."""
+    if isinstance(keeper.llm, Probeable) and not keeper.llm.profile.reconciles_known:
+        keeper.llm.probe(ask=bool(keeper.due(1)))
+    return fetched
 
 
 def _desk(keeper: Keeper, settings: Settings) -> Desk:
@@ -118,7 +127,7 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
             episode_days=settings.episode_days,
             episode_mb=settings.episode_mb,
             llm_text_days=settings.llm_text_days,
-            fetch=attendant.fetch,
+            fetch=lambda: _prepared(keeper, attendant.fetch()),
         ),
         attendant,
         Lately(keeper.count),

@@ -462,7 +462,7 @@ class LLMCall(Shape):
     input_tokens: int
     output_tokens: int
     seconds: float
-    outcome: Literal["running", "done", "refused", "failed"]
+    outcome: Literal["running", "done", "refused", "failed", "interrupted"]
     request: str
     reply: str
 
@@ -615,7 +615,8 @@ class Extraction(Struct):
     enabled: bool
     provider: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
-    audn: bool | UnsetType = UNSET
+    audn: bool | UnsetType = UNSET  # the model may decide what becomes of known memories
+    audn_known: bool | UnsetType = UNSET  # false: an Ollama model that has not been probed yet
     spent_until: str | UnsetType = UNSET  # the daily limit is reached; captures wait until then
     status: Literal["healthy", "unhealthy"] | UnsetType = UNSET
     problem: str | UnsetType = UNSET

@@ -182,13 +182,20 @@ def model(settings: Settings, client: Asked | None) -> Check:
         remedy = "`cofio usage llm` shows what used it; llm_calls_per_day and llm_tokens_per_day set it."
         return Check("model", "warning", says, remedy)
     if told.get("enabled") and told.get("status") == "healthy":
-        return Check("model", "ok", f"{told['provider']}, {told['model']}")
+        return Check("model", "ok", f"{told['provider']}, {told['model']}{_decides(told)}")
     if problem := told.get("problem"):
         return Check("model", "wrong", str(problem), "`cofio install` sets and tests another.")
     if settings.extract_provider:
         says = f"The service runs without {settings.extract_provider}, which is set."
         return Check("model", "warning", says, "`cofio down`, then `cofio up`.")
     return Check("model", "ok", "none is set: the judgement model finds facts")
+
+
+def _decides(told: Mapping[str, Any]) -> str:
+    """Return what is special about the model's part in decisions about memories; "" for one that decides."""
+    if not told.get("audn_known", True):
+        return "; whether it can decide about memories is found out at its first use"
+    return "" if told.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
 
 
 def _model_from_here(settings: Settings) -> Check:

@@ -24,11 +24,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from cofio import late
 from cofio.conversation import OWN_REQUEST
-from cofio.errors import CofioError, Misconfigured, Refused, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
 from cofio.llms.remote import at, counted
 from cofio.ports import Completion, Health, Profile
 
 _GLANCE = 10.0  # seconds that the look at a login may take
+_LATER = "It is tried again later; without a model, patterns alone find facts."
 _QUOTED = 300  # characters of what a program says
 
 _STATUS = late.compile(r"\bstatus:? (\d{3})\b")
@@ -92,6 +93,9 @@ class AgentCLI(ABC):
         self._environ = {**environ, "COFIO_HOOKS": "off"}
         self._timeout = timeout
         self._options = tuple(options)
+        self._children: set[int] = set()  # process groups
+        self._stopping = False
+        self._starting = threading.Lock()
 
     @property
     def profile(self) -> Profile:
@@ -112,6 +116,13 @@ class AgentCLI(ABC):
             work.mkdir()
             arguments = [*self._arguments(Path(folder), _encodable(system), schema), *self._options]
             return self._completion(self._run(arguments, work, _marked(_encodable(user)), self._timeout))
+
+    def stop(self) -> None:
+        """Kill the running children, and start no more: the service stops, and must not wait for them."""
+        with self._starting:
+            self._stopping = True
+        for group in list(self._children):
+            _kill(group)
 
     def health_check(self) -> Health:
         """Return whether the program is installed and logged in; no model is asked."""
@@ -147,24 +158,35 @@ class AgentCLI(ABC):
         if path is None:
             hint = f"Install {self.product}, or start the service where `{self.program}` is on the PATH."
             raise Misconfigured(f"{self.product} is not installed: there is no `{self.program}` on the PATH.", hint)
-        try:
-            child = subprocess.Popen(  # noqa: S603
-                [path, *arguments], cwd=folder, env=self._environ, start_new_session=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            )  # fmt: skip
-        except OSError as error:
-            raise Misconfigured(f"{path} cannot be started: {error.strerror}.", f"Reinstall {self.product}.") from error
-        _running.add(child.pid)
-        with child:
+        with self._start([path, *arguments], folder) as child:
             try:
                 out, err = child.communicate(text.encode(), timeout)
             except subprocess.TimeoutExpired as error:
                 says = f"{self.product} did not answer within {timeout:g} seconds and was stopped."
-                raise Unavailable(says, "Raise EXTRACT_TIMEOUT if this happens often.") from error
+                raise NoReply(says, "Raise EXTRACT_TIMEOUT if this happens often.") from error
             finally:
                 _running.discard(child.pid)
+                self._children.discard(child.pid)
                 _kill(child.pid)
+        if self._stopping and child.returncode < 0:
+            raise NoReply(f"{self.product} was stopped with the service.", _LATER)
         return Ran(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _start(self, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+        with self._starting:
+            if self._stopping:
+                raise Unavailable(f"{self.product} is not asked: the service stops.", _LATER)
+            try:
+                child = subprocess.Popen(  # noqa: S603
+                    command, cwd=folder, env=self._environ, start_new_session=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                )  # fmt: skip
+            except OSError as error:
+                says = f"{command[0]} cannot be started: {error.strerror}."
+                raise Misconfigured(says, f"Reinstall {self.product}.") from error
+            _running.add(child.pid)
+            self._children.add(child.pid)
+        return child
 
     # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -182,7 +204,8 @@ class AgentCLI(ABC):
             return Misconfigured(says, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):
             return Misconfigured(says, f"Set EXTRACT_MODEL to a model that {self.product} offers you.")
-        return Unavailable(says, "It is tried again later; without a model, patterns alone find facts.")
+        kind = NoReply if ran.code < 0 else Unavailable  # killed on the way, it may have been answered
+        return kind(says, _LATER)
 
     def _logged_out(self, said: str = "") -> Misconfigured:
         return Misconfigured(f"{self.product} is not logged in{f': {said}' if said else '.'}", f"Run {self.login}.")
@@ -217,8 +240,9 @@ class ClaudeCLI(AgentCLI):
             raise Refused(f"{self.model} refused to answer.", "Asking again does not help; another model may answer.")
         if reply.get("is_error") or not isinstance(text, str):
             raise self._failure(ran, str(text or ""), status if isinstance(status, int) else 0)
-        read = [at(reply, "usage", name) for name in _READ]
-        usage = counted(sum(each for each in read if isinstance(each, int)), at(reply, "usage", "output_tokens"))
+        fresh, cache_written, cache_read = (counted(at(reply, "usage", name)).input_tokens for name in _READ)
+        output = at(reply, "usage", "output_tokens")
+        usage = counted(fresh + cache_written + cache_read, output, cache_read, cache_written)
         return Completion(text.strip(), stopped == "max_tokens", usage)
 
     def _status_arguments(self) -> list[str]:
@@ -295,7 +319,8 @@ class CodexCLI(AgentCLI):
             if kind == "item.completed" and at(event, "item", "type") == "agent_message":
                 text = str(at(event, "item", "text") or "")
             elif kind == "turn.completed":
-                usage = counted(at(event, "usage", "input_tokens"), at(event, "usage", "output_tokens"))
+                read, cached = at(event, "usage", "input_tokens"), at(event, "usage", "cached_input_tokens")
+                usage = counted(read, at(event, "usage", "output_tokens"), cached)
             elif kind in ("turn.failed", "error"):
                 problem = str(at(event, "error", "message") or event.get("message") or problem)
         if usage is None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cofio.errors import Refused, StoreError
+from cofio.errors import NoReply, Refused, StoreError
 from cofio.llm_calls import LETTERS, Limits, Outcome, current_occasion
 from cofio.llms.wrapper import Wrapper
-from cofio.ports import LLM, Completion, LLMCalls
+from cofio.ports import LLM, Completion, LLMCalls, Stoppable
 
+_RECORDED = 3.0  # seconds that a stop waits for the ends of calls
 _log = logging.getLogger(__name__)
 
 
@@ -31,6 +33,15 @@ class Metered(Wrapper):
     ) -> None:
         super().__init__(llm)
         self._calls, self._limits, self._redact, self._clock = calls, limits, redact, clock
+        self._running: set[int] = set()
+        self._ended = threading.Condition()
+
+    def stop(self) -> None:
+        """Stop the model inside; its calls are to be in the log before the store closes."""
+        super().stop()
+        if isinstance(self._llm, Stoppable):
+            with self._ended:
+                self._ended.wait_for(lambda: not self._running, _RECORDED)
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """Return the other's reply. BudgetSpent, and nothing is sent, when a daily limit is reached."""
@@ -43,13 +54,20 @@ class Metered(Wrapper):
             characters=characters,
             limits=self._limits,
         )
+        with self._ended:
+            self._running.add(call)
         began = self._clock()
-        outcome: Outcome = "failed"
+        outcome: Outcome = "interrupted"  # what ends here without a word may be billed
         reply = Completion("")
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except Refused:
             outcome = "refused"  # it was read, and is paid for
+            raise
+        except NoReply:
+            raise
+        except Exception:
+            outcome = "failed"
             raise
         else:
             outcome = "done"
@@ -65,6 +83,10 @@ class Metered(Wrapper):
             self._calls.finish(call, outcome, seconds=seconds, reply=reply, tokens=tokens)
         except StoreError as error:  # the reply is not lost over it; the estimate stands
             _log.warning("language model call %d has no end in the log: %s", call, error)
+        finally:
+            with self._ended:
+                self._running.discard(call)
+                self._ended.notify_all()
 
     def _kept(self, text: str) -> str:
         return self._redact(text) if self._redact else ""

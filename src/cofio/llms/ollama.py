@@ -7,13 +7,13 @@ from typing import Any
 
 from cofio.llms.remote import GLANCE, ROOM, Remedies, Remote, Wish, at, counted, without_thinking
 from cofio.ports import Completion
-from cofio.web import USUAL, Patience, Provider
+from cofio.web import USUAL, Patience, Provider, Rejection
 
 OLLAMA = "http://127.0.0.1:11434"
 
 
 class OllamaLLM(Remote):
-    """A model that Ollama runs. Most of these are small: they find facts, but are not trusted to decide about memories.
+    """A model that Ollama runs. Most of these are small: they find facts; `Probing` tells which may decide too.
 
     Without `num_ctx`, Ollama drops the beginning of what is longer than 4,096 tokens, and says nothing.
     """
@@ -40,6 +40,15 @@ class OllamaLLM(Remote):
         provider = Provider("Ollama", url, key, patience, remedies.later, {})
         super().__init__(model, provider, remedies, reconciles=reconciles)
 
+    def digest(self) -> str:
+        """Return the digest of the weights behind the model's name; "" where the server has no such model."""
+        try:
+            listed = self._listed()
+        except Rejection as rejection:
+            raise self._failure(rejection) from rejection
+        names = (self.model, f"{self.model}:latest")
+        return next((str(at(each, "digest") or "") for each in listed if at(each, "name") in names), "")
+
     def _asked(self, system: str, user: str) -> dict[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         options = {"num_ctx": self.context, "temperature": 0, "num_predict": ROOM}
@@ -60,8 +69,11 @@ class OllamaLLM(Remote):
         return Completion(without_thinking(text), at(reply, "done_reason") == "length", usage)
 
     def _problem(self) -> str:
+        return self._not_among([str(at(each, "name")) for each in self._listed()])
+
+    def _listed(self) -> list[Any]:
         reply = self._provider.get("/api/tags", GLANCE)
         listed = at(reply, "models")
         if not isinstance(listed, list):
             raise self._malformed(reply)
-        return self._not_among([str(at(each, "name")) for each in listed])
+        return listed

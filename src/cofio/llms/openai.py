@@ -73,7 +73,8 @@ class OpenAILLM(Remote):
         if message.get("refusal") or stopped == "content_filter":
             raise self._refused(str(message.get("refusal") or ""))
         text = _text(message.get("content"))
-        usage = counted(at(reply, "usage", "prompt_tokens"), at(reply, "usage", "completion_tokens"))
+        cached = at(reply, "usage", "prompt_tokens_details", "cached_tokens")
+        usage = counted(at(reply, "usage", "prompt_tokens"), at(reply, "usage", "completion_tokens"), cached)
         return Completion(without_thinking(text) if self._compatible else text.strip(), stopped == "length", usage)
 
     def _problem(self) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from cofio.conversation import Usage
-from cofio.errors import CofioError, Misconfigured, Refused, TooLarge, Unavailable
+from cofio.errors import CofioError, Misconfigured, NoReply, Refused, TooLarge, Unavailable
 from cofio.ports import Completion, Health, Profile
 from cofio.web import UNPAID, Provider, Rejection
 
@@ -102,6 +102,11 @@ class Remote(ABC):
                 if unknown is None or self._plain_failure(rejection):
                     raise self._failure(rejection) from rejection
                 without |= {unknown}
+            except NoReply as error:
+                more = (
+                    " Raise EXTRACT_TIMEOUT if this happens often." if isinstance(error.__cause__, TimeoutError) else ""
+                )
+                raise NoReply(error.message, error.hint + more) from error
             else:
                 self._remember(without)
                 return self._completion(reply)
@@ -212,9 +217,10 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def counted(read: Any, written: Any = 0) -> Usage:
+def counted(read: Any, written: Any = 0, cache_read: Any = 0, cache_written: Any = 0) -> Usage:
     """One paid call with these tokens; what is no count is 0."""
-    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in (read, written)))
+    counts = (read, written, cache_read, cache_written)
+    return Usage(1, *(each if isinstance(each, int) and each > 0 else 0 for each in counts))
 
 
 def without_thinking(text: str) -> str:

@@ -29,11 +29,12 @@ class Resting(Wrapper):
         self._rests = 0
         self._until = 0.0
         self._problem = ""
+        self._told = ""  # the problem with what to do about it
         self._misconfigured: Misconfigured | None = None
 
     def health_check(self) -> Health:
         health = self._llm.health_check()
-        return Health(healthy=False, problem=self._problem) if health and self._problem else health
+        return Health(healthy=False, problem=self._told) if health and self._told else health
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """The other's reply. While it rests, the error that it rests for at once."""
@@ -48,21 +49,22 @@ class Resting(Wrapper):
         except BudgetSpent:  # says nothing about the provider
             raise
         except Unavailable as error:
-            self._rest(error.message)
+            self._rest(error)
             raise
         except Misconfigured as error:
             with self._lock:
-                self._until, self._problem = self._clock() + _UNTIL_MENDED, str(error)
+                self._until, self._problem = self._clock() + _UNTIL_MENDED, error.message
+                self._told = str(error)
                 self._misconfigured = error
             raise
         with self._lock:
-            self._rests, self._until, self._problem, self._misconfigured = 0, 0.0, "", None
+            self._rests, self._until, self._problem, self._told, self._misconfigured = 0, 0.0, "", "", None
         return reply
 
-    def _rest(self, problem: str) -> None:
+    def _rest(self, error: Unavailable) -> None:
         with self._lock:
             if self._clock() < self._until:
                 return  # it rests already: several had asked at once
             self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
             self._rests += 1
-            self._problem, self._misconfigured = problem, None
+            self._problem, self._told, self._misconfigured = error.message, str(error), None

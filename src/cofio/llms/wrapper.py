@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cofio.ports import LLM, Health, Profile
+from cofio.ports import LLM, Health, Probeable, Profile, Stoppable
 
 
 class Wrapper:
@@ -26,6 +26,16 @@ class Wrapper:
     @property
     def supports_audn(self) -> bool:
         return self._llm.supports_audn
+
+    def stop(self) -> None:
+        """Stop the model inside, where it can be stopped."""
+        if isinstance(self._llm, Stoppable):
+            self._llm.stop()
+
+    def probe(self, *, ask: bool) -> None:
+        """Find out what the model inside can do, where that is not known."""
+        if isinstance(self._llm, Probeable):
+            self._llm.probe(ask=ask)
 
     def health_check(self) -> Health:
         return self._llm.health_check()

@@ -65,6 +65,13 @@ class FakeLLMCalls:
             call = replace(call, reply=storable(reply) if call.request else "")
             held.by_id[call_id] = replace(call, input_tokens=tokens[0], output_tokens=tokens[1])
 
+    def interrupt(self, before: str) -> int:
+        with self._holding() as held:
+            lost = [each for each in held.by_id.values() if each.outcome == "running" and each.at < moment(before)]
+            for each in lost:
+                held.by_id[each.id] = replace(each, outcome="interrupted")
+            return len(lost)
+
     def spent(self) -> Spent:
         with self._holding() as held:
             return _spent(held, self._clock())

@@ -53,6 +53,13 @@ class SqlLLMCalls:
         with self._writing() as asking:
             asking.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
 
+    def interrupt(self, before: str) -> int:
+        with self._reading() as asking:  # nearly always there is none: no lock is taken for that
+            if not asking.all("unfinished_llm_calls", {"before": moment(before)}):
+                return 0
+        with self._writing() as asking:
+            return len(asking.all("interrupt_llm_calls", {"before": moment(before)}))
+
     def spent(self) -> Spent:
         with self._reading() as asking:
             return _spent(asking, self._clock())

@@ -1219,6 +1219,13 @@ UPDATE llm_calls SET
     reply = CASE request WHEN '' THEN '' ELSE %(reply)s END -- a purge meanwhile holds
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
+-- name: unfinished_llm_calls
+SELECT id FROM llm_calls WHERE tenant = %(tenant)s AND at < %(before)s AND outcome = 'running' LIMIT 1;
+
+-- name: interrupt_llm_calls
+UPDATE llm_calls SET outcome = 'interrupted'
+WHERE tenant = %(tenant)s AND at < %(before)s AND outcome = 'running' RETURNING id;
+
 -- name: llm_spent
 SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
 WHERE tenant = %(tenant)s AND at >= %(since)s AND outcome <> 'failed';

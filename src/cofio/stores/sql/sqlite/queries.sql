@@ -916,6 +916,12 @@ UPDATE llm_calls SET
     reply = CASE request WHEN '' THEN '' ELSE :reply END -- a purge meanwhile holds
 WHERE id = :id;
 
+-- name: unfinished_llm_calls
+SELECT id FROM llm_calls WHERE at < :before AND outcome = 'running' LIMIT 1;
+
+-- name: interrupt_llm_calls
+UPDATE llm_calls SET outcome = 'interrupted' WHERE at < :before AND outcome = 'running' RETURNING id;
+
 -- name: llm_spent
 SELECT count(*), coalesce(sum(input_tokens + output_tokens), 0) FROM llm_calls
 WHERE at >= :since AND outcome <> 'failed';
