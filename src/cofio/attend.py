@@ -273,7 +273,7 @@ class Attendant:
             if path.suffix != ".jsonl" or not path.is_file():
                 return
             for turn in transcripts.read(path):
-                name = _known_as(turn, known)
+                name = known_as(turn, known)
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
@@ -302,7 +302,7 @@ def _messages(happened: Event) -> Iterator[dict[str, Any]]:
 
 
 def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
-    source = f"{happened.client}/{project.name(where)}" if where else happened.client
+    source = source_of(happened.client, where)
     return {
         "client": happened.client,
         "session": happened.session,
@@ -311,6 +311,11 @@ def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dic
         "source": viewer.below(source) if viewer else source,
         "context": _CONTEXTS.get(happened.kind, "stop"),
     }
+
+
+def source_of(client: str, where: str) -> str:
+    """Return the source of what is said to a client in a project."""
+    return f"{client}/{project.name(where)}" if where else client
 
 
 _CONTEXTS = {"compact": "pre_compact", "end": "session_end"}
@@ -325,7 +330,7 @@ def _turn(happened: Event, sitting: _Sitting) -> str:
     return sitting.open_turn or _named_by(happened.reply)
 
 
-def _known_as(turn: transcripts.Turn, known: set[str]) -> str:
+def known_as(turn: transcripts.Turn, known: set[str]) -> str:
     """The name under which a hook has told of the turn, if one has; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
     by_words = _named_by(prompt) if isinstance(prompt, str) else ""

@@ -369,7 +369,10 @@ class Learner:
         decisions = [each for _, each in plan]
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         known = rows.decisions(first, decisions)
-        done = batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles, knowledge=known)
+        series = batch.exchange.series or None
+        done = batch.store.apply(
+            decisions, vectors, by=work.by, why=work.why, part_of=series, settles=settles, knowledge=known
+        )
         if done.takes_back:
             self._taken_back()
         return outcome(done)
