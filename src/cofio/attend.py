@@ -326,14 +326,14 @@ def _turn(happened: Event, sitting: _Sitting) -> str:
     if happened.turn:
         return happened.turn
     if happened.prompt:
-        return _named_by(happened.prompt)
-    return sitting.open_turn or _named_by(happened.reply)
+        return named_by(happened.prompt)
+    return sitting.open_turn or named_by(happened.reply)
 
 
 def known_as(turn: transcripts.Turn, known: set[str]) -> str:
     """The name under which a hook has told of the turn, if one has; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
-    by_words = _named_by(prompt) if isinstance(prompt, str) else ""
+    by_words = named_by(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 
 
@@ -343,5 +343,5 @@ def _as_hooks_tell(turn: transcripts.Turn) -> list[dict[str, Any]]:
     return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
 
 
-def _named_by(words: str) -> str:
+def named_by(words: str) -> str:
     return "w" + hashlib.blake2b(" ".join(words.split()).encode("utf-8", "replace"), digest_size=10).hexdigest()

@@ -91,7 +91,7 @@ class PostgresInbox:
             return rows.all("claim_items", values, items=captures.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
-        """What is found, in the order in which it is given out. What cannot be read is parked for a person, out of the way of the others."""
+        """What is found, in the order in which it is given out. What cannot be read is parked for a person."""
         while True:
             items = sorted((captures.to_item(row) for row in found()), key=captures.turn_of)
             unreadable = [item.id for item in items if item.exchange is None]
