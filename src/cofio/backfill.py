@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice
@@ -219,12 +219,12 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
 
 
 def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
-    """The fact of Claude Code's memory with its file as the source."""
+    """The fact of Claude Code's memory in the project that hooks name, with its file as the source."""
     if isinstance(fact, Skipped):
         return fact
-    place = project.name(fact.project) or "claude-code"
-    told = {name: getattr(fact, name) for name in Fact.__dataclass_fields__}
-    return Fact(**{**told, "source": f"file:{place}/memory/{fact.metadata.get('file', '')}"[:MAX_LABEL]})
+    where = _project(fact.project) if fact.project.startswith("/") else fact.project
+    source = f"file:{project.name(where) or 'claude-code'}/memory/{fact.metadata.get('file', '')}"
+    return replace(fact, source=source[:MAX_LABEL], project=where)
 
 
 def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipped]:
