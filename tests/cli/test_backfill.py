@@ -28,7 +28,11 @@ def env(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
     """Two sessions and a page of notes."""
-    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
+    claude(
+        tmp_path / "claude",
+        "a",
+        [("2026-01-01T00:00:00Z", "We use tabs."), ("", "We switched from Prisma to Drizzle.")],
+    )
     codex(tmp_path / "codex", "b", [("2026-01-02T00:00:00Z", "The port of the API is 4000.")])
     (tmp_path / "claude" / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")
     return tmp_path
@@ -70,6 +74,7 @@ def test_a_dry_run_calls_no_model_and_tells_what_one_would_take(
 def test_turns_wait_when_the_daily_budget_is_spent(
     cofio: Cofio, env: dict[str, str], disk: Path, provider: Wire
 ) -> None:
+    env["COFIO_JUDGE"] = "true"  # what is likely a fact is shown to the model
     provider.says = json.dumps({"facts": []})
     told = cofio.json("backfill", "--yes", "--no-notes", env=env)
     assert told["turns"] == 3
@@ -145,7 +150,8 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
         while not client.ledger().captured:
             pass
     service.kill()
-    assert running.wait(60) != 0
+    running.communicate(timeout=60)
+    assert running.returncode != 0
     service = Service(tmp_path / "served")
     try:
         assert finished(machine) == expected
