@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -97,16 +100,21 @@ class Machine:
         pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(command, env=self.env, text=True, **pipes)
 
-    def kill_after(self, seconds: float, *arguments: str) -> bool:
-        """Run the command and kill it after so many seconds; whether it was still running."""
+    def kill_at(self, captures: int, *arguments: str) -> None:
+        """Run the command, and kill it once so many turns were captured."""
         process = self.start(*arguments)
-        try:
-            process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            return True
-        return False
+        while self.captured() < captures:
+            assert process.poll() is None, "it ended before it was killed"
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+    def captured(self) -> int:
+        """How many turns are in the inbox, as another process sees it."""
+        path = Path(self.env["COFIO_HOME"]) / "cofio.db"
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+            return int(store.execute("SELECT count(*) FROM inbox").fetchone()[0])
+        return 0
 
     def json(self, *arguments: str) -> Any:
         process = self.start(*arguments, "--json")

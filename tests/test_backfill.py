@@ -13,7 +13,7 @@ import pytest
 from cofio import backfill
 from cofio.attend import Attendant
 from cofio.conversation import Exchange, Message
-from cofio.errors import Conflict
+from cofio.errors import Conflict, NotFound
 from cofio.hooks.clients import event
 from cofio.keeper import Keeper
 from cofio.model import Fact
@@ -279,6 +279,11 @@ def test_a_backfill_that_did_not_end_is_resumed_in_its_series(keeper: Keeper) ->
     keeper.capture("We use tabs.", wait=True, series=second)
     keeper.undo(second)
     assert keeper.begin_backfill() not in (first, second)
+
+
+def test_a_series_that_is_not_there_is_refused(keeper: Keeper) -> None:
+    with pytest.raises(NotFound):
+        keeper.capture("We use tabs.", series=99)
 
 
 def test_a_turn_that_is_told_live_too_is_no_backfills_to_undo(keeper: Keeper) -> None:

@@ -33,14 +33,14 @@ from cofio.transfer.foreign import READERS
 from cofio.transfer.foreign.reading import Skipped, made
 
 CLIENTS = ("claude-code", "codex")
-BATCH = 50  # captures handed over at a time, and most of a backfill that wait in the inbox
+BATCH = 25  # captures handed over at a time; twice as many wait in the inbox at most
 SAMPLES = 5
 _BY = "backfill"
 _LOOK = 0.25  # seconds between two looks at the inbox
 _STALLED = 30.0  # seconds without progress after which the reason is told
 _SOON = timedelta(seconds=30)
 _LISTED = 1_000  # items of the inbox that are looked through
-_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.1  # of a turn, with a language model and without
+_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # of a turn, with a language model and without
 _REPLY_TOKENS = 150  # of a call
 _ASSISTANT = 2_000  # characters of an assistant's message that the language model is shown
 _SHOWN = 100  # characters of a prompt
@@ -316,11 +316,13 @@ class Delivery:
     work: Callable[[], object]  # has what waits learned from, or waits a moment while a service does
     learned: Callable[[int], None] = lambda _: None  # told how many more turns are done
     stalled: Callable[[str], None] = lambda _: None  # told why nothing is learned for a while
+    batch: int = BATCH
     skipped: list[tuple[str, str]] = field(default_factory=list)
     new: int = 0
     waiting: int = 0  # turns that wait for longer, such as for a budget
     _others: int = 0  # captures that waited when it began
     _done: int = 0
+    _reason: str | None = None  # that was told last
 
     def deliver(self, entries: Sequence[Entry]) -> None:
         self._others = self._pending()
@@ -336,7 +338,7 @@ class Delivery:
             if last_use[entry.path] == place:
                 del loaded[entry.path]
             handed += 1
-            if handed % BATCH == 0:
+            if handed % self.batch == 0:
                 self._wait(handed)
         self._finish(handed)
 
@@ -370,19 +372,24 @@ class Delivery:
             self._done = done
 
     def _wait(self, handed: int) -> None:
-        """Wait until half of what was handed over at once is learned from."""
+        """Wait until there is room for as many again."""
         least, since = 1 << 60, time.monotonic()
         while True:
             pending = self._pending()
             self._tell(handed, pending)
-            if pending < self._others + BATCH // 2:
+            if pending < self._others + self.batch:
                 return
             if pending < least:
                 least, since = pending, time.monotonic()
             elif time.monotonic() - since > _STALLED:
-                self.stalled(next((item.reason for item in waiting(self.memories) if item.reason), ""))
+                self._tell_stalled(next((item.reason for item in waiting(self.memories) if item.reason), ""))
                 since = time.monotonic()
             self.work()
+
+    def _tell_stalled(self, reason: str) -> None:
+        if reason != self._reason:
+            self.stalled(reason)
+            self._reason = reason
 
     def _finish(self, handed: int) -> None:
         """Wait until everything is learned from but what has to wait for longer."""

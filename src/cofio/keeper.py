@@ -255,6 +255,7 @@ class Keeper:
         exchange = hygiene.clean(messages, **about)
         if exchange.series:
             self._refuse_viewer("Backfilling")
+            self.changeset(exchange.series)  # NotFound where there is none
         return self._seen.exchange(exchange) if self._seen else exchange
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────

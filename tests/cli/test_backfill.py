@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,13 @@ def test_filters_narrow_turns_and_notes(cofio: Cofio, env: dict[str, str], disk:
     assert cofio("backfill", "--since", "someday", env=env).exit_code == 1
 
 
+def test_a_small_inbox_is_never_filled(cofio: Cofio, env: dict[str, str], tmp_path: Path) -> None:
+    turns = many(tmp_path, 20)
+    env["COFIO_INBOX_LIMIT"] = "4"
+    assert cofio.json("backfill", "--yes", env=env)["turns"] == turns
+    assert cofio.json("ledger", env=env)["pending"] == 0
+
+
 # ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -128,14 +136,15 @@ def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> N
     whole = Machine(tmp_path / "whole", tmp_path)
     expected = finished(whole)
     killed = Machine(tmp_path / "killed", tmp_path)
-    assert [killed.kill_after(seconds, "backfill", "--yes") for seconds in (1.5, 2.5, 2.0)] == [True] * 3
-    halfway = killed.json("ledger")["captured"]
-    assert 0 < halfway < turns
+    for captures in (1, turns // 3, turns // 2):
+        killed.kill_at(captures, "backfill", "--yes")
+    assert killed.captured() < turns
     assert finished(killed) == expected
     assert killed.json("ledger")["captured"] == whole.json("ledger")["captured"] == turns
     again = killed.json("backfill", "--yes")
     assert (again["series"], again["turns"], again["notes"]) == (None, 0, 0)
-    series = min(each["id"] for each in killed.json("history", "-n", "1000")["changesets"] if each["why"] == "backfill")
+    changesets = killed.json("history", "-n", "1000")["changesets"]
+    [series] = {each["part_of"] for each in changesets if each["part_of"]}
     killed.json("undo", str(series), "--yes")
     assert killed.memories() == []
 
@@ -146,9 +155,8 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
     machine = Machine(tmp_path / "served", tmp_path)
     service = Service(tmp_path / "served")
     running = machine.start("backfill", "--yes", "--no-notes")
-    with Client(service.url) as client:
-        while not client.ledger().captured:
-            pass
+    while not machine.captured():
+        time.sleep(0.01)
     service.kill()
     running.communicate(timeout=60)
     assert running.returncode != 0

@@ -227,14 +227,15 @@ def _show_estimate(told: Mapping[str, Any]) -> None:
 
 
 def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
-    from cofio.backfill import Delivery
+    from cofio.backfill import BATCH, Delivery
     from cofio.transfer.importing import Imported
 
     series = memories.begin_backfill(by=BY)
     new = survey.new
     try:
         with output.progress("Learning", len(new), hidden=session.as_json) as advance:
-            delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled)
+            room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # live captures find room beside them
+            delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
             delivery.deliver(new)
         notes = 0
         if keeper is not None and facts:
