@@ -122,6 +122,28 @@ def test_a_small_inbox_is_never_filled(cofio: Cofio, env: dict[str, str], tmp_pa
     assert cofio.json("ledger", env=env)["pending"] == 0
 
 
+def test_it_works_on_a_database_server(cofio: Cofio, env: dict[str, str], disk: Path, tenant_url: str) -> None:
+    env["COFIO_STORE"] = tenant_url
+    told = cofio.json("backfill", "--yes", env=env)
+    assert (told["turns"], told["notes"], told["waiting"]) == (3, 1, 0)
+    assert cofio("undo", str(told["series"]), "--yes", env=env).exit_code == 0
+    assert cofio.json("list", env=env)["memories"] == []
+
+
+def test_a_service_elsewhere_is_given_the_turns_without_notes(
+    cofio: Cofio, env: dict[str, str], disk: Path, tmp_path: Path
+) -> None:
+    service = Service(tmp_path / "elsewhere")
+    try:
+        done = cofio("backfill", "--yes", "--url", service.url, env=env)
+        assert done.exit_code == 0, done.output
+        assert "Learned from 3 turns and 0 sections" in done.output
+        assert "Notes are left out" in done.output
+    finally:
+        service.stop()
+    assert not list(cofio.home.glob("*.db"))
+
+
 # ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

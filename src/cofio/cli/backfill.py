@@ -63,7 +63,9 @@ def backfill(
         memories = _opened(session, stack, dry_run=dry_run)
         survey = _survey(session, memories, homes).within(limit=limit, **filters)
         keeper, facts = None, []
-        if not no_notes and not session.settings.url:  # notes are read where the store is
+        if session.settings.url and not no_notes:
+            output.say("Notes are left out: they are read only where the store is.")
+        elif not no_notes:
             keeper, facts = _keeper(session, stack, memories), _facts(homes, survey, filters)
         notes = _new_facts(keeper, facts)
         plan = _plan(memories, survey, notes)
