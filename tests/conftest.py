@@ -49,6 +49,7 @@ LONG = (
     "test_recording.py",
     "install/test_plans.py",
     "cli/test_daemon.py",
+    "cli/test_backfill.py",
 )
 
 

@@ -52,6 +52,7 @@ MAY_IMPORT = {
     "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader
     "worker": WORDS | {"keeper"},
     "attend": WORDS | {"keeper", "hooks", "transcripts"},
+    "backfill": WORDS | {"attend", "hooks", "markdown", "transcripts", "transfer"},
     "assemble": WORDS
     | STEPS
     | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "judgement", "llms", "hooks"},
@@ -98,6 +99,8 @@ MAY_IMPORT = {
         "transfer",
         "librarian",
         "evaluation",
+        "backfill",
+        "worker",
     },
     "__main__": {"cli", "hooks"},
     "__init__": WORDS | {"keeper", "assemble", "settings", "knowledge", "extract"},

@@ -97,6 +97,7 @@ def test_a_turn_is_a_prompt_and_what_the_assistant_says_to_it(tmp_path: Path) ->
             {"role": "assistant", "content": "OK, drizzle."},
             {"role": "assistant", "content": "Done."},
         ],
+        "/p",
     )
     assert (second.turn, said(second)) == ("u3", [("user", "Thanks")])
 

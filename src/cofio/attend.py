@@ -276,13 +276,12 @@ class Attendant:
         known = keeper.turns(happened.client, happened.session)
         try:
             for turn in _turns_of(happened):
-                name = _known_as(turn, known)
+                name = known_as(turn, known)
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
         except InvalidInput as error:  # what stands there cannot be kept
             _log.warning("the transcript is not taken in: %s", error)
-
 
     def _review(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Have the language model read all that the agent is about to lose sight of, findings of its own included."""
@@ -342,7 +341,7 @@ def _messages(happened: Event) -> Iterator[dict[str, Any]]:
 
 
 def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dict[str, Any]:
-    source = f"{happened.client}/{project.name(where)}" if where else happened.client
+    source = source_of(happened.client, where)
     return {
         "client": happened.client,
         "session": happened.session,
@@ -353,6 +352,11 @@ def _about(happened: Event, where: str, turn: str, viewer: Viewer | None) -> dic
     }
 
 
+def source_of(client: str, where: str) -> str:
+    """Return the source of what is said to a client in a project."""
+    return f"{client}/{project.name(where)}" if where else client
+
+
 _CONTEXTS = {"compact": "pre_compact", "end": "session_end"}
 
 
@@ -361,14 +365,14 @@ def _turn(happened: Event, sitting: _Sitting) -> str:
     if happened.turn:
         return happened.turn
     if happened.prompt:
-        return _named_by(happened.prompt)
-    return sitting.open_turn or _named_by(happened.reply)
+        return named_by(happened.prompt)
+    return sitting.open_turn or named_by(happened.reply)
 
 
-def _known_as(turn: transcripts.Turn, known: set[str]) -> str:
+def known_as(turn: transcripts.Turn, known: set[str]) -> str:
     """The name under which a hook has told of the turn, if one has; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
-    by_words = _named_by(prompt) if isinstance(prompt, str) else ""
+    by_words = named_by(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 
 
@@ -378,5 +382,5 @@ def _as_hooks_tell(turn: transcripts.Turn) -> list[dict[str, Any]]:
     return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
 
 
-def _named_by(words: str) -> str:
+def named_by(words: str) -> str:
     return "w" + hashlib.blake2b(" ".join(words.split()).encode("utf-8", "replace"), digest_size=10).hexdigest()

@@ -10,6 +10,7 @@ from cofio.model import Changeset, Decision, Memory, plain
 
 Chore = Literal["consolidate", "prune", "backup"]
 CHORES: tuple[Chore, ...] = ("consolidate", "prune", "backup")
+BACKFILL = "backfill"  # the name of its runs, and the reason of the changeset that begins its series
 Outcome = Literal["running", "done", "failed", "died", "began"]
 View = Literal["never", "most", "stale"]
 VIEWS: tuple[View, ...] = ("never", "most", "stale")

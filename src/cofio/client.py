@@ -318,6 +318,18 @@ class Client:
         said = {"validated_intent": validated_intent, "response": response, "wait": wait, **_said(about)}
         return _captured(self._wire.ask("POST", "/observe", said, by=by))
 
+    def begin_backfill(self, *, by: str = "library") -> int:
+        """Return the changeset that begins the series of a backfill; one that did not end is resumed."""
+        return int(self._wire.ask("POST", "/backfills", {}, by=by)["series"])
+
+    def end_backfill(self, series: int, *, by: str = "library") -> None:
+        """Note that a backfill is done: the next one begins a series of its own."""
+        self._wire.ask("POST", _path("backfills", series, "end"), {}, by=by)
+
+    def turns(self, client: str, session: str) -> set[str]:
+        """Every turn of this session that was ever captured."""
+        return set(self._wire.ask("GET", "/turns", client=client, session=session)["turns"])
+
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""
         if not dry_run:

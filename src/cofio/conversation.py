@@ -64,6 +64,7 @@ class Exchange:
     by_key: bool = False  # told by whoever has a key: nothing on this machine is looked at for them
     at: str = ""  # when it was said; "" is filled when it is received
     injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
+    series: int = 0  # of a backfill: the first changeset of its series, which is undone as one
 
     def __post_init__(self) -> None:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):

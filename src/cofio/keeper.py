@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 from cofio import access, briefing, bulk, enrichment, hygiene, late, outlook, recall, search
 from cofio.access import Deed, Grant, Key
 from cofio.briefing import digest
-from cofio.chores import CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
+from cofio.chores import BACKFILL, CHORES, VIEWS, Audit, Contradictions, Plan, Run, View
 from cofio.conversation import (
     AT_ONCE,
     OBSERVATION,
@@ -281,6 +281,9 @@ class Keeper:
     def _heard(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
         """What was said, clean, and as told by whom."""
         exchange = hygiene.clean(messages, **about)
+        if exchange.series:
+            self._refuse_viewer("Backfilling")
+            self.changeset(exchange.series)  # NotFound where there is none
         return self._seen.exchange(exchange) if self._seen else exchange
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -549,6 +552,39 @@ class Keeper:
     def turns(self, client: str, session: str) -> set[str]:
         """Every turn of this session that was ever captured."""
         return self._store.inbox.turns(client, session)
+
+    def begin_backfill(self, *, by: str = "library") -> int:
+        """Return the changeset that begins the series of a backfill: captures name it as their `series`.
+
+        A backfill that did not end is resumed. Undoing that changeset takes back all that was learned in the series.
+        """
+        self._refuse_viewer("Backfilling")
+        _check_who(by, "")
+        last = self._last_backfill()
+        if last and last.changeset and last.outcome == "began" and not self._is_taken_back(last.changeset):
+            return last.changeset
+        series = self._store.apply([], {}, by=by, why=BACKFILL).id
+        self._note_backfill(series, "began", by)
+        return series
+
+    def end_backfill(self, series: int, *, by: str = "library") -> None:
+        """Note that a backfill is done: the next one begins a series of its own."""
+        self._refuse_viewer("Backfilling")
+        _check_who(by, "")
+        last = self._last_backfill()
+        if last and last.outcome == "began" and last.changeset == whole(series, "series"):
+            self._note_backfill(series, "done", by)
+
+    def _last_backfill(self) -> Run | None:
+        return next(iter(self._store.runs.newest(1, BACKFILL)), None)
+
+    def _note_backfill(self, series: int, outcome: str, by: str) -> None:
+        if run := self._store.runs.claim(BACKFILL, "", by):
+            self._store.runs.finish(run.id, outcome, {}, series)
+
+    def _is_taken_back(self, series: int) -> bool:
+        """Return whether a series was undone: the oldest part of it goes last."""
+        return any(self.changeset(part).undone_by for part in self._store.carrying.parts(series)[1:2])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
@@ -950,7 +986,8 @@ class Keeper:
         """Take back a whole changeset, by a changeset of its own that can be undone in turn.
 
         One that begins a series, such as an import, takes the series with it, newest first; what comes back begins a
-        series too. If something is in the way, what was undone until then stays so, and undoing it again goes on.
+        series too. If something is in the way, what was undone until then stays so, and undoing it again goes on. Of a
+        backfill, turns are left whose memories were changed since.
         """
         parts = self._store.carrying.parts(whole(changeset_id, "changeset"))
         if len(parts) < 2:
@@ -975,6 +1012,7 @@ class Keeper:
         """The first of the changesets that undid the parts. What an earlier try undid belongs to the same series."""
         head: int | None = None
         fresh = False
+        leaves = self.changeset(parts[0]).why == BACKFILL
         for number, each in enumerate(reversed(parts)):
             part = self.changeset(each)
             if part.undone_by and not (undid := self.changeset(part.undone_by)).undone_by:
@@ -985,11 +1023,15 @@ class Keeper:
             try:
                 undone = self._undo_one(part, head, by, why or f"undo {parts[0]}")
             except Conflict as error:
+                if leaves:
+                    continue
                 so_far = f"{number} of the {len(parts)} changesets are undone. {error.message}"
                 raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it goes on from here.") from error
             head, fresh = head or undone.id, True
         if not fresh:
-            self._refuse_undone(self.changeset(parts[0]))
+            self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
+            if head is None:
+                raise Conflict("Every memory of it was changed since.", "`cofio history` shows what was changed.")
         return self.changeset(head or parts[0])
 
     def _refuse_undone(self, done: Changeset) -> None:

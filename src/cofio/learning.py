@@ -468,7 +468,10 @@ class Learner:
         decisions = [each for _, each in plan]
         first = {place: number for number, (place, _) in reversed(list(enumerate(plan)))}
         known = rows.decisions(first, decisions)
-        done = batch.store.apply(decisions, vectors, by=work.by, why=work.why, settles=settles, knowledge=known)
+        series = batch.exchange.series or None
+        done = batch.store.apply(
+            decisions, vectors, by=work.by, why=work.why, part_of=series, settles=settles, knowledge=known
+        )
         if done.takes_back:
             self._taken_back()
         return outcome(done)
@@ -602,12 +605,13 @@ def _reading(found: tuple[Found, ...], *, otherwise: str, **about: Any) -> _Read
     return _Reading(found=found[:MOST_FACTS], method=method, reason=reason, **about)
 
 
-def session_of(exchange: Exchange | None) -> tuple[str, ...]:
+def session_of(exchange: Exchange | None) -> tuple[object, ...]:
     """Return what the turns share that may be shown beside each other."""
     if exchange is None:
         return ()
-    place = exchange.project, exchange.visibility
-    return exchange.client, exchange.session, exchange.source, exchange.agent, exchange.user, exchange.team, *place
+    session = exchange.client, exchange.session, exchange.source, exchange.project, exchange.series
+    whose = exchange.agent, exchange.user, exchange.team, exchange.visibility, exchange.reach, exchange.by_key
+    return session + whose
 
 
 def _told_by_model(

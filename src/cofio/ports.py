@@ -225,10 +225,10 @@ class Inbox(Protocol):
         """Every turn of the session that ever came in."""
 
     def due(self, limit: int) -> list[Item]:
-        """The pending items whose time has come, oldest first."""
+        """The pending items whose time has come: live captures first, then those of backfills, each oldest first."""
 
     def claim(self, limit: int) -> list[Item]:
-        """Those that are due, for this process to work on; at most so many, oldest first.
+        """Those that are due, for this process to work on; at most so many, in the order of `due`.
 
         Where several processes serve one store, nobody else is given them for a while, nor anything later of the same
         session: what is said later may correct what was said before. They come with the time until when, as `due_at`.

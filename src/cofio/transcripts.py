@@ -41,6 +41,7 @@ class Turn(NamedTuple):
     turn: str
     at: str
     messages: list[dict[str, Any]]  # {"role", "content"}, as `hygiene.clean` takes them
+    cwd: str = ""  # the working folder; "" where the file does not name it
 
 
 def read(path: Path, *, speaker: str = "user") -> Iterator[Turn]:
@@ -151,6 +152,7 @@ class _Spoken(NamedTuple):
     at: str = ""
     part_of: str = ""
     within: bool = False  # the user spoke while the agent was at work: part of the running turn
+    cwd: str = ""
 
 
 def _of_lines(path: Path) -> Iterator[Turn]:
@@ -210,7 +212,7 @@ def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
         if each.role == "user" and not (each.within and turn):
             if turn and not (turn.turn and turn.turn == each.turn):
                 yield turn
-            turn = Turn(client, each.session, each.turn, each.at, [*standing, message])
+            turn = Turn(client, each.session, each.turn, each.at, [*standing, message], each.cwd)
         elif turn is None:
             if each.role != "assistant":
                 standing.append(message)
@@ -244,7 +246,8 @@ def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
     text = _text(message.get("content"))
     if line.get("type") == "user" and is_prompt(text):
         turn = _label(line.get("promptId")) or uuid  # as the hooks name it, where it is named
-        return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")))
+        where = _folder(line.get("cwd"))
+        return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where)
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
         return _Spoken("assistant", text, part_of=_label(message.get("id")))
     return None
@@ -266,7 +269,7 @@ def _attached(attachment: Any, session: str, uuid: str) -> _Spoken | None:
 
 
 def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
-    session = named = ""
+    session = named = cwd = ""
     prompts = 0
     for line in lines:
         payload = line.get("payload")
@@ -276,6 +279,9 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
             if _is_subagent(payload):
                 return  # nobody speaks there but agents
             session = session or _label(payload.get("id") or payload.get("session_id"))
+            cwd = _folder(payload.get("cwd")) or cwd
+        elif line.get("type") == "turn_context":
+            cwd = _folder(payload.get("cwd")) or cwd
         elif line.get("type") == "event_msg" and payload.get("type") == "task_started":
             named = _label(payload.get("turn_id"))
         elif line.get("type") == "response_item" and payload.get("type") == "message" and not _is_summary(line):
@@ -283,7 +289,7 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
             if spoken and spoken.role == "user":
                 prompts += 1
                 turn = named or _label(line.get("ordinal")) or str(prompts)
-                spoken = spoken._replace(session=session, turn=turn, at=_moment(line.get("timestamp")))
+                spoken = spoken._replace(session=session, turn=turn, at=_moment(line.get("timestamp")), cwd=cwd)
                 named = ""
             if spoken:
                 yield spoken
@@ -355,6 +361,11 @@ def _label(value: Any) -> str:
     """A name that an Exchange takes; "" for what is none."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     return text.encode("utf-8", "ignore").decode().replace("\x00", "").strip()[:MAX_LABEL]
+
+
+def _folder(value: Any) -> str:
+    """The path as it stands; "" for what is none."""
+    return value if isinstance(value, str) and "\x00" not in value else ""
 
 
 def _moment(value: Any) -> str:

@@ -72,6 +72,7 @@ class Worker:
         """Take up everything that is due; how many items."""
         taken = 0
         while not self._stopping and (items := self._keeper.claim()):
+            heard = self._heard
             try:
                 for batch in self._keeper.batches(items):
                     self._let_pass()
@@ -79,6 +80,8 @@ class Worker:
                         break
                     self._keeper.attempt(*batch)
                     taken += len(batch)
+                    if self._heard != heard and batch[0].exchange and batch[0].exchange.series:
+                        break  # what was captured live meanwhile goes before the rest of a backfill
             finally:
                 self._keeper.give_back(items)  # what was not got to, or has grown meanwhile; the rest is settled
         return taken

@@ -240,6 +240,7 @@ READ = {
     "GET /knowledge/active", "GET /knowledge/related", "POST /knowledge/read",
 }  # fmt: skip
 WRITE = {
+    "GET /turns",
     "POST /memory/add", "POST /memory/add-batch", "POST /memory/supersede", "POST /capture", "POST /observe",
     "POST /memory/extract", "GET /memory/extract/{id}", "GET /inbox", "GET /inbox/{id}", "POST /inbox/{id}/retry",
     "POST /v1/chat/completions", "PATCH /memory/{id}", "DELETE /memory/{id}", "DELETE /episodes/{id}",
@@ -250,6 +251,7 @@ WRITE = {
     "POST /knowledge/feedback/process", "POST /memories/bulk", "GET /memory/{id}/exchange",
 }  # fmt: skip
 ADMIN = {
+    "POST /backfills", "POST /backfills/{id}/end",
     "GET /metrics", "GET /agents", "GET /ledger", "POST /memory/deduplicate", "DELETE /memories",
     "POST /maintenance/consolidate", "POST /maintenance/prune", "POST /maintenance/approve", "POST /maintenance/agree",
     "GET /maintenance/contradictions", "GET /maintenance/runs", "GET /maintenance/usage", "GET /maintenance/audit",

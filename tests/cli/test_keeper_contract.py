@@ -398,6 +398,24 @@ def what_happened_can_be_read_and_undone(memories: Memories) -> Any:
 
 
 @scenario
+def a_backfill_is_a_series_that_is_undone_as_one(memories: Memories) -> Any:
+    series = memories.begin_backfill(by="tester")
+    assert memories.begin_backfill() == series
+    named = {"client": "codex", "session": "s"}
+    for turn, said in (("1", "We use tabs."), ("2", "We switched from Prisma to Drizzle.")):
+        memories.capture(said, wait=True, turn=turn, series=series, **named)
+    memories.end_backfill(series, by="tester")
+    assert memories.turns("codex", "s") == {"1", "2"}
+    assert memories.turns("codex", "t") == set()
+    kept = [memory.text for memory in memories.list().memories]
+    assert len(kept) == 2
+    memories.undo(series)
+    assert memories.list().memories == ()
+    conflict = refused(Conflict, lambda: memories.undo(series))
+    return [kept, series, memories.begin_backfill() != series, conflict]
+
+
+@scenario
 def duplicates_are_found_and_merged(memories: Memories) -> Any:
     assert memories.merge_duplicates() is None
     for text in ("We deploy with Fly.io", "we deploy with Fly.io", "Ada likes tea"):

@@ -75,6 +75,17 @@ class InboxContract:
         )  # fmt: skip
         assert item.received_at == moment(item.received_at)  # of one width, so that it sorts
 
+    def test_captures_of_a_backfill_are_given_out_after_live_ones(self, store: Store) -> None:
+        exchanges = [said("old", series=7), said("older", series=7), said("live"), said("later", series=9)]
+        store.inbox.receive(exchanges)
+        assert texts(store.inbox.due(10)) == ["live", "old", "older", "later"]
+        assert texts(store.inbox.due(1)) == texts(store.inbox.claim(1)) == ["live"]
+
+    def test_a_turn_of_a_backfill_that_is_told_live_too_is_given_out_as_live(self, store: Store) -> None:
+        store.inbox.receive([said("old", series=7), said("both", "1", series=7)])
+        store.inbox.amend(Exchange(messages=(Message("user", "both and more"),), client="cc", turn="1"))
+        assert [item.exchange.series for item in store.inbox.due(10) if item.exchange] == [0, 7]
+
     def test_what_does_not_say_when_it_was_said_was_said_when_it_came(self, store: Store) -> None:
         (number,) = receive(store, "We use tabs")
         item = store.inbox.item(number)

@@ -63,6 +63,19 @@ def status(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return {**told, "status": "healthy" if health else "unhealthy", **problem}
 
 
+def begin_backfill(desk: Desk, given: schemas.Nothing, call: Call) -> Plain:  # noqa: ARG001
+    return {"series": desk.keeper.begin_backfill(by=call.by)}
+
+
+def end_backfill(desk: Desk, given: schemas.Nothing, call: Call) -> Plain:  # noqa: ARG001
+    desk.keeper.end_backfill(call.id, by=call.by)
+    return {"series": call.id}
+
+
+def turns(desk: Desk, given: schemas.Turns, call: Call) -> Plain:  # noqa: ARG001
+    return {"turns": sorted(desk.keeper.turns(given.client, given.session))}
+
+
 def ledger(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
     return desk.keeper.ledger().as_dict()
 

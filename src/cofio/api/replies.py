@@ -594,6 +594,14 @@ class Captured(Struct, kw_only=True):
     reason: str = ""
 
 
+class Backfill(Shape):
+    series: int
+
+
+class Turns(Shape):
+    turns: list[str]
+
+
 class Job(Shape):
     job: int
     state: Literal["pending", "parked", "stored", "merged", "rejected"]

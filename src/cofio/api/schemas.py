@@ -475,6 +475,16 @@ class Said(Heard, kw_only=True):
 
 class Capture(Said, kw_only=True):
     wait: Annotated[bool, _text("Learn from it now, and answer with the result.")] = False
+    series: Annotated[int, Meta(ge=0), _text("The series of a backfill that it belongs to; 0 for none.")] = 0
+
+
+class Nothing(Given):
+    """A body without fields."""
+
+
+class Turns(Given):
+    client: Annotated[str, _text("Which client captured it.")]
+    session: str
 
 
 class Observe(Heard, kw_only=True):

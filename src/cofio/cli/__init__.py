@@ -14,6 +14,7 @@ import click
 
 from cofio.cli import (
     audit,
+    backfill,
     chores,
     episodes,
     evaluation,
@@ -61,7 +62,7 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
     ("Teams", (team.team, team.enrich)),
     ("Domain knowledge", (knowledge.knowledge,)),
     ("Notes", (notes.notes,)),
-    ("Conversations", (learning.extract, learning.observe, learning.ledger, episodes.episodes)),
+    ("Conversations", (learning.extract, backfill.backfill, learning.observe, learning.ledger, episodes.episodes)),
     ("History", (journal.history, journal.undo)),
     ("Moving", (transfer.export, transfer.import_, transfer.copy, transfer.backup)),
     ("Service", (service.serve, service.up, service.down, service.status, page.ui, keys.keys, mcp.mcp, hook.hook)),

@@ -422,3 +422,21 @@ class Setup:
             where = short(Path(self.told["address"]))
             self.talk.line(f"  The service's address and key are in {where}, for you alone to read.")
         self.talk.line("  `cofio doctor` proves that it works. `cofio uninstall` puts every file back.")
+        self._offer_backfill()
+
+    def _offer_backfill(self) -> None:
+        """Say how many transcripts can be learned from; a person is asked whether to do so now."""
+        from cofio.backfill import find
+        from cofio.cli.backfill import backfill
+        from cofio.install import places
+
+        found, _ = find({client: places.home_of(client, self.settings) for client in ("claude-code", "codex")})
+        if not found:
+            return
+        self.told["transcripts"] = len(found)
+        number = output.count(len(found), "transcript is", "transcripts are")
+        self.talk.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
+        if self.yes or self.talk.silent or not sys.stdin.isatty():
+            return
+        if click.confirm("Learn from them now? You see first what it takes.", default=False):
+            click.get_current_context().invoke(backfill)

@@ -77,6 +77,7 @@ def _grown(old: Exchange, new: Exchange) -> Exchange:
         source=old.source or new.source,
         project=old.project or new.project,
         agent=old.agent or new.agent,
+        series=min(old.series, new.series),  # what was captured live too is no backfill's to undo
     )
 
 

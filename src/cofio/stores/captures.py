@@ -66,7 +66,13 @@ def cut_from(payload: str) -> tuple[str, ...]:
 def to_row(exchange: Exchange, task: Task, at: str, due_at: str) -> dict[str, Any]:
     """The values of a new row, by column."""
     named = {"client": exchange.client, "session": exchange.session, "turn": exchange.turn, "task": task}
-    return {**named, "received_at": at, "due_at": due_at, "payload": to_payload(exchange)}
+    return {
+        **named,
+        "received_at": at,
+        "due_at": due_at,
+        "payload": to_payload(exchange),
+        "series": exchange.series,
+    }
 
 
 def to_item(row: Sequence[Any]) -> Item:
@@ -74,6 +80,11 @@ def to_item(row: Sequence[Any]) -> Item:
     told = dict(zip(_COLUMNS, row, strict=True))
     exchange, result = from_payload(told.pop("payload")), json.loads(told.pop("result"))
     return Item(exchange=exchange, changeset=told.pop("changeset_id"), result=result, **told)
+
+
+def turn_of(item: Item) -> tuple[int, int]:
+    """Return when an item is given out: live captures first, then backfilled ones, each in order of arrival."""
+    return (item.exchange.series if item.exchange else 0), item.id
 
 
 def to_part(row: Sequence[Any]) -> Part:

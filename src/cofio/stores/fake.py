@@ -155,7 +155,8 @@ class FakeInbox:
     def due(self, limit: int) -> list[Item]:
         with self._changing() as held:
             at = self._clock()
-            return [item for item in held.items.values() if item.state == "pending" and item.due_at <= at][:limit]
+            due = [item for item in held.items.values() if item.state == "pending" and item.due_at <= at]
+            return sorted(due, key=captures.turn_of)[:limit]
 
     def claim(self, limit: int) -> list[Item]:
         return self.due(limit)  # one process has it

@@ -222,7 +222,7 @@ def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exch
         return Receipt(last, False)
     if new.part:
         payload = captures.to_payload(new.exchange, new.part.cut)
-        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"]}
+        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
         connection.execute(_SQL["amend_item"], grown)
         return Receipt(new.part.item.id, False)
     if _is_full(connection, delivery.most):

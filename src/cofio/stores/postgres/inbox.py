@@ -99,9 +99,9 @@ class PostgresInbox:
             return rows.all("claim_items", values, items=captures.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
-        """What is found, oldest first. What cannot be read is parked for a person, out of the way of the others."""
+        """What is found, in the order in which it is given out. What cannot be read is parked for a person."""
         while True:
-            items = sorted((captures.to_item(row) for row in found()), key=lambda item: item.id)
+            items = sorted((captures.to_item(row) for row in found()), key=captures.turn_of)
             unreadable = [item.id for item in items if item.exchange is None]
             for each in unreadable:
                 with suppress(Conflict):  # another process was faster
@@ -252,7 +252,8 @@ def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int |
         return Receipt(last, False)
     if new.part:
         payload = captures.to_payload(new.exchange, new.part.cut)
-        rows.run("amend_item", {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"]})
+        grown = {"id": new.part.item.id, "payload": payload, "due_at": row["due_at"], "series": new.exchange.series}
+        rows.run("amend_item", grown)
         return Receipt(new.part.item.id, False)
     if _is_full(rows, most):
         raise captures.too_busy(most or 0)

@@ -419,8 +419,10 @@ SELECT sum(pg_total_relation_size(each::regclass))::bigint FROM unnest(ARRAY[ --
 -- ── the inbox, runs, uses, carrying, keys ────────────────────────────────────────────────────────────────────────────
 
 -- name: receive
-INSERT INTO inbox (tenant, client, session, turn, task, received_at, due_at, payload)
-VALUES (%(tenant)s, %(client)s, %(session)s, %(turn)s, %(task)s, %(received_at)s, %(due_at)s, %(payload)s)
+INSERT INTO inbox (tenant, client, session, turn, task, received_at, due_at, payload, series)
+VALUES (
+    %(tenant)s, %(client)s, %(session)s, %(turn)s, %(task)s, %(received_at)s, %(due_at)s, %(payload)s, %(series)s
+)
 ON CONFLICT DO NOTHING -- somebody else was faster with this turn
 RETURNING id;
 
@@ -441,7 +443,8 @@ WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND 
     AND (client <> '' OR session <> '');
 
 -- name: amend_item
-UPDATE inbox SET payload = %(payload)s, due_at = least(due_at, %(due_at)s), state = 'pending'
+UPDATE inbox SET
+    payload = %(payload)s, due_at = least(due_at, %(due_at)s), state = 'pending', series = %(series)s
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: due_by
@@ -480,7 +483,7 @@ SELECT EXISTS (SELECT 1 FROM inbox WHERE tenant = %(tenant)s AND state = 'pendin
 SELECT {items} FROM inbox
 WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
     AND (claimed_until IS NULL OR claimed_until <= %(at)s)
-ORDER BY id LIMIT %(limit)s;
+ORDER BY series, id LIMIT %(limit)s;
 
 -- name: claim_items
 WITH due AS (
@@ -492,7 +495,7 @@ WITH due AS (
             WHERE o.tenant = %(tenant)s AND o.client = i.client AND o.session = i.session AND o.id < i.id
                 AND o.state = 'pending' AND o.claimed_until > %(at)s AND (o.client <> '' OR o.session <> '')
         )
-    ORDER BY id LIMIT %(limit)s
+    ORDER BY series, id LIMIT %(limit)s
 ),
 free AS (
     SELECT id FROM inbox

@@ -211,6 +211,7 @@ CREATE TABLE inbox (
     reason text NOT NULL DEFAULT '',
     payload text NOT NULL, -- the exchange as JSON; '' once it is forgotten
     result text NOT NULL DEFAULT '{}', -- JSON object
+    series bigint NOT NULL DEFAULT 0, -- of a backfill: the first changeset of its series
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, changeset_id) REFERENCES changesets (tenant, id)
 );
@@ -221,6 +222,7 @@ WHERE turn <> '' AND (client <> '' OR session <> '');
 CREATE INDEX inbox_by_state ON inbox (tenant, state, id);
 CREATE INDEX inbox_due ON inbox (tenant, due_at, id) WHERE state = 'pending';
 CREATE INDEX inbox_waiting ON inbox (tenant, client, session, id) WHERE state = 'pending';
+CREATE INDEX inbox_pending ON inbox (tenant, series, id) WHERE state = 'pending'; -- live captures go first
 CREATE INDEX inbox_by_reason ON inbox (tenant, reason) WHERE state = 'rejected';
 CREATE INDEX inbox_unforgotten ON inbox (tenant, finished_at) WHERE finished_at IS NOT NULL AND payload <> '';
 

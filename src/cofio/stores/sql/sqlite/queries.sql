@@ -315,8 +315,8 @@ SELECT {column}, count(*) FROM memories WHERE archived_at IS NULL GROUP BY 1 ORD
 INSERT INTO words (words) VALUES ('optimize');
 
 -- name: receive
-INSERT INTO inbox (client, session, turn, task, received_at, due_at, payload)
-VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload);
+INSERT INTO inbox (client, session, turn, task, received_at, due_at, payload, series)
+VALUES (:client, :session, :turn, :task, :received_at, :due_at, :payload, :series);
 
 -- name: received
 SELECT id FROM inbox
@@ -333,7 +333,7 @@ SELECT DISTINCT turn FROM inbox
 WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '');
 
 -- name: amend_item
-UPDATE inbox SET payload = :payload, due_at = min(due_at, :due_at), state = 'pending' WHERE id = :id;
+UPDATE inbox SET payload = :payload, due_at = min(due_at, :due_at), state = 'pending', series = :series WHERE id = :id;
 
 -- name: due_by
 UPDATE inbox SET due_at = :due_at WHERE id = :id AND state = 'pending' AND due_at > :due_at;
@@ -361,7 +361,7 @@ END;
 SELECT EXISTS (SELECT 1 FROM inbox WHERE state = 'pending');
 
 -- name: due_items
-SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY id LIMIT :limit;
+SELECT {items} FROM inbox WHERE state = 'pending' AND due_at <= :at ORDER BY series, id LIMIT :limit;
 
 -- name: get_item
 SELECT {items} FROM inbox WHERE id = ?;

@@ -199,13 +199,15 @@ CREATE TABLE inbox (
     finished_at TEXT,
     reason TEXT NOT NULL DEFAULT '',
     payload TEXT NOT NULL, -- the exchange as JSON; '' once it is forgotten
-    result TEXT NOT NULL DEFAULT '{}' -- JSON object
+    result TEXT NOT NULL DEFAULT '{}', -- JSON object
+    series INTEGER NOT NULL DEFAULT 0 -- of a backfill: the first changeset of its series
 ) STRICT;
 
 -- A turn comes in once, however often it is delivered.
 CREATE UNIQUE INDEX inbox_by_turn ON inbox (client, session, turn, task)
 WHERE turn <> '' AND (client <> '' OR session <> '');
 CREATE INDEX inbox_by_state ON inbox (state, id, due_at); -- counts, lists, and finds what is due, without reading rows
+CREATE INDEX inbox_pending ON inbox (series, id, due_at) WHERE state = 'pending'; -- live captures go first
 CREATE INDEX inbox_by_reason ON inbox (state, reason) WHERE state = 'rejected';
 CREATE INDEX inbox_unforgotten ON inbox (finished_at) WHERE finished_at IS NOT NULL AND payload <> '';
 

@@ -1,0 +1,421 @@
+"""Learning from what is on disk already: transcripts of Claude Code and Codex, and the notes beside them.
+
+    client homes ─ find ─▶ files ─ survey ─▶ [Entry], oldest first ─ deliver ─▶ captures, as hooks would name them
+    client homes, projects ─ note_facts ─▶ [Fact], a section of Markdown each
+
+A turn that was captured before, live or by an earlier backfill, is left out. The progress is in the store: a backfill
+that was killed goes on when it is run again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from typing import Any, Protocol
+
+from cofio import prompts, transcripts
+from cofio.attend import known_as, named_by, source_of
+from cofio.conversation import MAX_SAID, Captured, Item, Ledger
+from cofio.errors import InvalidInput, TooBusy, TooLarge
+from cofio.hooks import project
+from cofio.llm_calls import LETTERS
+from cofio.markdown import folder, parts
+from cofio.model import MAX_LABEL, Fact, moment
+from cofio.transcripts import Turn
+from cofio.transfer.foreign import READERS
+from cofio.transfer.foreign.reading import Skipped, made
+
+CLIENTS = ("claude-code", "codex")
+BATCH = 25  # captures handed over at a time; twice as many wait in the inbox at most
+SAMPLES = 5
+_BY = "backfill"
+_LOOK = 0.25  # seconds between two looks at the inbox
+_STALLED = 30.0  # seconds without progress after which the reason is told
+_SOON = timedelta(seconds=30)
+_LISTED = 1_000  # items of the inbox that are looked through
+_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # of a turn, with a language model and without
+_REPLY_TOKENS = 150  # of a call
+_ASSISTANT = 2_000  # characters of an assistant's message that the language model is shown
+_SHOWN = 100  # characters of a prompt
+_NOTES = {"claude-code": ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"), "codex": ("AGENTS.md",)}
+_GLOBAL = {"claude-code": ("CLAUDE.md",), "codex": ("AGENTS.md", "memories/*.md")}
+_RAW = "raw_memories.md"  # what Codex has not condensed yet
+
+
+class Memories(Protocol):
+    """The keeper of a store, or the client of a service."""
+
+    def turns(self, client: str, session: str) -> set[str]: ...
+    def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> Captured: ...
+    def ledger(self) -> Ledger: ...
+    def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A turn on disk, without its words."""
+
+    path: Path
+    number: int  # of the turn within its file
+    client: str
+    session: str
+    turn: str
+    at: str
+    project: str
+    prompt: str  # its beginning
+    characters: int  # that a language model would be shown
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All turns on disk, oldest first, and what could not be read."""
+
+    entries: tuple[Entry, ...] = ()
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def new(self) -> list[Entry]:
+        return [entry for entry in self.entries if entry.is_new]
+
+    def within(self, *, client: str = "", project_: str = "", since: str = "", limit: int | None = None) -> Survey:
+        """The survey of those turns alone; with a limit, of so many new ones, the oldest."""
+        kept = [
+            entry
+            for entry in self.entries
+            if (not client or entry.client == client)
+            and (not project_ or project_ in (entry.project, project.name(entry.project)))
+            and entry.at >= since
+        ]
+        if limit is not None:
+            chosen = set(islice((entry for entry in kept if entry.is_new), limit))
+            kept = [entry for entry in kept if not entry.is_new or entry in chosen]
+        return Survey(tuple(kept), self.skipped)
+
+
+# ── what is on disk ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
+    """The transcripts below the homes of clients, and those that are compressed and so cannot be read."""
+    found: list[Path] = []
+    skipped: list[tuple[str, str]] = []
+    if claude := homes.get("claude-code"):
+        found += sorted(claude.glob("projects/*/*.jsonl"))
+    if codex := homes.get("codex"):
+        for name in ("sessions", "archived_sessions"):
+            found += sorted((codex / name).rglob("rollout-*.jsonl"))
+            skipped += [
+                (str(path), "It is compressed. Unpack it first: zstd -d FILE.")
+                for path in sorted((codex / name).rglob("rollout-*.jsonl.zst"))
+            ]
+    return [path for path in found if path.is_file()], skipped
+
+
+def survey(
+    paths: Sequence[Path], known_turns: Callable[[str, str], set[str]], advance: Callable[[int], None] = lambda _: None
+) -> Survey:
+    """Read every file once. A turn that stands in several files, as a forked session copies them, counts once."""
+    known = cache(known_turns)
+    seen: set[tuple[str, ...]] = set()
+    entries: list[Entry] = []
+    skipped: list[tuple[str, str]] = []
+    for path in paths:
+        try:
+            for entry in _entries(path, known):
+                copies = {(entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)}
+                if not copies & seen:
+                    entries.append(entry)
+                seen |= copies
+        except (InvalidInput, OSError) as error:
+            skipped.append((str(path), str(error)))
+        advance(1)
+    return Survey(tuple(sorted(entries, key=lambda entry: entry.at)), tuple(skipped))
+
+
+def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entry]:
+    turns = list(_turns(path))
+    dates = _dates([turn.at for turn in turns], path)
+    for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
+        turns_known = known(turn.client, turn.session)
+        prompt = _prompt(turn)
+        yield Entry(
+            path=path,
+            number=number,
+            client=turn.client,
+            session=turn.session,
+            turn=turn.turn,
+            at=at,
+            project=_project(turn.cwd),
+            prompt=" ".join(prompt.split())[:_SHOWN],
+            characters=_characters(turn),
+            is_new=known_as(turn, turns_known) not in turns_known,
+        )
+
+
+def _turns(path: Path) -> Iterator[Turn]:
+    """The turns of a transcript, each with the session and the name that it is captured under."""
+    for turn in transcripts.read(path):
+        if turn.client in CLIENTS:
+            session = turn.session or path.stem[:MAX_LABEL]
+            yield turn._replace(session=session, turn=turn.turn or named_by(_prompt(turn)))
+
+
+def _prompt(turn: Turn) -> str:
+    return next((str(each["content"]) for each in turn.messages if each["role"] == "user"), "")
+
+
+def _characters(turn: Turn) -> int:
+    sizes = (
+        min(len(str(each["content"])), _ASSISTANT if each["role"] == "assistant" else MAX_SAID)
+        for each in turn.messages
+        if each["role"] != "system"
+    )
+    return min(sum(sizes), MAX_SAID)
+
+
+def _dates(dates: Sequence[str], path: Path) -> list[str]:
+    """A turn without a time has that of the one before it, else of the next, else of the file."""
+    last = next((at for at in dates if at), "") or moment(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    filled = []
+    for at in dates:
+        last = at or last
+        filled.append(last)
+    return filled
+
+
+@cache
+def _project(cwd: str) -> str:
+    """The project of a working folder, as hooks name it; of a folder that is no path here, its own name."""
+    if cwd and not cwd.startswith("/"):
+        return cwd.replace("\\", "/").rstrip("/").rpartition("/")[2][:MAX_LABEL]
+    return project.of(cwd)[:MAX_LABEL]
+
+
+# ── notes ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[Fact | Skipped]:
+    """The clients' own memories, and the instruction files of the clients and of projects: a section a fact."""
+    for client, home in homes.items():
+        for pattern in _GLOBAL[client]:
+            for page in sorted(home.glob(pattern)):
+                if page.name != _RAW:
+                    yield from _sections(page, home, "")
+    if (claude := homes.get("claude-code")) and any(claude.glob("projects/*/memory/*.md")):
+        for fact in READERS["claude-code"].read(claude / "projects"):
+            yield _from_file(fact)
+    for path in dict.fromkeys(each for each in projects if each.startswith("/")):
+        for client in homes:
+            for name in _NOTES[client]:
+                yield from _sections(Path(path) / name, Path(path), path)
+
+
+def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
+    """The fact of Claude Code's memory in the project that hooks name, with its file as the source."""
+    if isinstance(fact, Skipped):
+        return fact
+    where = _project(fact.project) if fact.project.startswith("/") else fact.project
+    source = f"file:{project.name(where) or 'claude-code'}/memory/{fact.metadata.get('file', '')}"
+    return replace(fact, source=source[:MAX_LABEL], project=where)
+
+
+def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipped]:
+    try:
+        if page.is_symlink() or not page.is_file() or page.stat().st_size > folder.BIGGEST:
+            return
+        text = folder.text_of(folder.content_of(page))
+        at = moment(datetime.fromtimestamp(page.stat().st_mtime, UTC))
+    except (OSError, ValueError) as error:
+        yield Skipped(str(error), str(page))
+        return
+    name = page.relative_to(below).as_posix()
+    for part in parts.parts(text, name):
+        yield made(
+            "notes",
+            f"{page}#{part.says}",
+            part.text,
+            source=f"file:{project.name(str(below))}/{name}",
+            project=of_project,
+            kind=part.kind,
+            category=part.category,
+            entities=part.entities,
+            tags=part.tags,
+            context=part.context,
+            created_at=part.created_at or at,
+            notes={**part.noted(name), "file": name},
+        )
+
+
+# ── what it will take ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What learning from the new turns takes; calls and tokens of a language model at most."""
+
+    provider: str = ""
+    calls: int = 0
+    tokens: int = 0
+    seconds: int = 0
+    days: int = 0  # that the daily limits spread it over; 0 where there are none
+
+
+def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tuple[int, int] = (0, 0)) -> Estimate:
+    """Estimate the work, with the real instructions of the language model where one is configured."""
+    if not extraction.get("enabled"):
+        return Estimate(seconds=ceil(len(entries) * _LOCAL_SECONDS))
+    rules = prompts.read("extract", project="this project", rules=prompts.read("extract_rules"))
+    tokens = sum((len(rules) + entry.characters) // LETTERS for entry in entries)
+    calls, limit = len(entries), limits
+    spent = tokens + calls * _REPLY_TOKENS
+    days = max(ceil(calls / limit[0]) if limit[0] else 0, ceil(spent / limit[1]) if limit[1] else 0)
+    seconds = ceil(calls * _CALL_SECONDS)
+    return Estimate(provider=str(extraction["provider"]), calls=calls, tokens=tokens, seconds=seconds, days=days)
+
+
+def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    """Files and turns by client and project, those with most turns first."""
+    files: dict[tuple[str, str], set[Path]] = {}
+    turns: Counter[tuple[str, str]] = Counter()
+    new: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        key = (entry.client, entry.project)
+        files.setdefault(key, set()).add(entry.path)
+        turns[key] += 1
+        new[key] += entry.is_new
+    return [
+        {
+            "client": client,
+            "project": where,
+            "files": len(files[client, where]),
+            "turns": number,
+            "new": new[client, where],
+            "captured": number - new[client, where],
+        }
+        for (client, where), number in turns.most_common()
+    ]
+
+
+# ── handing over ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Hands turns over, a few at a time, and waits until they are learned from."""
+
+    memories: Memories
+    series: int
+    work: Callable[[], object]  # has what waits learned from, or waits a moment while a service does
+    learned: Callable[[int], None] = lambda _: None  # told how many more turns are done
+    stalled: Callable[[str], None] = lambda _: None  # told why nothing is learned for a while
+    batch: int = BATCH
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    new: int = 0
+    waiting: int = 0  # turns that wait for longer, such as for a budget
+    _others: int = 0  # captures that waited when it began
+    _done: int = 0
+    _reason: str | None = None  # that was told last
+
+    def deliver(self, entries: Sequence[Entry]) -> None:
+        self._others = self._pending()
+        last_use = {entry.path: place for place, entry in enumerate(entries)}
+        loaded: dict[Path, list[Turn]] = {}
+        handed = 0
+        for place, entry in enumerate(entries):
+            if entry.path not in loaded:
+                loaded[entry.path] = _turns_of(entry.path)
+            turns = loaded[entry.path]
+            if entry.number < len(turns):
+                self.new += self._hand_over(entry, turns[entry.number])
+            if last_use[entry.path] == place:
+                del loaded[entry.path]
+            handed += 1
+            if handed % self.batch == 0:
+                self._wait(handed)
+        self._finish(handed)
+
+    def _hand_over(self, entry: Entry, turn: Turn) -> bool:
+        about: dict[str, Any] = {
+            "client": entry.client,
+            "session": entry.session,
+            "turn": entry.turn,
+            "project": entry.project,
+            "source": source_of(entry.client, entry.project),
+            "at": entry.at,
+            "series": self.series,
+        }
+        while True:
+            try:
+                return self.memories.capture(turn.messages, by=_BY, **about).new
+            except TooBusy:
+                self.work()
+            except (InvalidInput, TooLarge) as error:
+                self.skipped.append((f"{entry.path}: turn {entry.number + 1}", error.message))
+                return False
+
+    def _pending(self) -> int:
+        ledger = self.memories.ledger()
+        return ledger.pending - ledger.parked
+
+    def _tell(self, handed: int, pending: int) -> None:
+        done = handed - max(0, pending - self._others)
+        if done > self._done:
+            self.learned(done - self._done)
+            self._done = done
+
+    def _wait(self, handed: int) -> None:
+        """Wait until there is room for as many again."""
+        least, since = 1 << 60, time.monotonic()
+        while True:
+            pending = self._pending()
+            self._tell(handed, pending)
+            if pending < self._others + self.batch:
+                return
+            if pending < least:
+                least, since = pending, time.monotonic()
+            elif time.monotonic() - since > _STALLED:
+                self._tell_stalled(next((item.reason for item in waiting(self.memories) if item.reason), ""))
+                since = time.monotonic()
+            self.work()
+
+    def _tell_stalled(self, reason: str) -> None:
+        if reason != self._reason:
+            self.stalled(reason)
+            self._reason = reason
+
+    def _finish(self, handed: int) -> None:
+        """Wait until everything is learned from but what has to wait for longer."""
+        while mine := waiting(self.memories):
+            soon = moment(datetime.now(UTC) + _SOON)
+            if all(item.reason and item.due_at > soon for item in mine):
+                break
+            self._tell(handed, self._others + len(mine))
+            self.work()
+        self.waiting = len(mine)
+        self._tell(handed, self._others + self.waiting)
+
+
+def waiting(memories: Memories) -> list[Item]:
+    """The captures of backfills that are not learned from yet."""
+    pending = memories.items("pending", limit=_LISTED)
+    return [item for item in pending if item.exchange and item.exchange.series]
+
+
+def rest() -> None:
+    """Wait a moment while a service learns."""
+    time.sleep(_LOOK)
+
+
+def _turns_of(path: Path) -> list[Turn]:
+    try:
+        return list(_turns(path))
+    except (InvalidInput, OSError):  # gone since it was surveyed
+        return []

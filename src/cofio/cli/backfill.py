@@ -1,0 +1,287 @@
+"""The command that learns from what is on disk already: backfill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import Column
+from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command
+
+if TYPE_CHECKING:
+    from cofio.backfill import Delivery, Estimate, Survey
+    from cofio.keeper import Keeper
+    from cofio.transfer.foreign import Found
+
+_CLIENTS = ("claude-code", "codex")
+_SKIPPED_SHOWN = 5
+_NOTES = "notes on disk"  # what they are imported as
+
+
+@command(
+    "backfill",
+    "cofio backfill --dry-run                       # what is there, and what it takes",
+    "cofio backfill --yes",
+    "cofio backfill --client codex --since 30d",
+    "cofio backfill --project . --limit 200 --no-notes",
+)
+@click.option("--dry-run", is_flag=True, help="Count what would be learned from; no model is called.")
+@click.option("--client", type=click.Choice(_CLIENTS), help="Only what this client wrote.")
+@click.option("--project", metavar="PROJECT", help=f"Only this project: {PROJECT}.")
+@click.option("--since", metavar="DATE", help="Only what was said since then: 2026-02-20, or 7d ago.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many new turns, the oldest.")
+@click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+def backfill(
+    session: Session,
+    dry_run: bool,
+    client: str | None,
+    project: str | None,
+    since: str | None,
+    limit: int | None,
+    no_notes: bool,
+    yes: bool,
+) -> None:
+    """Learn from the transcripts and notes that Claude Code and Codex have left on this machine.
+
+    Turns are learned from oldest first, so that later facts correct earlier ones. What was captured before is left out:
+    a backfill that was stopped goes on when it is run again. All of it can be undone at once.
+    """
+    filters: dict[str, str] = {
+        "client": client or "",
+        "project_": session.project(project) if project else "",
+        "since": output.past(since) if since else "",
+    }
+    homes = _homes(session, client)
+    with ExitStack() as stack:
+        memories = _opened(session, stack, dry_run=dry_run)
+        survey = _survey(session, memories, homes).within(limit=limit, **filters)
+        keeper, facts = None, []
+        if session.settings.url and not no_notes:
+            output.say("Notes are left out: they are read only where the store is.")
+        elif not no_notes:
+            keeper, facts = _keeper(session, stack, memories), _facts(homes, survey, filters)
+        notes = _new_facts(keeper, facts)
+        plan = _plan(memories, survey, notes)
+        _show(session, plan, survey, dry_run=dry_run)
+        if dry_run or memories is None:
+            return
+        if not (plan["new"] or notes or plan["waiting"]):
+            _nothing(session, "There is nothing new.")
+        elif agreed(_question(plan), yes=yes):
+            _do(session, memories, survey, keeper, facts if notes else [])
+        else:
+            _nothing(session, "Nothing was changed.")
+
+
+def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Path]) -> Survey:
+    from cofio import backfill as filling
+
+    paths, skipped = filling.find(homes)
+    with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
+        found = filling.survey(paths, memories.turns if memories else _nothing_known, advance)
+    return filling.Survey(found.entries, (*skipped, *found.skipped))
+
+
+def _question(plan: Mapping[str, Any]) -> str:
+    waiting = f", {plan['waiting']:,} more wait from before" if plan["waiting"] else ""
+    turns, notes = output.count(plan["new"], "turn"), output.count(plan["notes"], "section")
+    return f"Learn from {turns} and {notes} of notes{waiting}?"
+
+
+def _nothing(session: Session, why: str) -> None:
+    output.say(why)
+    if session.as_json:
+        output.document({"series": None, "turns": 0, "notes": 0, "waiting": 0, "skipped": []})
+
+
+def _homes(session: Session, client: str | None) -> dict[str, Path]:
+    from cofio.install import places
+
+    return {each: places.home_of(each, session.settings) for each in _CLIENTS if client in (None, each)}
+
+
+def _nothing_known(_client: str, _session: str) -> set[str]:
+    return set()
+
+
+def _opened(session: Session, stack: ExitStack, *, dry_run: bool) -> Memories | None:
+    """The memories; None where there is no store yet and a dry run must not make one."""
+    file = session.settings.store_file
+    if dry_run and not session.settings.url and file and not file.exists():
+        return None
+    memories = session.memories(new=True)
+    stack.enter_context(memories)
+    return memories
+
+
+def _keeper(session: Session, stack: ExitStack, memories: Memories | None) -> Keeper | None:
+    """The store itself, which notes are imported into, beside a service too."""
+    from cofio.client import Client
+
+    if not isinstance(memories, Client):
+        return memories
+    return stack.enter_context(session.open_keeper(session.settings))
+
+
+def _facts(homes: Mapping[str, Path], survey: Survey, filters: Mapping[str, str]) -> list[Found]:
+    from cofio import backfill as filling
+    from cofio.model import Fact
+
+    found = filling.note_facts(homes, [entry.project for entry in survey.entries])
+    wanted, since = filters["project_"], filters["since"]
+    return [
+        fact
+        for fact in found
+        if not isinstance(fact, Fact)
+        or (fact.created_at >= since and (not wanted or wanted in (fact.project, fact.project.rpartition("/")[2])))
+    ]
+
+
+def _new_facts(keeper: Keeper | None, facts: Sequence[Found]) -> int:
+    from cofio.model import Fact
+
+    if keeper is None:
+        return sum(isinstance(fact, Fact) for fact in facts)
+    return keeper.import_facts(facts, name=_NOTES, by=BY, dry_run=True).added if facts else 0
+
+
+# ── the plan ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plan(memories: Memories | None, survey: Survey, notes: int) -> dict[str, Any]:
+    from cofio import backfill as filling
+
+    dates = [entry.at for entry in survey.entries]
+    return {
+        "dry_run": True,
+        "files": len({entry.path for entry in survey.entries}),
+        "turns": len(survey.entries),
+        "new": len(survey.new),
+        "captured": len(survey.entries) - len(survey.new),
+        "waiting": len(filling.waiting(memories)) if memories else 0,
+        "notes": notes,
+        "from": dates[0] if dates else "",
+        "to": dates[-1] if dates else "",
+        "places": filling.counts(survey.entries),
+        "estimate": asdict(_estimate(memories, survey)),
+        "samples": [entry.prompt for entry in survey.new[:: max(1, len(survey.new) // filling.SAMPLES)]][
+            : filling.SAMPLES
+        ],
+        "skipped": [{"path": path, "why": why} for path, why in survey.skipped],
+    }
+
+
+def _estimate(memories: Memories | None, survey: Survey) -> Estimate:
+    from cofio import backfill as filling
+
+    extraction = memories.extraction() if memories else {}
+    limits = memories.llm_usage(limit=1).limits if memories and extraction.get("enabled") else (0, 0)
+    return filling.estimate(survey.new, extraction, limits)
+
+
+def _show(session: Session, plan: Mapping[str, Any], survey: Survey, *, dry_run: bool) -> None:
+    if session.as_json:
+        if dry_run:
+            output.document(plan)
+        return
+    columns = (Column("client"), Column("project", wraps=True), *(_number(name) for name in _COUNTS))
+    output.table(columns, ((row["client"], row["project"], *(row[name] for name in _COUNTS)) for row in plan["places"]))
+    for path, why in survey.skipped[:_SKIPPED_SHOWN]:
+        output.say(f"Left out: {path}: {why}")
+    if len(survey.skipped) > _SKIPPED_SHOWN:
+        output.say(f"and {len(survey.skipped) - _SKIPPED_SHOWN:,} more were left out.")
+    if plan["turns"]:
+        span = f" from {plan['from'][:10]} to {plan['to'][:10]}"
+        output.say(
+            f"{output.count(plan['files'], 'transcript')}, {output.count(plan['turns'], 'turn')}{span}: "
+            f"{plan['new']:,} new, {plan['captured']:,} captured before."
+        )
+    output.say(f"{output.count(plan['notes'], 'new section')} of notes.")
+    for prompt in plan["samples"]:
+        output.say(f"  > {prompt}")
+    _show_estimate(plan["estimate"])
+
+
+_COUNTS = ("files", "turns", "new", "captured")
+
+
+def _number(name: str) -> Column:
+    return Column(name, align="right")
+
+
+def _show_estimate(told: Mapping[str, Any]) -> None:
+    if told["provider"]:
+        days = f", over {output.count(told['days'], 'day')} with the daily limits" if told["days"] > 1 else ""
+        calls = f"{output.count(told['calls'], 'call')} of {told['provider']} with about {told['tokens']:,} tokens"
+        output.say(f"At most {calls}, about {output.span(told['seconds'])}{days}.")
+    elif told["seconds"]:
+        output.say(f"No language model is set: about {output.span(told['seconds'])} on this machine.")
+
+
+# ── doing it ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
+    from cofio.backfill import BATCH, Delivery
+    from cofio.transfer.importing import Imported
+
+    series = memories.begin_backfill(by=BY)
+    new = survey.new
+    try:
+        with output.progress("Learning", len(new), hidden=session.as_json) as advance:
+            room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # live captures find room beside them
+            delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
+            delivery.deliver(new)
+        notes = 0
+        if keeper is not None and facts:
+            done = Imported(first=series)
+            notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
+    except KeyboardInterrupt:
+        output.say(f"What was learned stays: run it again to go on, or `cofio undo {series}` to take it back.")
+        raise
+    memories.end_backfill(series, by=BY)
+    _tell(session, delivery, notes)
+
+
+def _work(memories: Memories) -> Callable[[], object]:
+    """How what waits is learned from: by the service, or here where there is none."""
+    from cofio.backfill import rest
+    from cofio.client import Client
+    from cofio.worker import Worker
+
+    if isinstance(memories, Client):
+        return rest
+    worker = Worker(memories)
+
+    def work() -> None:
+        if not worker.drain():
+            rest()
+
+    return work
+
+
+def _tell_stalled(reason: str) -> None:
+    output.say(f"Waiting: {reason or 'the service learns from other captures first.'} Ctrl-C is safe: run it again.")
+
+
+def _tell(session: Session, delivery: Delivery, notes: int) -> None:
+    told = {"series": delivery.series, "turns": delivery.new, "notes": notes, "waiting": delivery.waiting}
+    if session.as_json:
+        skipped = [{"path": path, "why": why} for path, why in delivery.skipped]
+        output.document({**told, "skipped": skipped})
+        return
+    for path, why in delivery.skipped[:_SKIPPED_SHOWN]:
+        output.say(f"Left out: {path}: {why}")
+    output.say(
+        f"Learned from {output.count(delivery.new, 'turn')} and {output.count(notes, 'section')} of notes; "
+        f"`cofio undo {delivery.series}` takes it back."
+    )
+    if delivery.waiting:
+        output.say(f"{output.count(delivery.waiting, 'turn')} wait still: `cofio ledger --state pending` says why.")

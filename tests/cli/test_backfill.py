@@ -1,0 +1,191 @@
+"""`cofio backfill`: what it shows, that it asks, and that a kill at any point loses and doubles nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofio.client import Client
+from tests.backfilling import Machine, claude, codex, many
+from tests.cli.conftest import Cofio
+from tests.learning.test_kills import Service
+from tests.llms.wire import DIALECTS, Wire
+
+FILES = 400
+FOUND = json.dumps({"facts": [{"text": "The team uses tabs.", "kind": "preference"}]})
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    homes = {"COFIO_CLAUDE_HOME": str(tmp_path / "claude"), "COFIO_CODEX_HOME": str(tmp_path / "codex")}
+    return {**homes, "COFIO_JUDGE": "false"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Two sessions and a page of notes."""
+    claude(
+        tmp_path / "claude",
+        "a",
+        [("2026-01-01T00:00:00Z", "We use tabs."), ("", "We switched from Prisma to Drizzle.")],
+    )
+    codex(tmp_path / "codex", "b", [("2026-01-02T00:00:00Z", "The port of the API is 4000.")])
+    (tmp_path / "claude" / "CLAUDE.md").write_text("# Rules\n\nWe write commit messages in English.\n")
+    return tmp_path
+
+
+@pytest.fixture
+def provider(env: dict[str, str]) -> Iterator[Wire]:
+    with Wire(DIALECTS["openai"]) as wire:
+        model = {"EXTRACT_PROVIDER": "openai", "EXTRACT_URL": wire.base, "EXTRACT_MODEL": wire.dialect.model}
+        env |= {**model, "OPENAI_API_KEY": "sk-test", "COFIO_LLM_CALLS_PER_DAY": "2"}
+        yield wire
+
+
+def test_a_dry_run_counts_and_writes_nothing(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
+    told = cofio.json("backfill", "--dry-run", env=env)
+    assert (told["files"], told["turns"], told["new"], told["captured"], told["notes"]) == (2, 3, 3, 0, 1)
+    assert (told["from"][:10], told["to"][:10]) == ("2026-01-01", "2026-01-02")
+    assert told["places"][0] == {
+        "client": "claude-code", "project": "/home/ann/web", "files": 1, "turns": 2, "new": 2, "captured": 0,
+    }  # fmt: skip
+    assert "We use tabs." in told["samples"]
+    assert not list(cofio.home.glob("*.db*"))
+    assert "no model" not in cofio("backfill", "--dry-run", env=env).output
+
+
+def test_a_dry_run_calls_no_model_and_tells_what_one_would_take(
+    cofio: Cofio, env: dict[str, str], disk: Path, provider: Wire
+) -> None:
+    cofio("add", "We use pnpm", env=env)
+    before = cofio.lines("export", "-", env=env)
+    told = cofio.json("backfill", "--dry-run", env=env)["estimate"]
+    assert (told["provider"], told["calls"], told["days"]) == ("openai", 3, 2)
+    assert told["tokens"] > 300
+    assert provider.seen == []
+    assert cofio.lines("export", "-", env=env) == before
+    assert cofio.json("ledger", env=env)["captured"] == 0
+
+
+def test_turns_wait_when_the_daily_budget_is_spent(
+    cofio: Cofio, env: dict[str, str], disk: Path, provider: Wire
+) -> None:
+    env["COFIO_JUDGE"] = "true"  # what is likely a fact is shown to the model
+    provider.says = json.dumps({"facts": []})
+    told = cofio.json("backfill", "--yes", "--no-notes", env=env)
+    assert told["turns"] == 3
+    assert told["waiting"] >= 1
+    assert len(provider.seen) == 2
+    assert cofio.json("ledger", env=env)["pending"] == told["waiting"]
+
+
+def test_it_asks_first_and_one_who_is_not_there_gives_yes(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
+    assert "--yes" in cofio("backfill", env=env).output
+    assert cofio("backfill", env=env, says="n\n").exit_code == 0
+    assert cofio.json("ledger", env=env)["captured"] == 0
+    assert cofio("backfill", env=env, says="y\n").exit_code == 0
+    assert cofio.json("ledger", env=env)["captured"] == 3
+
+
+def test_what_it_learned_is_undone_at_once_and_not_learned_again(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
+    cofio("add", "We use pnpm", env=env)
+    told = cofio.json("backfill", "--yes", env=env)
+    assert (told["turns"], told["notes"], told["waiting"], told["skipped"]) == (3, 1, 0, [])
+    assert len(cofio.json("list", env=env)["memories"]) == 5
+    again = cofio.json("backfill", "--yes", env=env)
+    assert (again["turns"], again["notes"]) == (0, 0)
+    assert cofio("undo", str(told["series"]), "--yes", env=env).exit_code == 0
+    assert [each["text"] for each in cofio.json("list", env=env)["memories"]] == ["We use pnpm"]
+
+
+def test_filters_narrow_turns_and_notes(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
+    def counted(*filters: str) -> tuple[int, int]:
+        told = cofio.json("backfill", "--dry-run", *filters, env=env)
+        return told["new"], told["notes"]
+
+    assert counted("--client", "codex") == (1, 0)
+    assert counted("--project", "/home/ann/web") == (2, 0)
+    assert counted("--since", "2026-01-02") == (1, 1)
+    assert counted("--limit", "2", "--no-notes") == (2, 0)
+    assert cofio("backfill", "--since", "someday", env=env).exit_code == 1
+
+
+def test_a_small_inbox_is_never_filled(cofio: Cofio, env: dict[str, str], tmp_path: Path) -> None:
+    turns = many(tmp_path, 20)
+    env["COFIO_INBOX_LIMIT"] = "4"
+    assert cofio.json("backfill", "--yes", env=env)["turns"] == turns
+    assert cofio.json("ledger", env=env)["pending"] == 0
+
+
+def test_it_works_on_a_database_server(cofio: Cofio, env: dict[str, str], disk: Path, tenant_url: str) -> None:
+    env["COFIO_STORE"] = tenant_url
+    told = cofio.json("backfill", "--yes", env=env)
+    assert (told["turns"], told["notes"], told["waiting"]) == (3, 1, 0)
+    assert cofio("undo", str(told["series"]), "--yes", env=env).exit_code == 0
+    assert cofio.json("list", env=env)["memories"] == []
+
+
+def test_a_service_elsewhere_is_given_the_turns_without_notes(
+    cofio: Cofio, env: dict[str, str], disk: Path, tmp_path: Path
+) -> None:
+    service = Service(tmp_path / "elsewhere")
+    try:
+        done = cofio("backfill", "--yes", "--url", service.url, env=env)
+        assert done.exit_code == 0, done.output
+        assert "Learned from 3 turns and 0 sections" in done.output
+        assert "Notes are left out" in done.output
+    finally:
+        service.stop()
+    assert not list(cofio.home.glob("*.db"))
+
+
+# ── killed ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def finished(machine: Machine) -> list[tuple[Any, ...]]:
+    told = machine.json("backfill", "--yes")
+    assert (told["waiting"], told["skipped"]) == (0, [])
+    return machine.memories()
+
+
+def test_a_backfill_that_is_killed_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    turns = many(tmp_path, FILES)
+    whole = Machine(tmp_path / "whole", tmp_path)
+    expected = finished(whole)
+    killed = Machine(tmp_path / "killed", tmp_path)
+    for captures in (1, turns // 3, turns // 2):
+        killed.kill_at(captures, "backfill", "--yes")
+    assert killed.captured() < turns
+    assert finished(killed) == expected
+    assert killed.json("ledger")["captured"] == whole.json("ledger")["captured"] == turns
+    again = killed.json("backfill", "--yes")
+    assert (again["series"], again["turns"], again["notes"]) == (None, 0, 0)
+    changesets = killed.json("history", "-n", "1000")["changesets"]
+    [series] = {each["part_of"] for each in changesets if each["part_of"]}
+    killed.json("undo", str(series), "--yes")
+    assert killed.memories() == []
+
+
+def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Path) -> None:
+    turns = many(tmp_path, 60)
+    expected = finished(Machine(tmp_path / "whole", tmp_path))
+    machine = Machine(tmp_path / "served", tmp_path)
+    service = Service(tmp_path / "served")
+    running = machine.start("backfill", "--yes", "--no-notes")
+    while not machine.captured():
+        time.sleep(0.01)
+    service.kill()
+    running.communicate(timeout=60)
+    assert running.returncode != 0
+    service = Service(tmp_path / "served")
+    try:
+        assert finished(machine) == expected
+        with Client(service.url) as client:
+            assert (client.ledger().captured, client.ledger().pending) == (turns, 0)
+    finally:
+        service.stop()
