@@ -20,6 +20,7 @@ from typing import Any
 from cofio import gate
 from cofio.conversation import (
     ANALYSIS,
+    COMPACT_SUMMARY,
     NOTHING_FOUND,
     OBSERVATION,
     Exchange,
@@ -63,6 +64,7 @@ _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
 _BRIEF = 30  # words of a message that only ends a memory
 NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
+SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
@@ -125,7 +127,10 @@ class Learner:
         """
         began = time.perf_counter()
         earlier = Learned.from_dict(item.result) if item and item.result else Learned()
-        reading = self._extracted(exchange, item) if task == "extract" else self._read(exchange, item)
+        if exchange.context == COMPACT_SUMMARY:
+            reading = _Reading(found=(), method="none", reason=SUMMARY)
+        else:
+            reading = self._extracted(exchange, item) if task == "extract" else self._read(exchange, item)
         learned = Learned(
             actions=earlier.actions,
             knowledge=earlier.knowledge,
@@ -194,7 +199,8 @@ class Learner:
             return ()
         whose = _session_of(exchange)
         items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
-        turns = [each.exchange for each in items if each.exchange and _session_of(each.exchange) == whose][:_EARLIER]
+        told = [each.exchange for each in items if each.exchange and _session_of(each.exchange) == whose]
+        turns = [each for each in told if each.context != COMPACT_SUMMARY][:_EARLIER]
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
     def _background(self, exchange: Exchange, item: Item | None) -> by_model.Background:
