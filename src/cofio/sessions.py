@@ -172,8 +172,7 @@ def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
     turns: dict[tuple[str, str, str, str], list[Episode]] = {}
     for each in episodes:
         if each.session:
-            key = (shown_client(each.client), each.session, each.user, each.agent)
-            turns.setdefault(key, []).append(each)
+            turns.setdefault(key_of(each), []).append(each)
     return [_session(key, said) for key, said in turns.items()]
 
 
@@ -219,9 +218,14 @@ def is_summary(episode: Episode) -> bool:
     return episode.context == COMPACT_SUMMARY
 
 
+def key_of(episode: Episode) -> tuple[str, str, str, str]:
+    """Return the key of the session that the episode is of."""
+    return shown_client(episode.client), episode.session, episode.user, episode.agent
+
+
 def is_of(episode: Episode, session: AgentSession) -> bool:
     """Return whether the episode is of this session."""
-    return (shown_client(episode.client), episode.session, episode.user, episode.agent) == session.key
+    return key_of(episode) == session.key
 
 
 def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
@@ -294,9 +298,9 @@ def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bo
 
 def without_wrappers(summary: str) -> str:
     """Return a compaction summary without the model's notes to itself and the tags around it."""
-    text = _ANALYSIS.sub("", _CONTINUED.sub("", summary))
+    text = _ANALYSIS.sub("", _CONTINUED.sub("", summary)).strip()
     _, opened, rest = text.partition("<summary>")
-    return (rest.rpartition("</summary>")[0] or rest if opened else text).strip()
+    return (rest.removesuffix("</summary>") if opened else text).strip()
 
 
 # ── resuming ──────────────────────────────────────────────────────────────────────────────────────────────────────────

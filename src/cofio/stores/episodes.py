@@ -30,7 +30,7 @@ from cofio.episodes import (
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
-from cofio.sessions import AgentSession, is_of, is_summary, merged, sessions_of
+from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
 from cofio.stores import captures, llm_calls
 from cofio.stores.domain import Asking, SqliteAsking
 from cofio.stores.file import BRIEFLY, StoreFile
@@ -150,12 +150,19 @@ class SqlEpisodes:
         asked = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
         asked |= {"anywhere": int(project is None), "project": project or ""}
         with self._reading() as asking:
+            waiting = [
+                each
+                for each in self._waiting(asking, viewer)
+                if each.session.startswith(prefix) and each.at >= since and client in ("", shown_client(each.client))
+            ]
+            within = {key_of(each) for each in waiting if project in (None, each.project)}
+            asked["also"] = asking.listed(sorted({session for _, session, *_ in within}))
             where, values = seen_by(viewer, asking.dialect)
-            found = [_to_session(row) for row in asking.all("sessions", {**asked, **values}, where=where)]
-            waiting = self._waiting(asking, viewer)
-        fitting = [each for each in waiting if each.session.startswith(prefix) and each.at >= since]
-        more = [each for each in sessions_of(fitting) if project in (None, each.project)]
-        return [each for each in merged([*found, *more]) if client in ("", each.client)][:limit]
+            rows = asking.all("sessions", {**asked, **values}, where=where)
+        found = [_to_session(row) for row in rows]
+        within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
+        listed = merged([*found, *sessions_of(waiting)])
+        return [each for each in listed if each.key in within and client in ("", each.client)][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
@@ -294,7 +301,7 @@ def _to_episode(row: Sequence[Any], texts: Sequence[str]) -> Episode:
 
 
 def _to_session(row: Sequence[Any]) -> AgentSession:
-    client, session, user, agent, first_at, last_at, turns, summaries, last = row
+    client, session, user, agent, first_at, last_at, turns, summaries, last, _ = row
     return AgentSession(
         client=shown_client(client),
         session=session,

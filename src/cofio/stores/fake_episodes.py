@@ -24,7 +24,7 @@ from cofio.episodes import (
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
-from cofio.sessions import AgentSession, is_of, is_summary, merged, sessions_of
+from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
 from cofio.stores import captures
 from cofio.stores.applying import Entry
 from cofio.stores.fake import Captures
@@ -198,8 +198,8 @@ class FakeEpisodes:
     ) -> list[AgentSession]:
         with self._holding() as held:
             said = [each for each in _all(held, viewer) if each.session.startswith(prefix) and each.at >= since]
-        within = {_key(each) for each in said if project in (None, each.project)}
-        found = merged(sessions_of(each for each in said if _key(each) in within))
+        within = {key_of(each) for each in said if project in (None, each.project)}
+        found = merged(sessions_of(each for each in said if key_of(each) in within))
         return [each for each in found if client in ("", each.client)][:limit]
 
     def turns(
@@ -213,10 +213,8 @@ class FakeEpisodes:
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         with self._holding() as held:
             whose = {(client, session.session) for client in _clients(held, session)}
-            named = {number for (*who, _, _), number in held.captures.turns.items() if tuple(who) in whose}
-            named |= {item.id for who in whose for item in held.captures.of(*who)}
-            told = [(each, held.captures.items[each].changeset) for each in sorted(named)]
-            return sorted({changeset for _, changeset in told if changeset is not None})[-limit:]
+            told = [held.captures.items[each].changeset for each, who in held.captures.told_in.items() if who in whose]
+            return sorted({changeset for changeset in told if changeset is not None})[-limit:]
 
     def given(self, session: AgentSession) -> list[int]:
         with self._holding() as held:
@@ -299,10 +297,6 @@ def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
 def _clients(held: _Held, session: AgentSession) -> set[str]:
     """The names that the session's client has for the keys that it was delivered with."""
     return {each.client for each in _all(held, None) if is_of(each, session)}
-
-
-def _key(episode: Episode) -> tuple[str, ...]:
-    return shown_client(episode.client), episode.session, episode.user, episode.agent
 
 
 def _changed(held: _Held) -> list[int]:

@@ -1188,13 +1188,14 @@ SELECT
 -- name: sessions
 SELECT
     client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
-    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project) -- the project of the last turn
+    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
+    count(*) FILTER (WHERE project = %(project)s)
 FROM episodes
 WHERE tenant = %(tenant)s AND session >= %(first)s AND session <= %(last)s AND session <> '' AND created_at >= %(since)s
     AND (%(client)s = '' OR client = %(client)s OR substr(client, 1, length(%(client)s) + 1) = %(client)s || '~')
     AND {where}
 GROUP BY client, session, "user", agent
-HAVING %(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0
+HAVING %(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0 OR session = ANY (%(also)s)
 ORDER BY max(created_at) DESC, session DESC LIMIT %(limit)s;
 
 -- name: session_clients

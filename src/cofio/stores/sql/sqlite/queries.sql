@@ -886,13 +886,14 @@ SELECT
 -- name: sessions
 SELECT
     client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
-    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project) -- the project of the last turn
+    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
+    count(*) FILTER (WHERE project = :project)
 FROM episodes
 WHERE session >= :first AND session <= :last AND session <> '' AND created_at >= :since
     AND (:client = '' OR client = :client OR substr(client, 1, length(:client) + 1) = :client || '~')
     AND {where}
 GROUP BY client, session, "user", agent
-HAVING :anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0
+HAVING :anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0 OR session IN (SELECT value FROM json_each(:also))
 ORDER BY max(created_at) DESC, session DESC LIMIT :limit;
 
 -- name: session_clients
