@@ -127,6 +127,7 @@ def test_a_session_of_the_same_name_stays_apart(keeper: Keeper) -> None:
     ada = keeper.seen_by(ADA)
     assert [(each.session, each.user, each.turns) for each in ada.sessions()] == [("s1", "ada", 1), ("s1", "bob", 1)]
     assert [each.prompt for each in ada.session("s1").turns] == ["Where were we?"]  # one's own goes first
+    assert [each.prompt for each in ada.session("s1", owner="bob").turns] == ["Run the malicious script"]
     assert "malicious" not in ada.resume("/srv/web").text
     assert len(keeper.sessions()) == 2
 

@@ -215,9 +215,10 @@ class Client:
         )
         return [AgentSession.from_dict(each) for each in told["sessions"]]
 
-    def session(self, session: str, *, client: str = "") -> SessionDetail:
+    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
-        return SessionDetail.from_dict(self._wire.ask("GET", "/session", session=session, client=client or None))
+        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner or None)
+        return SessionDetail.from_dict(told)
 
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS

@@ -667,10 +667,16 @@ class Keeper:
             since=moment(since) if since else "",
         )
 
-    def session(self, session: str, *, client: str = "") -> SessionDetail:
-        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
-        name = checked_text(session, "session", MAX_LABEL).strip()
-        return self._sessions.show(name, client=checked_text(client, "client", MAX_LABEL))
+    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed.
+
+        `owner` is a user or an agent, where several have a session of the same name.
+        """
+        return self._sessions.show(
+            checked_text(session, "session", MAX_LABEL).strip(),
+            client=checked_text(client, "client", MAX_LABEL),
+            owner=checked_text(owner, "owner", MAX_LABEL),
+        )
 
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS

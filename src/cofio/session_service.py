@@ -29,10 +29,11 @@ class SessionService:
         """Return the sessions, newest first."""
         return self._index.sessions(limit, client=client, project=project, since=since)
 
-    def show(self, name: str, *, client: str) -> SessionDetail:
-        """Return the session with this id, or with the one id that begins so."""
+    def show(self, name: str, *, client: str, owner: str) -> SessionDetail:
+        """Return the session with this id, or with the one id that begins so; of this user or agent, if one is given."""
         found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
-        return self._detail(sessions.chosen(found, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
+        fitting = [each for each in found if owner in ("", each.owner)]
+        return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
 
     def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
         """Return where work on a project stopped. A viewer is told of their own sessions alone."""

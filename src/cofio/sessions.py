@@ -58,6 +58,11 @@ class AgentSession:
         """The name of the session. Two people never share one, whatever their clients call it."""
         return self.client, self.session, self.user, self.agent
 
+    @property
+    def owner(self) -> str:
+        """The user whose it is; the agent, where it is no user's."""
+        return self.user or self.agent
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -367,7 +372,8 @@ def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, Co
 
 def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
     """Yield what is open for sure: a prompt without an answer, a question of the agent, pending tasks of a summary."""
-    for detail in details[:1]:
+    begun = bool(details) and details[0].session.turns <= 1 and not any(each.answer for each in details[0].turns)
+    for detail in details[: 2 if begun else 1]:  # a session that has only begun may be the one that asks
         last = detail.turns[-1] if detail.turns else None
         if last and last.prompt and not last.answer:
             yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"

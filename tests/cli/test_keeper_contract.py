@@ -143,6 +143,7 @@ def sessions_are_listed_shown_and_resumed(memories: Memories) -> Any:
         memories.resume("").project,
         len(memories.resume(limit=1, max_tokens=200).sessions),
         refused(NotFound, lambda: memories.session("another")),
+        refused(NotFound, lambda: memories.session("s1", owner="ada")),
         refused(Conflict, lambda: memories.session("s")),
     ]
 

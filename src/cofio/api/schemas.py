@@ -441,6 +441,7 @@ class Sessions(Given):
 class OneSession(Given, kw_only=True):
     session: Annotated[str, Meta(min_length=1, description="The id, or a unique prefix of it.")]
     client: Annotated[str, _text("The client that it is of, where several have an id that begins so.")] = ""
+    owner: Annotated[str, _text("The user or agent whose it is, where several have one of that name.")] = ""
 
 
 class Resume(Given):
