@@ -30,7 +30,7 @@ class SessionService:
         return self._index.sessions(limit, client=client, project=project, since=since)
 
     def show(self, name: str, *, client: str, owner: str) -> SessionDetail:
-        """Return the session with this id, or with the one id that begins so; of this user or agent, if one is given."""
+        """Return the session with this id, or with the one id that begins so; of one user or agent, if given."""
         found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
         fitting = [each for each in found if owner in ("", each.owner)]
         return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
