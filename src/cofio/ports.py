@@ -553,7 +553,7 @@ class EpisodeIndex(Protocol):
     ) -> list[AgentSession]:
         """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
 
-        Those of a client, with a turn in a project, with an id that begins so, with turns from `since` on. Captures
+        Those of a client, with a turn in a project, with an id that begins so, with a turn from `since` on. Captures
         that are not indexed yet count too.
         """
 

@@ -153,7 +153,7 @@ class SqlEpisodes:
             waiting = [
                 each
                 for each in self._waiting(asking, viewer)
-                if each.session.startswith(prefix) and each.at >= since and client in ("", shown_client(each.client))
+                if each.session.startswith(prefix) and client in ("", shown_client(each.client))
             ]
             within = {key_of(each) for each in waiting if project in (None, each.project)}
             asked["also"] = asking.listed(sorted({session for _, session, *_ in within}))
@@ -162,7 +162,8 @@ class SqlEpisodes:
         found = [_to_session(row) for row in rows]
         within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
         listed = merged([*found, *sessions_of(waiting)])
-        return [each for each in listed if each.key in within and client in ("", each.client)][:limit]
+        fitting = (each for each in listed if each.key in within and each.last_at >= since)
+        return [each for each in fitting if client in ("", each.client)][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
@@ -171,14 +172,14 @@ class SqlEpisodes:
             where, values = seen_by(viewer, asking.dialect)
             asked = {**self._named(asking, session), "summaries": int(summaries), "limit": limit}
             numbers = [number for (number,) in asking.all("session_episodes", {**asked, **values}, where=where)]
-            found = [*_episodes(asking, numbers), *self._waiting(asking, viewer)]
+            found = [*_episodes(asking, numbers), *self._waiting(asking, viewer, session.session)]
         own = [each for each in found if is_of(each, session) and is_summary(each) == summaries]
         told = sorted(own, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
         return [replace(each, client=shown_client(each.client)) for each in told]
 
-    def _waiting(self, asking: Asking, viewer: Viewer | None) -> list[Episode]:
-        """Return what captures will become that are not indexed yet."""
-        rows = asking.all("waiting_captures", {"limit": _WAITING})
+    def _waiting(self, asking: Asking, viewer: Viewer | None, session: str = "") -> list[Episode]:
+        """Return what captures will become that are not indexed yet; those of one session, if it is named."""
+        rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
         read = ((capture, captures.from_payload(payload)) for capture, payload in rows)
         told = [episode_of(exchange, capture) for capture, exchange in read if exchange and is_indexed(exchange)]
         return [each for each in told if viewer is None or viewer.sees(each)]
@@ -196,7 +197,7 @@ class SqlEpisodes:
         """Return the values that name a session, its client under each name that keys have delivered it with."""
         owner = {"session": session.session, "user": session.user, "agent": session.agent}
         known = {client for (client,) in asking.all("session_clients", owner)}
-        known |= {each.client for each in self._waiting(asking, None) if is_of(each, session)}
+        known |= {each.client for each in self._waiting(asking, None, session.session) if is_of(each, session)}
         return {
             **owner,
             "clients": asking.listed(sorted(each for each in known if shown_client(each) == session.client)),

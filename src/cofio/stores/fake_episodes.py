@@ -197,10 +197,10 @@ class FakeEpisodes:
         viewer: Viewer | None = None,
     ) -> list[AgentSession]:
         with self._holding() as held:
-            said = [each for each in _all(held, viewer) if each.session.startswith(prefix) and each.at >= since]
+            said = [each for each in _all(held, viewer) if each.session.startswith(prefix)]
         within = {key_of(each) for each in said if project in (None, each.project)}
         found = merged(sessions_of(each for each in said if key_of(each) in within))
-        return [each for each in found if client in ("", each.client)][:limit]
+        return [each for each in found if client in ("", each.client) and each.last_at >= since][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None

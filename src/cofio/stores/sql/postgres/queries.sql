@@ -1191,11 +1191,11 @@ SELECT
     count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
     count(*) FILTER (WHERE project = %(project)s)
 FROM episodes
-WHERE tenant = %(tenant)s AND session >= %(first)s AND session <= %(last)s AND session <> '' AND created_at >= %(since)s
+WHERE tenant = %(tenant)s AND session >= %(first)s AND session <= %(last)s AND session <> ''
     AND (%(client)s = '' OR client = %(client)s OR substr(client, 1, length(%(client)s) + 1) = %(client)s || '~')
     AND {where}
-GROUP BY client, session, "user", agent
-HAVING %(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0 OR session = ANY (%(also)s)
+GROUP BY session, client, "user", agent
+HAVING max(created_at) >= %(since)s AND (%(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0 OR session = ANY (%(also)s))
 ORDER BY max(created_at) DESC, session DESC LIMIT %(limit)s;
 
 -- name: session_clients
@@ -1218,9 +1218,9 @@ SELECT memory_id FROM given WHERE tenant = %(tenant)s AND session = %(session)s 
 
 -- name: waiting_captures
 SELECT i.id, i.payload FROM unindexed u JOIN inbox i ON i.id = u.capture_id AND i.tenant = u.tenant
-WHERE u.tenant = %(tenant)s AND i.session <> '' AND i.payload <> ''
+WHERE u.tenant = %(tenant)s AND i.session <> '' AND i.payload <> '' AND (%(session)s = '' OR i.session = %(session)s)
     AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.tenant = u.tenant AND p.capture_id = i.id)
-ORDER BY i.id DESC LIMIT %(limit)s;
+ORDER BY u.capture_id DESC LIMIT %(limit)s;
 
 -- name: carried_episodes
 SELECT e.id, {columns}, NULL FROM episodes e WHERE tenant = %(tenant)s AND id > %(after)s ORDER BY id LIMIT %(limit)s;

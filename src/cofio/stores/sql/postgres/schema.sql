@@ -530,7 +530,10 @@ CREATE TABLE episodes (
     PRIMARY KEY (tenant, id)
 );
 
-CREATE INDEX episodes_by_session ON episodes (tenant, session, client, created_at) WHERE session <> '';
+-- All that lists of sessions need, without reading rows.
+CREATE INDEX episodes_by_session ON episodes (
+    tenant, session, client, "user", agent, created_at, context, project, visibility, team, source
+) WHERE session <> '';
 CREATE INDEX episodes_by_turn ON episodes (tenant, client, session, turn) WHERE turn <> '';
 CREATE INDEX episodes_by_time ON episodes (tenant, created_at);
 CREATE INDEX episodes_by_project ON episodes (tenant, project);

@@ -889,11 +889,11 @@ SELECT
     count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
     count(*) FILTER (WHERE project = :project)
 FROM episodes
-WHERE session >= :first AND session <= :last AND session <> '' AND created_at >= :since
+WHERE session >= :first AND session <= :last AND session <> ''
     AND (:client = '' OR client = :client OR substr(client, 1, length(:client) + 1) = :client || '~')
     AND {where}
-GROUP BY client, session, "user", agent
-HAVING :anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0 OR session IN (SELECT value FROM json_each(:also))
+GROUP BY session, client, "user", agent
+HAVING max(created_at) >= :since AND (:anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0 OR session IN (SELECT value FROM json_each(:also)))
 ORDER BY max(created_at) DESC, session DESC LIMIT :limit;
 
 -- name: session_clients
@@ -915,10 +915,10 @@ ORDER BY id DESC LIMIT :limit;
 SELECT memory_id FROM given WHERE session = :session AND client IN (SELECT value FROM json_each(:clients)) ORDER BY at, memory_id;
 
 -- name: waiting_captures
-SELECT i.id, i.payload FROM unindexed u JOIN inbox i ON i.id = u.capture_id
-WHERE i.session <> '' AND i.payload <> ''
+SELECT i.id, i.payload FROM unindexed u CROSS JOIN inbox i ON i.id = u.capture_id
+WHERE i.session <> '' AND i.payload <> '' AND (:session = '' OR i.session = :session)
     AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.capture_id = i.id)
-ORDER BY i.id DESC LIMIT :limit;
+ORDER BY u.capture_id DESC LIMIT :limit;
 
 -- name: carried_episodes
 SELECT e.id, {columns}, NULL FROM episodes e WHERE id > :after ORDER BY id LIMIT :limit;

@@ -477,7 +477,10 @@ CREATE TABLE episodes (
     context TEXT NOT NULL DEFAULT '' -- compact_summary; '' for a turn
 ) STRICT;
 
-CREATE INDEX episodes_by_session ON episodes (session, client, created_at) WHERE session <> '';
+-- All that lists of sessions need, without reading rows.
+CREATE INDEX episodes_by_session ON episodes (
+    session, client, "user", agent, created_at, context, project, visibility, team, source
+) WHERE session <> '';
 CREATE INDEX episodes_by_turn ON episodes (client, session, turn) WHERE turn <> '';
 CREATE INDEX episodes_by_time ON episodes (created_at);
 CREATE INDEX episodes_by_project ON episodes (project);
