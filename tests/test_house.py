@@ -16,7 +16,7 @@ SOURCE = Path(cofio.__file__).parent
 WORDS = {"model", "conversation", "ports", "errors", "version", "wording", "sameness", "stems",
          "sentences", "salvage", "prompts", "briefing", "chores", "literals", "schedule", "access",
          "addresses", "domain", "notes", "picture", "checkup", "late", "episodes",
-         "llm_calls"}  # fmt: skip
+         "llm_calls", "sessions"}  # fmt: skip
 STEPS = {"hygiene", "gate", "extract", "search", "recall", "reconcile", "retrievals", "deeds", "upkeep", "freshness",
          "enrichment", "knowledge", "markdown", "layout", "bulk"}  # fmt: skip
 #: Who may import what of ours, by the first part of the module's name. A package may always import itself.
@@ -41,9 +41,11 @@ MAY_IMPORT = {
     "intake": WORDS | {"learning"},
     "housekeeping": WORDS | STEPS,
     "episode_service": WORDS | {"search"},
+    "session_service": WORDS,
     "keeper": WORDS
     | STEPS
-    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook", "episode_service"},
+    | {"learning", "intake", "housekeeping", "transfer", "seen", "knowing", "noting", "outlook", "episode_service"}
+    | {"session_service"},
     "knowing": WORDS | STEPS,
     "noting": WORDS | STEPS,
     "outlook": WORDS | STEPS | {"stores"},  # how many threads a map may take

@@ -341,6 +341,10 @@ def told_of_episodes(seen: Keeper, ids: Sequence[int], episodes: Sequence[int]) 
     """Everything that a keeper tells of episodes."""
     yield "search_episodes", seen.search_episodes(QUESTION, k=100)
     yield "passages", seen._store.episodes.passages(range(2 * max(episodes, default=0)))
+    yield "resume", [seen.resume().as_dict(), *(seen.resume(each).as_dict() for each in PROJECTS)]
+    for session in seen.sessions(limit=1_000):
+        yield "sessions", session
+        yield "session", seen.session(session.session, client=session.client, owner=session.owner)
     for each in episodes:
         with suppress(CofioError):
             yield f"episode {each}", seen.episode(each)
@@ -465,7 +469,8 @@ def test_episodes_are_seen_as_memories_are(
                 assert len(seen.search_episodes("vault noon", k=k)) == min(k, len(mine))
             assert {hit.episode for hit in seen.search_episodes("vault noon", k=100)} == mine
             assert {each for each in ids if _is_told(seen, each)} == mine
-        asked = {"query": QUESTION, "project": "*", "limit": 20, "episodes": True}
+            assert sum(each.turns for each in seen.sessions(limit=1_000)) == len(mine)
+        asked = {"query": QUESTION, "project": "*", "limit": 20, "episodes": True, "resume": True}
         assert_nothing_slips_out(by_tools(seen, store.ids, asked), store.allowed(viewer))
 
 
@@ -617,6 +622,9 @@ GOT = (
     "/maintenance/audit",
     "/maintenance/contradictions",
     "/maintenance/runs",
+    "/sessions",
+    "/session?session=s1",
+    "/resume",
     "/llm/usage",
     "/llm/usage/1",
     "/changes?limit=100",

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cofio import transcripts
-from cofio.conversation import REVIEW
+from cofio import sessions, transcripts
+from cofio.conversation import COMPACT_SUMMARY, REVIEW
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
 from cofio.hooks import briefings, project, recalled, spool
 from cofio.hooks.clients import ANEW, Event, event
@@ -124,6 +124,8 @@ class Attendant:
             return
         if happened.kind in ("prompt", "stop"):
             self._amend(happened, where, at, self._sitting(happened, keeper))
+        elif happened.kind == "summary":
+            self._keep_summary(happened, where, at, keeper)
         elif happened.kind in ("failure", "compact", "end"):
             if happened.transcript and happened.kind != "failure":
                 self._catch_up(happened, where, keeper)
@@ -271,6 +273,12 @@ class Attendant:
         sitting.keeper.release(happened.client, happened.session)
         sitting.open_turn = ""
 
+    def _keep_summary(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
+        """Keep the summary of a compacted conversation: the model's text, which is searched and never learned from."""
+        if said := sessions.without_wrappers(happened.summary):
+            about = _about(happened, where, f"compact-{named_by(said)}", keeper.viewer)
+            keeper.capture([{"role": "assistant", "content": said}], by=happened.client, at=at, **about)
+
     def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Take in from the client's own record what no hook has told of: whole turns, prompts, answers."""
         known = keeper.turns(happened.client, happened.session)
@@ -357,7 +365,7 @@ def source_of(client: str, where: str) -> str:
     return f"{client}/{project.name(where)}" if where else client
 
 
-_CONTEXTS = {"compact": "pre_compact", "end": "session_end"}
+_CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "session_end"}
 
 
 def _turn(happened: Event, sitting: _Sitting) -> str:

@@ -51,6 +51,7 @@ from cofio.model import (
     plain,
 )
 from cofio.notes import Exported, Folder, Indexed
+from cofio.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
 #: What was said: a text, or messages with their roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
@@ -204,6 +205,27 @@ class Client:
     def purge_episode(self, episode_id: int) -> None:
         """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
         self._wire.ask("DELETE", _path("episodes", episode_id))
+
+    def sessions(
+        self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
+    ) -> builtins.list[AgentSession]:
+        """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given."""
+        told = self._wire.ask(
+            "GET", "/sessions", limit=limit, client=client or None, project=project, since=since or None
+        )
+        return [AgentSession.from_dict(each) for each in told["sessions"]]
+
+    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
+        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner or None)
+        return SessionDetail.from_dict(told)
+
+    def resume(
+        self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
+    ) -> ResumeReport:
+        """Return where work on a project stopped: its last sessions, as bounded text too. No model is asked."""
+        told = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
+        return ResumeReport.from_dict(told)
 
     def recall(
         self,

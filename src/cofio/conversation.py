@@ -27,6 +27,7 @@ SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
 STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
 ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
+COMPACT_SUMMARY = "compact_summary"  # the context of a summary that compacts a conversation: nothing is learned from it
 OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
 REVIEW = "review"  # the context of turns that are read once more, together, before the agent loses sight of them
 #: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from cofio import late
 from cofio.briefing import neutral
-from cofio.conversation import ANALYSIS, REVIEW, Exchange
+from cofio.conversation import ANALYSIS, COMPACT_SUMMARY, REVIEW, Exchange
 from cofio.model import MatchType
 from cofio.wording import LEFT_OUT
 
@@ -39,6 +39,7 @@ class Episode:
     client: str = ""
     session: str = ""
     turn: str = ""
+    context: str = ""  # "compact_summary" for what a model wrote to compact a conversation; "" for a turn
     agent: str = ""
     user: str = ""
     team: str = ""
@@ -142,6 +143,7 @@ def episode_of(exchange: Exchange, capture: int) -> Episode:
         client=exchange.client,
         session=exchange.session,
         turn=exchange.turn,
+        context=exchange.context if exchange.context == COMPACT_SUMMARY else "",
         agent=exchange.agent,
         user=exchange.user,
         team=exchange.team,

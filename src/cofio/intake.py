@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
-from cofio.conversation import AT_ONCE, Batching, Captured, Exchange, Item, Learned, Task
+from cofio.conversation import AT_ONCE, COMPACT_SUMMARY, Batching, Captured, Exchange, Item, Learned, Task
 from cofio.errors import BudgetSpent, CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
 from cofio.learning import Learner, session_of
 from cofio.llm_calls import exchange_occasion
@@ -173,7 +173,9 @@ class Intake:
 
 
 def _is_batchable(item: Item) -> bool:
-    return item.task == "learn" and not item.faults and item.exchange is not None and bool(item.exchange.session)
+    said = item.exchange
+    is_turn = said is not None and bool(said.session) and said.context != COMPACT_SUMMARY
+    return is_turn and item.task == "learn" and not item.faults
 
 
 def _characters(item: Item) -> int:

@@ -114,6 +114,8 @@ from cofio.reconcile.compare import JudgedComparer, WordComparer
 from cofio.retrievals import RetrievalLog
 from cofio.search import Read
 from cofio.seen import Seen, refuse
+from cofio.session_service import SessionService
+from cofio.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 from cofio.transfer import export
 from cofio.transfer.foreign.reading import Skipped
 from cofio.transfer.importing import Import, Imported
@@ -730,6 +732,48 @@ class Keeper:
     def purge_episode(self, episode_id: int) -> None:
         """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
         self._episodes.purge(whole(episode_id, "id"))
+
+    def sessions(
+        self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
+    ) -> builtins.list[AgentSession]:
+        """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given.
+
+        They are known as long as their episodes are kept. A project of "" is what belongs to none.
+        """
+        return self._sessions.newest(
+            whole(limit, "limit", least=1, most=MAX_PAGE),
+            client=checked_text(client, "client", MAX_LABEL),
+            project=None if project is None else checked_text(project, "project", MAX_LABEL),
+            since=moment(since) if since else "",
+        )
+
+    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed.
+
+        `owner` is a user or an agent, where several have a session of the same name.
+        """
+        return self._sessions.show(
+            checked_text(session, "session", MAX_LABEL).strip(),
+            client=checked_text(client, "client", MAX_LABEL),
+            owner=checked_text(owner, "owner", MAX_LABEL),
+        )
+
+    def resume(
+        self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
+    ) -> ResumeReport:
+        """Return where work on a project stopped: its last sessions, as bounded text too. No model is asked.
+
+        Without a project, of all of them; "" is what belongs to none.
+        """
+        return self._sessions.resume(
+            None if project is None else checked_text(project, "project", MAX_LABEL),
+            whole(limit, "limit", least=1, most=20),
+            whole(max_tokens, "max_tokens", least=100, most=20_000),
+        )
+
+    @property
+    def _sessions(self) -> SessionService:
+        return SessionService(self._store, self.viewer)
 
     def recall(
         self,

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from cofio import gate
 from cofio.conversation import (
     ANALYSIS,
+    COMPACT_SUMMARY,
     NOTHING_FOUND,
     OBSERVATION,
     REVIEW,
@@ -68,6 +69,7 @@ _NUMBERED = re.compile(r"\bmemory \d+")
 _REPORTED = ("threshold", "correlation", "pattern")
 _BRIEF = 30  # words of a message that only ends a memory
 NOT_WORTH_KEEPING = "Nothing that will matter in a month"  # of a tentative fact that changes no memory
+SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
@@ -77,6 +79,7 @@ _LOOKED_BACK, _EARLIER = (
 )  # captures before an exchange that are looked through; turns of its session that are read
 _RELATED, _RELATED_EACH, _RELATED_TEXT = 5, 2, 200  # memories shown with an exchange, with each of several; characters
 _ASKED_ABOUT = 1_000  # characters of the user's words by which they are looked up
+_NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts of what was not said in a turn of its own
 _TRIES = 3  # to write beside others who change the same rows
 
 
@@ -147,7 +150,10 @@ class Learner:
         self, sources: Sequence[_Source], task: Task, by: str, *, dry_run: bool = False
     ) -> list[Learned | Exception]:
         began = time.perf_counter()
-        read = self._extracted if task == "extract" else self._read
+        if all(each.exchange.context == COMPACT_SUMMARY for each in sources):
+            read = self._unread
+        else:
+            read = self._extracted if task == "extract" else self._read
         jobs = [
             self._job(source, reading, task, by, dry_run)
             for source, reading in zip(sources, read(sources), strict=True)
@@ -286,11 +292,12 @@ class Learner:
 
     def _earlier(self, exchange: Exchange, item: Item | None) -> tuple[Message, ...]:
         """Return what was said in the last turns of the session before an item, as far as the newest captures go."""
-        if item is None or not exchange.session:
+        if item is None or not exchange.session or exchange.context == REVIEW:
             return ()
         whose = session_of(exchange)
         items = self._store.inbox.items(limit=_LOOKED_BACK, after=item.id)
-        turns = [each.exchange for each in items if each.exchange and session_of(each.exchange) == whose][:_EARLIER]
+        told = [each.exchange for each in items if each.exchange and session_of(each.exchange) == whose]
+        turns = [each for each in told if each.context not in _NO_TURNS][:_EARLIER]
         return tuple(message for turn in reversed(turns) for message in turn.messages)
 
     def _background(self, sources: Sequence[_Source]) -> by_model.Background:
@@ -323,6 +330,10 @@ class Learner:
         if exchange.context != ANALYSIS:
             return ()
         return tuple(knowledge.facts("\n".join(each.text for each in exchange.messages if each.role == "assistant")))
+
+    def _unread(self, sources: Sequence[_Source]) -> list[_Reading]:
+        """What a model wrote to go on with is kept, and nothing is learned from it."""
+        return [_Reading(found=(), method="none", reason=SUMMARY) for _ in sources]
 
     def _extracted(self, sources: Sequence[_Source]) -> list[_Reading]:
         """The explicit way: all of it to the model."""

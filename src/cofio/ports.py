@@ -19,6 +19,7 @@ from cofio.llm_calls import DaySum, Limits, LLMCall, Occasion, Outcome, Spent
 from cofio.model import Candidate, Change, Changeset, Decision, Matching, Memory, Occurrence, Retrieval, Scope, Viewer
 from cofio.notes import Filed
 from cofio.picture import Agent, Arrived, Dots, Injected, Injection, Pulse
+from cofio.sessions import AgentSession
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -569,6 +570,33 @@ class EpisodeIndex(Protocol):
 
     def of_memory(self, memory_id: int) -> int | None:
         """Return the episode of the first capture that led to this memory, if there is one."""
+
+    def sessions(
+        self,
+        limit: int,
+        *,
+        client: str = "",
+        project: str | None = None,
+        prefix: str = "",
+        since: str = "",
+        viewer: Viewer | None = None,
+    ) -> list[AgentSession]:
+        """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
+
+        Those of a client, with a turn in a project, with an id that begins so, with a turn from `since` on. Captures
+        that are not indexed yet count too.
+        """
+
+    def turns(
+        self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
+    ) -> list[Episode]:
+        """Return the newest turns of a session, or its compaction summaries, oldest first; id 0 until it is indexed."""
+
+    def changesets(self, session: AgentSession, limit: int) -> list[int]:
+        """Return the changesets that the newest captures of a session led to, oldest first."""
+
+    def given(self, session: AgentSession) -> list[int]:
+        """Return the memories that are noted as given to a session, oldest first."""
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         """Return the k passages of the scope with the highest cosine, as `Store.nearest` does for memories."""

@@ -82,6 +82,7 @@ from cofio.ports import (
     Uses,
     Vector,
 )
+from cofio.sessions import AgentSession, is_own
 
 _PAGE = 500  # rows looked through at a time
 _ADMIN = "It takes an admin key."
@@ -944,6 +945,40 @@ class _SeenEpisodes:
     def of_memory(self, memory_id: int) -> int | None:
         found = self._index.of_memory(memory_id) if self._sight.ids([memory_id]) else None
         return found if found is not None and self.get([found]) else None
+
+    def sessions(
+        self,
+        limit: int,
+        *,
+        client: str = "",
+        project: str | None = None,
+        prefix: str = "",
+        since: str = "",
+        viewer: Viewer | None = None,  # noqa: ARG002
+    ) -> list[AgentSession]:
+        viewing = self._sight.viewer
+        return self._index.sessions(limit, client=client, project=project, prefix=prefix, since=since, viewer=viewing)
+
+    def turns(
+        self,
+        session: AgentSession,
+        limit: int,
+        *,
+        summaries: bool = False,
+        viewer: Viewer | None = None,  # noqa: ARG002
+    ) -> list[Episode]:
+        return self._index.turns(session, limit, summaries=summaries, viewer=self._sight.viewer)
+
+    def changesets(self, session: AgentSession, limit: int) -> list[int]:
+        """Those of which they may see anything, of a session of which they may see anything."""
+        if not any(self.turns(session, 1, summaries=each) for each in (False, True)):
+            return []
+        found = self._index.changesets(session, limit)
+        return [each for each in found if self._sight.changeset(self._sight.store.changeset(each))]
+
+    def given(self, session: AgentSession) -> list[int]:
+        """What their own session was given; what others were given is not theirs to see."""
+        return self._sight.ids(self._index.given(session)) if is_own(session, self._sight.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         seen = [each.id for each in self.passages(list(also))]

@@ -157,6 +157,12 @@ def test_a_turn_that_failed_keeps_the_prompt_and_no_error(client: str, prompt: s
     assert said(f"{client}/failed.jsonl") == [[("user", prompt)]]
 
 
+def test_a_compaction_hands_over_its_summary() -> None:
+    found = [each.summary for each in events("claude-code") if each.kind == "summary"]
+    assert found
+    assert "I asked one." in found
+
+
 def test_the_summary_of_a_compaction_is_nobodys_words() -> None:
     agents = [message for turn in said("codex/session.jsonl") for who, message in turn if who == "assistant"]
     assert agents == ["I asked one.", "Good."]

@@ -466,7 +466,7 @@ def test_a_shell_gets_its_completion_script(cofio: Cofio, shell: str) -> None:
 
 def test_the_script_completes_commands(cofio: Cofio) -> None:
     done = cofio(env={"_COFIO_COMPLETE": "bash_complete", "COMP_WORDS": "cofio se", "COMP_CWORD": "1"})
-    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == {"search", "serve"}
+    assert {line.partition(",")[2] for line in done.stdout.splitlines()} == {"search", "serve", "sessions"}
 
 
 def test_a_service_that_was_named_is_the_one_that_is_asked(cofio: Cofio) -> None:

@@ -128,6 +128,27 @@ def a_memory_is_edited_in_place(memories: Memories) -> Any:
 
 
 @scenario
+def sessions_are_listed_shown_and_resumed(memories: Memories) -> Any:
+    about = {"client": "claude", "session": "s1/a b", "project": "/srv/web", "source": "acme/web"}
+    memories.capture("I prefer tabs over spaces.", wait=True, turn="1", **about)
+    memories.capture("Where were we?", wait=True, turn="2", **{**about, "session": "s2", "project": ""})
+    assert [each.turns for each in memories.sessions(project="/srv/web")] == [1]
+    (learned,) = memories.session("s1/a b", client="claude").learned
+    assert "tabs" in learned.text
+    return [
+        [each.session for each in memories.sessions(limit=5, client="claude", since="2020-01-01")],
+        [each.session for each in memories.sessions(project="")],
+        memories.session("s1").session.turns,
+        [each.session.session for each in memories.resume("/srv/web").sessions],
+        memories.resume("").project,
+        len(memories.resume(limit=1, max_tokens=200).sessions),
+        refused(NotFound, lambda: memories.session("another")),
+        refused(NotFound, lambda: memories.session("s1", owner="ada")),
+        refused(Conflict, lambda: memories.session("s")),
+    ]
+
+
+@scenario
 def what_was_said_is_searched_and_erased(memories: Memories) -> Any:
     about = {"client": "claude", "session": "s1", "project": "/srv/web", "source": "acme/web"}
     memories.capture("Shall we meet at the harbour?", wait=True, turn="1", **about)

@@ -39,6 +39,7 @@ from tests.hooks.conftest import (
 
 Listening = Callable[..., Listener]
 CAPTURED = [PROMPT, STOP, said("StopFailure", error="rate_limit"), said("PreCompact", trigger="auto"), END]
+CAPTURED += [said("PostCompact", trigger="auto", compact_summary="We added retries.")]
 
 
 # ── the service is well ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +72,9 @@ def test_no_content_prints_nothing(hook: Hook, listening: Listening) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [STOP, END, said("PreCompact"), said("Notification")], ids=lambda each: str(each["hook_event_name"])
+    "event",
+    [STOP, END, said("PreCompact"), said("PostCompact", compact_summary="x"), said("Notification")],
+    ids=lambda each: str(each["hook_event_name"]),
 )
 def test_at_other_events_nothing_is_printed_even_if_somebody_answers(
     hook: Hook, listening: Listening, event: Any

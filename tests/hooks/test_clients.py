@@ -33,6 +33,11 @@ def test_claude_codes_events_are_understood() -> None:
                 last_assistant_message="Done.")  # fmt: skip
     assert (stop.kind, stop.reply, stop.turn) == ("stop", "Done.", "p1")
     assert told("claude-code", **COMMON, hook_event_name="PreCompact", trigger="auto").kind == "compact"
+    compacted = told(
+        "claude-code", **COMMON, hook_event_name="PostCompact", trigger="auto", compact_summary="We did x."
+    )
+    assert (compacted.kind, compacted.summary, compacted.reply) == ("summary", "We did x.", "")
+    assert told("codex", **COMMON, hook_event_name="PostCompact", trigger="auto").summary == ""
     assert told("claude-code", **COMMON, hook_event_name="SessionEnd", reason="other").kind == "end"
 
 

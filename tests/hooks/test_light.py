@@ -49,7 +49,7 @@ def test_the_kinds_of_events_are_those_of_the_clients() -> None:
     assert {**{name: kind for table in tables for name, kind in table.items()}, "notify": "stop"} == glance.KINDS
     assert tuple(clients._READERS) == tuple(clients._WRITERS) == glance.CLIENTS
     assert delivery.RECALLS == clients.INJECTS
-    assert set(delivery.NAMED.values()) | {"failure"} == set(glance.KINDS.values())
+    assert set(delivery.NAMED.values()) | {"failure", "summary"} == set(glance.KINDS.values())
 
 
 def test_a_fallback_gives_as_many_memories_as_recall_does() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofio.errors import InvalidInput, Misconfigured
-from cofio.install import clients, codex, plan
+from cofio.install import claude_code, clients, codex, plan
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Record
 
@@ -64,6 +64,44 @@ def test_claude_code_gets_six_hooks_without_matchers_and_a_server(machine: Machi
     server = machine.json(".claude/.claude.json")["mcpServers"]["cofio"]
     assert server["args"][-1] == "mcp"
     assert server["env"] == {"COFIO_HOME": str(machine.home)}
+
+
+@pytest.mark.parametrize(
+    ("says", "registered"),
+    [
+        ("2.1.76 (Claude Code)", True),
+        ("2.1.317 (Claude Code)", True),
+        ("2.1.75 (Claude Code)", False),
+        ("1.9.200", False),
+        ("who knows", False),
+    ],
+)
+def test_an_event_is_registered_where_the_version_of_the_client_knows_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, says: str, registered: bool
+) -> None:
+    program = machine.user / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo '{says}'\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    machine.has("claude-code")
+    machine.install("claude-code")
+    hooks = machine.json(".claude/settings.json")["hooks"]
+    assert ("PostCompact" in hooks) == registered
+    assert len(hooks) == 6 + registered
+    assert [each.state for each in machine.install("claude-code") if each.path.name == "settings.json"] == ["unchanged"]
+
+
+def test_a_client_that_hangs_over_its_version_gets_what_every_version_knows(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = machine.user / "claude"
+    program.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(claude_code, "_PATIENCE", 0.1)
+    assert claude_code.installed_version() == ()
+    assert "PostCompact" not in claude_code.hooks_in(machine.user)
 
 
 def test_a_hook_is_found_by_the_shell_whatever_its_folder_is_called(machine: Machine) -> None:

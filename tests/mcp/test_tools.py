@@ -352,10 +352,27 @@ def test_search_finds_what_was_said_when_asked(ask: Ask, keeper: Keeper) -> None
         ask("memory_search", query="harbour", episodes="yes please")
 
 
+def test_search_tells_where_work_stopped_when_asked(ask: Ask, keeper: Keeper) -> None:
+    said = [{"role": "user", "content": "Add retries"}, {"role": "assistant", "content": "Shall I write tests?"}]
+    about = {"session": "s1", "client": "codex", "turn": "1"}
+    keeper.capture(said, wait=True, project="/home/ann/web", **about)
+    keeper.capture("Close the harbour", wait=True, project="/home/ann/shop", **{**about, "session": "s2"})
+    assert "resume" not in ask("memory_search", query="harbour").data
+    told = ask("memory_search", query="harbour", resume=True)
+    assert "The agent asked: Shall I write tests?" in told.data["resume"]
+    assert told.data["resume"] in told.text
+    assert told.data["notice"] == NOTICE
+    assert "Close the harbour" not in told.data["resume"]
+    assert "Close the harbour" in ask("memory_search", query="harbour", resume=True, project="*").data["resume"]
+    with pytest.raises(InvalidInput, match="resume"):
+        ask("memory_search", query="harbour", resume="yes please")
+
+
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_was_said_is_data_too(ask: Ask, keeper: Keeper, text: str) -> None:
     keeper.capture([{"role": "user", "content": text}], wait=True, project="/home/ann/web")
-    told = ask("memory_search", query="deploys", episodes=True).text
+    keeper.capture([{"role": "user", "content": text}], wait=True, project="/home/ann/web", session="s1")
+    told = ask("memory_search", query="deploys", episodes=True, resume=True).text
     assert told.count(f"</{TAG}>") <= 2
     assert "<system-reminder>" not in told
     assert "\nHuman:" not in told

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofio.conversation import Exchange, Message, Settlement
+from cofio.conversation import COMPACT_SUMMARY, Exchange, Message, Settlement
 from cofio.episodes import Episode
 from cofio.errors import Conflict, EmbedderMismatch
 from cofio.llm_calls import Limits, Occasion
 from cofio.model import Add, Fact, Purge, Scope, Viewer
 from cofio.ports import Store, Vector
+from cofio.sessions import AgentSession
 from cofio.testing import HashEmbedder
 
 EMBEDDER = HashEmbedder()
@@ -339,3 +340,48 @@ class EpisodesContract:
         near = store.episodes.nearest(vector(first.text), 1, ALL)
         assert [each.episode for each in store.episodes.passages([each.id for each in near])] == [first.id]
         assert episode(store, "a new one").id > second.id
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def test_sessions_are_grouped_by_client_id_and_owner(self, store: Store) -> None:
+        episode(store, "one", turn="1", at="2025-01-01", project="/web", user="ada")
+        capture(store, "two", turn="2", at="2025-01-03", project="/api", user="ada", client="claude~0123456789ab")
+        episode(store, "sum", turn="c", at="2025-01-02", context=COMPACT_SUMMARY, project="/web", user="ada")
+        episode(store, "three", turn="3", at="2025-01-02", user="bob")
+        episode(store, "four", turn="1", at="2025-01-04", session="s2", client="codex")
+        episode(store, "nowhere", session="")
+        ada = AgentSession(
+            client="claude",
+            session="s1",
+            user="ada",
+            project="/api",
+            first_at="2025-01-01T00:00:00.000000+00:00",
+            last_at="2025-01-03T00:00:00.000000+00:00",
+            turns=2,
+            summaries=1,
+        )
+        found = store.episodes.sessions(9)
+        assert [(each.session, each.user) for each in found] == [("s2", ""), ("s1", "ada"), ("s1", "bob")]
+        assert found[1] == ada
+        assert store.episodes.sessions(1) == found[:1]
+        assert store.episodes.sessions(9, client="claude") == found[1:]
+        assert store.episodes.sessions(9, project="/api") == store.episodes.sessions(9, project="/web") == [ada]
+        assert store.episodes.sessions(9, prefix="s2") == store.episodes.sessions(9, since="2025-01-04") == found[:1]
+        assert store.episodes.sessions(9, viewer=Viewer(user="bob")) == found[2:]
+        assert [each.text for each in store.episodes.turns(ada, 9)] == ["User: one", "User: two"]
+        assert [each.text for each in store.episodes.turns(ada, 1)] == ["User: two"]
+        assert [each.text for each in store.episodes.turns(ada, 9, summaries=True)] == ["User: sum"]
+        assert store.episodes.turns(ada, 9, viewer=Viewer(user="bob")) == []
+        assert {each.client for each in store.episodes.turns(ada, 9)} == {"claude"}
+
+    def test_a_session_leads_to_its_changesets_and_what_it_was_given(self, store: Store) -> None:
+        memory, _ = learned(store, "We use tabs", "tabs", user="ada", turn="1")
+        learned(store, "We use spaces", "spaces", user="bob", client="codex", turn="1")
+        store.give("claude", "s1", {memory: "d"})
+        ada, bob = (next(s for s in store.episodes.sessions(9) if s.user == user) for user in ("ada", "bob"))
+        (changeset,) = store.episodes.changesets(ada, 9)
+        assert [each.memory_id for each in store.changeset(changeset).changes] == [memory]
+        assert (store.episodes.given(ada), store.episodes.given(bob)) == ([memory], [])
+        assert changeset not in store.episodes.changesets(bob, 9)
+        store.inbox.forget("2100-01-01")
+        assert store.episodes.changesets(ada, 9) == [changeset]

@@ -122,6 +122,7 @@ class _Memories:
         self.search, self.add, self.supersede, self.delete = keeper.search, keeper.add, keeper.supersede, keeper.delete
         self.history, self.get, self.freshness = keeper.history, keeper.get, keeper.freshness
         self.list, self.projects, self.recall = keeper.list, keeper.projects, keeper.recall
+        self.resume = keeper.resume
 
     def capture(self, messages: str, *, wait: bool = False, by: str = BY, **about: Any) -> Captured:
         return kept(self._desk, messages, wait=wait, by=by, about=about)

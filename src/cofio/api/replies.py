@@ -213,11 +213,67 @@ class Episode(Shape):
     client: str
     session: str
     turn: str
+    context: str
     agent: str
     user: str
     team: str
     visibility: str
     capture: int | None
+
+
+class AgentSession(Shape):
+    client: str
+    session: str
+    user: str
+    agent: str
+    project: str
+    first_at: str
+    last_at: str
+    turns: int
+    summaries: int
+
+
+class AgentSessions(Shape):
+    sessions: list[AgentSession]
+
+
+class SessionTurn(Shape):
+    at: str
+    turn: str
+    episode: int | None
+    prompt: str
+    answer: str
+
+
+class CompactionSummary(Shape):
+    at: str
+    episode: int | None
+    text: str
+
+
+class SessionMemory(Shape):
+    id: int
+    text: str
+    action: str
+    changeset: int | None
+    at: str
+    undone: bool
+
+
+class SessionDetail(AgentSession, kw_only=True):
+    turn_list: list[SessionTurn]
+    summary_list: list[CompactionSummary]
+    recalled: list[SessionMemory]
+    learned: list[SessionMemory]
+    changed: list[SessionMemory]
+
+
+class ResumeReport(Shape):
+    project: str | None
+    sessions: list[SessionDetail]
+    open: list[str]
+    text: str
+    tokens: int
 
 
 class EpisodeGone(Shape):

@@ -33,6 +33,7 @@ from cofio.model import (
     moment,
 )
 from cofio.picture import MOST_DAYS, MOST_DOTS
+from cofio.sessions import RESUME_TOKENS, RESUMED
 
 MAX_QUERIES = 100
 MAX_MEMORIES = 1_000
@@ -424,6 +425,29 @@ class Agents(Given):
 class Projects(Given):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
     after: Annotated[str, _text("The name of the last one of the page before.")] = ""
+
+
+class Sessions(Given):
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
+    client: Annotated[str, _text("The client that they are of, such as claude-code.")] = ""
+    project: Annotated[str, _text("With a turn in exactly this project; empty: in none.")] | UnsetType = UNSET
+    since: Annotated[Time, _text("With turns from this time on.")] | UnsetType = UNSET
+
+    def narrowed(self) -> dict[str, Any]:
+        """Return the arguments of `Keeper.sessions` that were sent."""
+        return _timed(self.given(("limit", "client", "project", "since")), "since")
+
+
+class OneSession(Given, kw_only=True):
+    session: Annotated[str, Meta(min_length=1, description="The id, or a unique prefix of it.")]
+    client: Annotated[str, _text("The client that it is of, where several have an id that begins so.")] = ""
+    owner: Annotated[str, _text("The user or agent whose it is, where several have one of that name.")] = ""
+
+
+class Resume(Given):
+    project: Annotated[str, _text("Exactly this project; empty: no project. Else every one.")] | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=20, description="Sessions at most.")] = RESUMED
+    max_tokens: Annotated[int, Meta(ge=100, le=20_000, description="Tokens of the text at most.")] = RESUME_TOKENS
 
 
 class DeleteAll(Given, kw_only=True):

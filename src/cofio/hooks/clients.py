@@ -15,7 +15,7 @@ from typing import Any, Literal
 from cofio.errors import InvalidInput
 from cofio.hooks import glance
 
-Kind = Literal["start", "prompt", "stop", "failure", "compact", "end", "other"]
+Kind = Literal["start", "prompt", "stop", "failure", "compact", "summary", "end", "other"]
 
 CLIENTS = glance.CLIENTS
 #: What a reply may put before the agent. Anything printed at another event would keep it going, or be an error.
@@ -38,6 +38,7 @@ class Event:
     began: str = ""  # of a start: startup, resume, clear, compact, fork
     prompt: str = ""
     reply: str = ""  # of a stop: what the agent said last
+    summary: str = ""  # written by the model when it compacted the conversation
     transcript: str = ""  # the path of the client's own record
     subagent: str = ""  # the agent that an agent started, if it happened in there: nobody speaks there
 
@@ -92,6 +93,7 @@ _CLAUDE: Mapping[str, Kind] = {
     "Stop": "stop",
     "StopFailure": "failure",  # its last message is an error's text, nothing that the agent said
     "PreCompact": "compact",
+    "PostCompact": "summary",
     "SessionEnd": "end",
 }
 
@@ -114,6 +116,7 @@ def _hooked(client: str, told: Mapping[str, Any], turn: str) -> Event:
         began=_text(told, "source") if kind == "start" else "",
         prompt=_text(told, "prompt") if kind == "prompt" else "",
         reply=_text(told, "last_assistant_message") if kind == "stop" else "",
+        summary=_text(told, "compact_summary") if kind == "summary" else "",
         transcript=_text(told, "transcript_path"),
         subagent=_inside(told),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 RECALLS = ("start", "prompt")
 OTHER = "other"  # nothing follows of it
-CAPTURES = ("prompt", "stop", "failure", "compact", "end")
+CAPTURES = ("prompt", "stop", "failure", "compact", "summary", "end")
 #: The five named hooks, and `notify`, by what they are called on the command line.
 NAMED = {"recall": "start", "query": "prompt", "extract": "stop", "flush": "compact", "commit": "end", "notify": "stop"}
 

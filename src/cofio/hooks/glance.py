@@ -20,7 +20,7 @@ CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
 #: What an event is, by the name that its client gives it; `clients.py` has the same, client by client.
 KINDS = {
     "SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "stop", "StopFailure": "failure",
-    "PreCompact": "compact", "SessionEnd": "end", "notify": "stop",
+    "PreCompact": "compact", "PostCompact": "summary", "SessionEnd": "end", "notify": "stop",
     "sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "stop",
     "preCompact": "compact", "sessionEnd": "end",
     "session_start": "start", "before_prompt_build": "prompt", "agent_end": "stop",

@@ -298,7 +298,10 @@ def _hooks_path(client: str, settings: Settings) -> Path:
 
 def _wanted(client: str, settings: Settings) -> dict[str, str]:
     folder = shims.folder_in(places.home_of(client, settings))
-    made = {"claude-code": claude_code.hooks_in, "codex": codex.hooks_in, "cursor": cursor.hooks_in}[client](folder)
+    if client == "claude-code":
+        made = claude_code.hooks_in(folder, claude_code.installed_version())
+    else:
+        made = {"codex": codex.hooks_in, "cursor": cursor.hooks_in}[client](folder)
     return {event: str(hook["command"]) for event, hook in made.items()}
 
 

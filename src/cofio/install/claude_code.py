@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
+import subprocess
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,8 +22,12 @@ EVENTS: Mapping[str, tuple[str, int]] = {
     "Stop": ("memory-extract", 10),
     "StopFailure": ("memory-extract", 5),
     "PreCompact": ("memory-flush", 10),
+    "PostCompact": ("memory-flush", 10),
     "SessionEnd": ("memory-commit", 2),
 }
+#: Events that an older Claude Code does not know: before 2.1.101 it dropped all settings over a name unknown to it.
+SINCE: Mapping[str, tuple[int, ...]] = {"PostCompact": (2, 1, 76)}
+_PATIENCE = 5.0  # seconds for the client to say its version
 SERVER = ("mcpServers", "cofio")
 
 
@@ -31,7 +38,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
         note = f"Claude Code has our plugin on already ({plugin}): hooks in the settings would run everything twice."
         return Plan(client="claude-code", notes=(note,))
     folder = shims.folder_in(places.home_of("claude-code", settings))
-    wanted = hooks_in(folder)
+    wanted = hooks_in(folder, installed_version())
     ours = tuple(str(each["command"]) for each in wanted.values())
 
     def put(text: str, known: Collection[str]) -> str:
@@ -51,12 +58,33 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
     )
 
 
-def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """Our hook of each event. A shell reads the command: the path is quoted."""
+def hooks_in(folder: Path, version: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
+    """Our hook of each event that this version knows. A shell reads the command: the path is quoted."""
     return {
         event: {"type": "command", "command": shlex.quote(str(folder / name)), "timeout": seconds}
         for event, (name, seconds) in EVENTS.items()
+        if version >= SINCE.get(event, ())
     }
+
+
+def installed_version() -> tuple[int, ...]:
+    """Return the version of the `claude` on the path; () where there is none, or it does not say."""
+    program = shutil.which("claude")
+    if program is None:
+        return ()
+    try:
+        told = subprocess.run(  # noqa: S603 - the client that the person has installed
+            [program, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ()
+    found = re.match(r"\s*(\d+)\.(\d+)\.(\d+)", told)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def settings_path(settings: Settings) -> Path:

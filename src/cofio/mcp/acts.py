@@ -23,6 +23,7 @@ from cofio.mcp.answers import (
     done,
     found,
     with_episodes,
+    with_report,
 )
 from cofio.model import (
     MAX_HITS,
@@ -38,6 +39,7 @@ from cofio.model import (
     truth,
     whole,
 )
+from cofio.sessions import ResumeReport
 
 BY = "mcp"  # who did it, in the journal
 EVERYWHERE = "*"  # the project that stands for all of them
@@ -64,6 +66,7 @@ class Memories(Protocol):
     def list(self, *, limit: int = ..., after: int | None = ..., **within: Any) -> Page: ...
     def projects(self, *, limit: int = ..., after: str = ...) -> Sequence[Project]: ...
     def recall(self, prompt: str = ..., *, project: str = ..., by: str = ...) -> Briefing: ...
+    def resume(self, project: str | None = ...) -> ResumeReport: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,20 +120,24 @@ def search(
     limit: Any = HITS,
     cursor: Any = 0,
     episodes: Any = False,
+    resume: Any = False,
 ) -> Answer:
     """The memories that answer, best first: of the project and of none. A full page names the next one.
 
-    With `episodes`, what was said in earlier turns too.
+    With `episodes`, what was said in earlier turns too; with `resume`, where the last sessions stopped.
     """
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
     truth(episodes, "episodes")
+    truth(resume, "resume")
     where = caller.seen_from(project)
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
     said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
     more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
     none = "No other memory answers that." if skip else "No memory answers that."
     answer = about_memories(found(hits, none), [as_hit(hit) for hit in hits], more=more)
-    return with_episodes(answer, [as_episode(hit) for hit in said]) if episodes else answer
+    if episodes:
+        answer = with_episodes(answer, [as_episode(hit) for hit in said])
+    return with_report(answer, memories.resume(where.get("seen_from"))) if resume else answer
 
 
 def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:

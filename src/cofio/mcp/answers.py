@@ -13,6 +13,7 @@ from cofio.briefing import NOTICE, TAG, neutral, noted
 from cofio.conversation import OPEN, Captured
 from cofio.episodes import EpisodeHit
 from cofio.model import Briefing, Change, Freshly, Hit, Memory, fits_badly
+from cofio.sessions import ResumeReport
 
 LONGEST = 1_000  # characters of one text: twenty of them are far below what a client takes
 _LABEL = 200  # characters of a reason, a source, a project
@@ -102,6 +103,12 @@ def with_episodes(answer: Answer, told: Sequence[_Told]) -> Answer:
     page = _page(says, "episodes", told, _episode_line, None, {})
     notice = {"notice": NOTICE} if told else {}
     return Answer(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
+
+
+def with_report(answer: Answer, report: ResumeReport) -> Answer:
+    """The answer, and where the last sessions stopped."""
+    notice = {"notice": NOTICE} if report.sessions else {}
+    return Answer(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
 
 
 def _episode_line(told: _Told) -> str:

@@ -18,6 +18,7 @@ PAGES = {
     "overview": "Overview",
     "memories": "Memories",
     "map": "Map",
+    "sessions": "Sessions",
     "inbox": "Inbox",
     "upkeep": "Upkeep",
     "knowledge": "Knowledge",

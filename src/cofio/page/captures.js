@@ -7,6 +7,7 @@ import { doing, tell, undoing } from "./frame.js";
 const EXCERPT = 240; // characters of what was said, in the list
 const LONG = 1_000; // characters from which on a text is folded
 const CONTEXTS = {
+  compact_summary: "a compaction summary",
   pre_compact: "before a compaction",
   analysis: "an agent's report",
   observation: "a watched dialogue",
@@ -225,6 +226,7 @@ function facts(item) {
   const told = terms({
     "Called": make("code", {}, `capture ${item.id}`),
     "From": named([heard.client, turn].filter(Boolean).join(" · ")),
+    "Session": heard.session ? make("a", { href: `sessions#/${encodeURIComponent(heard.session)}` }, "its other turns") : null,
     "Handed over": CONTEXTS[heard.context] ?? null,
     "Source": named(heard.source),
     "Project": named(heard.project),

@@ -149,6 +149,8 @@ export function pane(place, acts) {
       "Archived": memory.archived_at ? time(memory.archived_at) : null,
       "Recalled": memory.retrieval_count
         ? [`${counted(memory.retrieval_count, "time", "times")}, last `, time(memory.last_retrieved_at)] : "never yet",
+      "Session": memory.session
+        ? make("a", { href: `sessions#/${encodeURIComponent(memory.session)}`, class: "mono" }, memory.session) : null,
       "Episode": memory.episode ? String(memory.episode) : null,
       "Imported": memory.origin ? said(memory.origin) : null,
       "Context": memory.context ? said(memory.context, { class: "long" }) : null,

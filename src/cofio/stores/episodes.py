@@ -25,21 +25,26 @@ from cofio.episodes import (
     episode_of,
     is_indexed,
     passages_of,
+    shown_client,
 )
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
+from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
 from cofio.stores import captures, llm_calls
 from cofio.stores.domain import Asking, SqliteAsking
 from cofio.stores.file import BRIEFLY, StoreFile
 from cofio.stores.postings import PASSAGES
 from cofio.stores.ranking import Ranking
 from cofio.stores.rows import check_vectors, fits
+from cofio.stores.scopes import seen_by
 
-_LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility")
+_LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility", "context")
 _COLUMNS = ("created_at", *_LABELS)
 _LISTED = ", ".join(f'"{name}"' for name in _COLUMNS)
 _FLOAT = 4  # bytes of a number of a vector
+_WAITING = 2_000  # captures that are not indexed yet and are looked through for sessions, the newest
+_LAST = "\U0010ffff"  # sorts after every other character
 _AT_ONCE = 200  # episodes removed in one transaction
 Ask = Callable[[], AbstractContextManager[Asking]]
 
@@ -129,6 +134,74 @@ class SqlEpisodes:
     def counts(self) -> EpisodeCounts:
         with self._reading() as asking:
             return EpisodeCounts(*asking.all("count_episodes", {})[0])
+
+    # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sessions(
+        self,
+        limit: int,
+        *,
+        client: str = "",
+        project: str | None = None,
+        prefix: str = "",
+        since: str = "",
+        viewer: Viewer | None = None,
+    ) -> list[AgentSession]:
+        asked = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
+        asked |= {"anywhere": int(project is None), "project": project or ""}
+        with self._reading() as asking:
+            waiting = [
+                each
+                for each in self._waiting(asking, viewer)
+                if each.session.startswith(prefix) and client in ("", shown_client(each.client))
+            ]
+            within = {key_of(each) for each in waiting if project in (None, each.project)}
+            asked["also"] = asking.listed(sorted({session for _, session, *_ in within}))
+            where, values = seen_by(viewer, asking.dialect)
+            rows = asking.all("sessions", {**asked, **values}, where=where)
+        found = [_to_session(row) for row in rows]
+        within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
+        listed = merged([*found, *sessions_of(waiting)])
+        fitting = (each for each in listed if each.key in within and each.last_at >= since)
+        return [each for each in fitting if client in ("", each.client)][:limit]
+
+    def turns(
+        self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
+    ) -> list[Episode]:
+        with self._reading() as asking:
+            where, values = seen_by(viewer, asking.dialect)
+            asked = {**self._named(asking, session), "summaries": int(summaries), "limit": limit}
+            numbers = [number for (number,) in asking.all("session_episodes", {**asked, **values}, where=where)]
+            found = [*_episodes(asking, numbers), *self._waiting(asking, viewer, session.session)]
+        own = [each for each in found if is_of(each, session) and is_summary(each) == summaries]
+        told = sorted(own, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
+        return [replace(each, client=shown_client(each.client)) for each in told]
+
+    def _waiting(self, asking: Asking, viewer: Viewer | None, session: str = "") -> list[Episode]:
+        """Return what captures will become that are not indexed yet; those of one session, if it is named."""
+        rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
+        read = ((capture, captures.from_payload(payload)) for capture, payload in rows)
+        told = [episode_of(exchange, capture) for capture, exchange in read if exchange and is_indexed(exchange)]
+        return [each for each in told if viewer is None or viewer.sees(each)]
+
+    def changesets(self, session: AgentSession, limit: int) -> list[int]:
+        with self._reading() as asking:
+            rows = asking.all("session_changesets", {**self._named(asking, session), "limit": limit})
+        return sorted({number for (number,) in rows})
+
+    def given(self, session: AgentSession) -> list[int]:
+        with self._reading() as asking:
+            return [number for (number,) in asking.all("session_given", self._named(asking, session))]
+
+    def _named(self, asking: Asking, session: AgentSession) -> dict[str, Any]:
+        """Return the values that name a session, its client under each name that keys have delivered it with."""
+        owner = {"session": session.session, "user": session.user, "agent": session.agent}
+        known = {client for (client,) in asking.all("session_clients", owner)}
+        known |= {each.client for each in self._waiting(asking, None, session.session) if is_of(each, session)}
+        return {
+            **owner,
+            "clients": asking.listed(sorted(each for each in known if shown_client(each) == session.client)),
+        }
 
     # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -226,6 +299,21 @@ def _to_episode(row: Sequence[Any], texts: Sequence[str]) -> Episode:
     number, at, *labels, capture = row
     named: dict[str, Any] = dict(zip(_LABELS, labels, strict=True))
     return Episode(id=number, at=at, text="".join(texts).strip(), capture=capture, **named)
+
+
+def _to_session(row: Sequence[Any]) -> AgentSession:
+    client, session, user, agent, first_at, last_at, turns, summaries, last, _ = row
+    return AgentSession(
+        client=shown_client(client),
+        session=session,
+        user=user,
+        agent=agent,
+        project=last.partition(" ")[2],
+        first_at=first_at,
+        last_at=last_at,
+        turns=turns,
+        summaries=summaries,
+    )
 
 
 def _first(rows: Sequence[Sequence[Any]]) -> int | None:

@@ -20,6 +20,7 @@ class Captures:
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
         self.turns: dict[tuple[str, str, str, Task], int] = {}
+        self.told_in: dict[int, tuple[str, str]] = {}  # client and session, which stay when the words are forgotten
         self.cut: dict[int, tuple[str, ...]] = {}  # of whom words were purged
 
     def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
@@ -29,6 +30,7 @@ class Captures:
         self.items[number] = Item(
             id=number, task=task, state="pending", exchange=exchange, received_at=at, due_at=due_at
         )
+        self.told_in[number] = (exchange.client, exchange.session)
         if exchange.turn and (exchange.client or exchange.session):
             self.turns[_turn(exchange, task)] = number
         return Receipt(number, True)

@@ -19,10 +19,12 @@ from cofio.episodes import (
     episode_of,
     is_indexed,
     passages_of,
+    shown_client,
 )
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
+from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
 from cofio.stores import captures
 from cofio.stores.applying import Entry
 from cofio.stores.fake import Captures
@@ -147,6 +149,7 @@ class _Held(Protocol):
     calls: Calls
     entries: list[Entry]
     said: Said
+    given: dict[tuple[str, str, int], tuple[str, str]]
 
 
 class FakeEpisodes:
@@ -182,6 +185,43 @@ class FakeEpisodes:
             items = [item for each in changesets for item in held.captures.items.values() if item.changeset == each]
             found = (held.said.episode_by_capture(item.id) for item in items)
             return next((each for each in found if each is not None), None)
+
+    def sessions(
+        self,
+        limit: int,
+        *,
+        client: str = "",
+        project: str | None = None,
+        prefix: str = "",
+        since: str = "",
+        viewer: Viewer | None = None,
+    ) -> list[AgentSession]:
+        with self._holding() as held:
+            said = [each for each in _all(held, viewer) if each.session.startswith(prefix)]
+        within = {key_of(each) for each in said if project in (None, each.project)}
+        found = merged(sessions_of(each for each in said if key_of(each) in within))
+        return [each for each in found if client in ("", each.client) and each.last_at >= since][:limit]
+
+    def turns(
+        self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
+    ) -> list[Episode]:
+        with self._holding() as held:
+            said = [each for each in _all(held, viewer) if is_of(each, session) and is_summary(each) == summaries]
+        told = sorted(said, key=lambda each: (each.at, each.id or 1 << 62))[-limit:]
+        return [replace(each, client=shown_client(each.client)) for each in told]
+
+    def changesets(self, session: AgentSession, limit: int) -> list[int]:
+        with self._holding() as held:
+            whose = {(client, session.session) for client in _clients(held, session)}
+            told = [held.captures.items[each].changeset for each, who in held.captures.told_in.items() if who in whose]
+            return sorted({changeset for changeset in told if changeset is not None})[-limit:]
+
+    def given(self, session: AgentSession) -> list[int]:
+        with self._holding() as held:
+            clients = _clients(held, session)
+            told = [(at, number) for (client, name, number), (_, at) in held.given.items()
+                    if client in clients and name == session.session]  # fmt: skip
+            return [number for _, number in sorted(told)]
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         with self._holding() as held:
@@ -242,6 +282,21 @@ class FakeEpisodes:
             size = sum(len(text.encode()) for *_, text in said.passages.values())
             waiting = len(_changed(held))
             return EpisodeCounts(len(said.episodes), len(said.passages), len(said.vectors), size, waiting)
+
+
+def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
+    """The episodes, and what captures that are not indexed yet will become."""
+    told = [episode for number in held.said.episodes if (episode := held.said.get(number))]
+    for capture in _changed(held):
+        exchange = held.captures.items[capture].exchange
+        if exchange and is_indexed(exchange) and held.said.episode_by_capture(capture) is None:
+            told.append(episode_of(exchange, capture))
+    return [each for each in told if viewer is None or viewer.sees(each)]
+
+
+def _clients(held: _Held, session: AgentSession) -> set[str]:
+    """The names that the session's client has for the keys that it was delivered with."""
+    return {each.client for each in _all(held, None) if is_of(each, session)}
 
 
 def _changed(held: _Held) -> list[int]:

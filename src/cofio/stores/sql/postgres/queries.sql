@@ -1028,7 +1028,7 @@ INSERT INTO episodes (tenant, {columns}) VALUES (%(tenant)s, {places}) RETURNING
 UPDATE episodes SET
     created_at = %(created_at)s, source = %(source)s, project = %(project)s, client = %(client)s,
     session = %(session)s, turn = %(turn)s, agent = %(agent)s, "user" = %(user)s, team = %(team)s,
-    visibility = %(visibility)s
+    visibility = %(visibility)s, context = %(context)s
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: count_passages
@@ -1198,6 +1198,43 @@ SELECT
     (SELECT count(*) FROM passage_vectors WHERE tenant = %(tenant)s),
     (SELECT coalesce(sum(size), 0)::bigint FROM passages WHERE tenant = %(tenant)s),
     (SELECT count(*) FROM unindexed WHERE tenant = %(tenant)s);
+
+-- name: sessions
+SELECT
+    client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
+    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
+    count(*) FILTER (WHERE project = %(project)s)
+FROM episodes
+WHERE tenant = %(tenant)s AND session >= %(first)s AND session <= %(last)s AND session <> ''
+    AND (%(client)s = '' OR client = %(client)s OR substr(client, 1, length(%(client)s) + 1) = %(client)s || '~')
+    AND {where}
+GROUP BY session, client, "user", agent
+HAVING max(created_at) >= %(since)s AND (%(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0 OR session = ANY (%(also)s))
+ORDER BY max(created_at) DESC, session DESC LIMIT %(limit)s;
+
+-- name: session_clients
+SELECT DISTINCT client FROM episodes
+WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND "user" = %(user)s AND agent = %(agent)s;
+
+-- name: session_episodes
+SELECT id FROM episodes
+WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND client = ANY (%(clients)s) AND "user" = %(user)s AND agent = %(agent)s
+    AND (context <> '') = (%(summaries)s = 1) AND {where}
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s;
+
+-- name: session_changesets
+SELECT changeset_id FROM inbox
+WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND client = ANY (%(clients)s) AND changeset_id IS NOT NULL
+ORDER BY id DESC LIMIT %(limit)s;
+
+-- name: session_given
+SELECT memory_id FROM given WHERE tenant = %(tenant)s AND session = %(session)s AND client = ANY (%(clients)s) ORDER BY at, memory_id;
+
+-- name: waiting_captures
+SELECT i.id, i.payload FROM unindexed u JOIN inbox i ON i.id = u.capture_id AND i.tenant = u.tenant
+WHERE u.tenant = %(tenant)s AND i.session <> '' AND i.payload <> '' AND (%(session)s = '' OR i.session = %(session)s)
+    AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.tenant = u.tenant AND p.capture_id = i.id)
+ORDER BY u.capture_id DESC LIMIT %(limit)s;
 
 -- name: carried_episodes
 SELECT e.id, {columns}, NULL FROM episodes e WHERE tenant = %(tenant)s AND id > %(after)s ORDER BY id LIMIT %(limit)s;

@@ -528,9 +528,14 @@ CREATE TABLE episodes (
     "user" text COLLATE "C" NOT NULL,
     team text COLLATE "C" NOT NULL,
     visibility text COLLATE "C" NOT NULL,
+    context text COLLATE "C" NOT NULL DEFAULT '', -- compact_summary; '' for a turn
     PRIMARY KEY (tenant, id)
 );
 
+-- All that lists of sessions need, without reading rows.
+CREATE INDEX episodes_by_session ON episodes (
+    tenant, session, client, "user", agent, created_at, context, project, visibility, team, source
+) WHERE session <> '';
 CREATE INDEX episodes_by_turn ON episodes (tenant, client, session, turn) WHERE turn <> '';
 CREATE INDEX episodes_by_time ON episodes (tenant, created_at);
 CREATE INDEX episodes_by_project ON episodes (tenant, project);
@@ -609,6 +614,8 @@ CREATE TRIGGER unindexed_new AFTER INSERT ON inbox FOR EACH ROW EXECUTE FUNCTION
 CREATE TRIGGER unindexed_changed AFTER UPDATE OF payload ON inbox FOR EACH ROW
 WHEN (old.payload IS DISTINCT FROM new.payload) EXECUTE FUNCTION cofio_unindexed();
 
+CREATE INDEX inbox_by_session ON inbox (tenant, session, client, changeset_id)
+WHERE changeset_id IS NOT NULL AND session <> '';
 CREATE INDEX inbox_by_changeset ON inbox (tenant, changeset_id) WHERE changeset_id IS NOT NULL; -- from a memory to its episode
 
 -- Calls of language models. Several processes share the daily limits through it; counts stay, texts are forgotten.

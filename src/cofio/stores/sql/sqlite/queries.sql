@@ -770,7 +770,7 @@ INSERT INTO episodes ({columns}) VALUES ({places}) RETURNING id;
 -- name: save_episode
 UPDATE episodes SET
     created_at = :created_at, source = :source, project = :project, client = :client, session = :session, turn = :turn,
-    agent = :agent, user = :user, team = :team, visibility = :visibility
+    agent = :agent, user = :user, team = :team, visibility = :visibility, context = :context
 WHERE id = :id;
 
 -- name: count_passages
@@ -891,6 +891,43 @@ WHERE created_at < :before OR total > :most ORDER BY id;
 SELECT
     (SELECT count(*) FROM episodes), (SELECT count(*) FROM passages), (SELECT count(*) FROM passage_vectors),
     (SELECT coalesce(sum(size), 0) FROM passages), (SELECT count(*) FROM unindexed);
+
+-- name: sessions
+SELECT
+    client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
+    count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
+    count(*) FILTER (WHERE project = :project)
+FROM episodes
+WHERE session >= :first AND session <= :last AND session <> ''
+    AND (:client = '' OR client = :client OR substr(client, 1, length(:client) + 1) = :client || '~')
+    AND {where}
+GROUP BY session, client, "user", agent
+HAVING max(created_at) >= :since AND (:anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0 OR session IN (SELECT value FROM json_each(:also)))
+ORDER BY max(created_at) DESC, session DESC LIMIT :limit;
+
+-- name: session_clients
+SELECT DISTINCT client FROM episodes
+WHERE session = :session AND session <> '' AND "user" = :user AND agent = :agent;
+
+-- name: session_episodes
+SELECT id FROM episodes
+WHERE session = :session AND session <> '' AND client IN (SELECT value FROM json_each(:clients)) AND "user" = :user AND agent = :agent
+    AND (context <> '') = (:summaries = 1) AND {where}
+ORDER BY created_at DESC, id DESC LIMIT :limit;
+
+-- name: session_changesets
+SELECT changeset_id FROM inbox
+WHERE session = :session AND session <> '' AND client IN (SELECT value FROM json_each(:clients)) AND changeset_id IS NOT NULL
+ORDER BY id DESC LIMIT :limit;
+
+-- name: session_given
+SELECT memory_id FROM given WHERE session = :session AND client IN (SELECT value FROM json_each(:clients)) ORDER BY at, memory_id;
+
+-- name: waiting_captures
+SELECT i.id, i.payload FROM unindexed u CROSS JOIN inbox i ON i.id = u.capture_id
+WHERE i.session <> '' AND i.payload <> '' AND (:session = '' OR i.session = :session)
+    AND NOT EXISTS (SELECT 1 FROM passages p WHERE p.capture_id = i.id)
+ORDER BY u.capture_id DESC LIMIT :limit;
 
 -- name: carried_episodes
 SELECT e.id, {columns}, NULL FROM episodes e WHERE id > :after ORDER BY id LIMIT :limit;

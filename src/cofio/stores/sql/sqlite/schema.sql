@@ -475,9 +475,14 @@ CREATE TABLE episodes (
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
-    visibility TEXT NOT NULL
+    visibility TEXT NOT NULL,
+    context TEXT NOT NULL DEFAULT '' -- compact_summary; '' for a turn
 ) STRICT;
 
+-- All that lists of sessions need, without reading rows.
+CREATE INDEX episodes_by_session ON episodes (
+    session, client, "user", agent, created_at, context, project, visibility, team, source
+) WHERE session <> '';
 CREATE INDEX episodes_by_turn ON episodes (client, session, turn) WHERE turn <> '';
 CREATE INDEX episodes_by_time ON episodes (created_at);
 CREATE INDEX episodes_by_project ON episodes (project);
@@ -547,6 +552,7 @@ CREATE TRIGGER unindexed_forgotten AFTER UPDATE OF payload ON inbox WHEN new.pay
     DELETE FROM unindexed WHERE capture_id = new.id;
 END;
 
+CREATE INDEX inbox_by_session ON inbox (session, client, changeset_id) WHERE changeset_id IS NOT NULL AND session <> '';
 CREATE INDEX inbox_by_changeset ON inbox (changeset_id) WHERE changeset_id IS NOT NULL; -- from a memory to its episode
 
 -- Calls of language models. Several processes share the daily limits through it; counts stay, texts are forgotten.

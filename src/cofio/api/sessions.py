@@ -1,0 +1,23 @@
+"""The answers about sessions: list them, show one, report where work on a project stopped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cofio.api import schemas
+from cofio.api.desk import Call, Desk
+
+Plain = dict[str, Any]
+
+
+def list_sessions(desk: Desk, given: schemas.Sessions, call: Call) -> Plain:  # noqa: ARG001
+    found = desk.keeper.sessions(**given.narrowed())
+    return {"sessions": [each.as_dict() for each in found]}
+
+
+def show_session(desk: Desk, given: schemas.OneSession, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.session(given.session, client=given.client, owner=given.owner).as_dict()
+
+
+def resume(desk: Desk, given: schemas.Resume, call: Call) -> Plain:  # noqa: ARG001
+    return desk.keeper.resume(**given.given(("project", "limit", "max_tokens"))).as_dict()

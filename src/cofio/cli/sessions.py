@@ -1,0 +1,121 @@
+"""Commands on sessions: list them, show one, tell where work on a project stopped."""
+
+from __future__ import annotations
+
+import click
+
+from cofio.cli import output
+from cofio.cli.output import Column
+from cofio.cli.session import PROJECT, Session, command, examples, where
+from cofio.episodes import shortened
+from cofio.sessions import RESUME_TOKENS, RESUMED, SessionDetail, SessionMemory
+
+_COLUMNS = (
+    Column("session", "cyan"),
+    Column("client"),
+    Column("project", "dim", wraps=True),
+    Column("turns", align="right"),
+    Column("last turn", "dim"),
+)
+
+
+@click.group(
+    "sessions",
+    invoke_without_command=True,
+    epilog=examples(
+        "cofio sessions",
+        "cofio sessions --project . --limit 5",
+        "cofio sessions show c71d497f",
+    ),
+)
+@where(hidden=True)
+@click.option("--project", metavar="PROJECT", help=f'With a turn in this one: {PROJECT}; "" is no project.')
+@click.option("--client", default="", metavar="NAME", help="Of this client, such as claude-code.")
+@click.option("--limit", default=20, type=click.IntRange(1, 1_000), show_default=True, help="Sessions at most.")
+@click.pass_context
+def sessions(context: click.Context, project: str | None, client: str, limit: int) -> None:
+    """List the sessions of agents, newest first; `sessions show` shows one."""
+    if context.invoked_subcommand:
+        return
+    session = context.ensure_object(Session)
+    wanted = None if project is None else session.project(project)
+    with session.memories() as memories:
+        found = memories.sessions(limit=limit, client=client, project=wanted)
+    if session.as_json:
+        output.document({"sessions": [each.as_dict() for each in found]})
+        return
+    rows = ((each.session, each.client, each.project, each.turns, output.when(each.last_at)) for each in found)
+    output.table(_COLUMNS, rows)
+    if not found:
+        output.say("No session is recorded. Hooks record them; `cofio install` sets hooks up.")
+
+
+@command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json")
+@click.argument("name", metavar="SESSION")
+@click.option("--client", default="", metavar="NAME", help="The client, where several have an id that begins so.")
+@click.option("--owner", default="", metavar="NAME", help="The user or agent, where several have one of that name.")
+def show(session: Session, name: str, client: str, owner: str) -> None:
+    """Show a session: its turns, and what was recalled, learned and changed in it.
+
+    SESSION is the id, or as much of its beginning as is unique.
+    """
+    with session.memories() as memories:
+        detail = memories.session(name, client=client, owner=owner)
+    if session.as_json:
+        output.document(detail.as_dict())
+    else:
+        _print(detail)
+
+
+def _print(detail: SessionDetail) -> None:
+    about = detail.session
+    named = ("session", "client", "project", "user", "agent", "first_at", "last_at", "turns")
+    output.facts_about((each, getattr(about, each)) for each in named)
+    _part("Turns", [f"{each.at[:16]}  {shortened(each.prompt or each.answer)}" for each in detail.turns])
+    _part("Compaction summaries", [f"{each.at[:16]}  {shortened(each.text, 2_000)}" for each in detail.summaries])
+    _part("Recalled", [_memory(each) for each in detail.recalled])
+    _part("Learned", [_memory(each) for each in detail.learned])
+    _part("Changed", [_memory(each) for each in detail.changed])
+
+
+def _part(title: str, lines: list[str]) -> None:
+    if lines:
+        click.echo(f"\n{title}")
+        for line in lines:
+            click.echo(f"  {output.one_line(line)}")
+
+
+def _memory(memory: SessionMemory) -> str:
+    by = f", changeset {memory.changeset}" if memory.changeset else ""
+    undone = ", undone" if memory.undone else ""
+    action = f"  ({memory.action}{by}{undone})" if memory.action else ""
+    return f"[{memory.id}] {shortened(memory.text)}{action}"
+
+
+@command(
+    "resume",
+    "cofio resume                     # the project of the folder at hand",
+    "cofio resume --project ~/src/web",
+    "cofio resume --json",
+)
+@click.option("--project", default=".", metavar="PROJECT", show_default=True, help=f"The project: {PROJECT}.")
+@click.option("--all", "everywhere", is_flag=True, help="Sessions of every project.")
+@click.option("--limit", default=RESUMED, type=click.IntRange(1, 20), show_default=True, help="Sessions at most.")
+@click.option(
+    "--max-tokens", default=RESUME_TOKENS, type=click.IntRange(100, 20_000), show_default=True, help="Tokens at most."
+)
+def resume(session: Session, project: str, everywhere: bool, limit: int, max_tokens: int) -> None:
+    """Tell where work on a project stopped: its last sessions, and what was learned and left open in them.
+
+    No language model is asked.
+    """
+    wanted = None if everywhere else session.project(project)
+    with session.memories() as memories:
+        found = memories.resume(wanted, limit=limit, max_tokens=max_tokens)
+    if session.as_json:
+        output.document(found.as_dict())
+    else:
+        click.echo(output.safe(found.text))
+
+
+sessions.add_command(show)

@@ -1,0 +1,243 @@
+/**
+ * The page about sessions: which there were, and in each its turns, its compaction summaries, and what was recalled,
+ * learned and changed.
+ *
+ * Where one is stands in the address: #/ID?client=NAME with that session opened, #/?project=PATH narrowed.
+ */
+
+import { decoded, get } from "./api.js";
+import { beginning, button, counted, fill, find, make, newId, said, settled, terms, time, unseen } from "./dom.js";
+import { caller, doing, enter, trouble, undoing } from "./frame.js";
+import { listen } from "./live.js";
+
+const PAGE = 50; // sessions that are asked for at a time
+const MOST = 1_000; // that can be asked for
+const LONG = 600; // characters of a text that are shown before it is unfolded
+const SHORT = 12; // characters of an id in the list
+
+const view = { open: null, project: "", client: "" };
+let shown = PAGE;
+let lines = [];
+let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let leave = () => {}; // stops listening
+
+enter({ show, empty });
+
+async function show() {
+  leave();
+  window.onhashchange = arrive;
+  read();
+  fill(find("narrow"), filters());
+  const moved = settled(refresh, 300);
+  leave = listen((what) => (what.has("inbox") || what.has("memories")) && moved());
+  await refresh();
+}
+
+function empty() {
+  latest++;
+  leave();
+  [lines, shown] = [[], PAGE];
+  for (const each of ["narrow", "sessions", "told"]) fill(find(each));
+}
+
+// ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+function read() {
+  const [name = "", query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const told = new URLSearchParams(query);
+  view.open = name ? { session: decoded(name), client: told.get("of") ?? "" } : null;
+  for (const each of ["project", "client"]) view[each] = told.get(each) ?? "";
+}
+
+function address(open) {
+  const set = Object.entries({ of: open?.client ?? "", project: view.project, client: view.client });
+  const query = new URLSearchParams(set.filter(([, value]) => value)).toString();
+  return `#/${open ? encodeURIComponent(open.session) : ""}${query ? `?${query}` : ""}`;
+}
+
+async function arrive() {
+  const before = JSON.stringify([view.project, view.client]);
+  read();
+  if (JSON.stringify([view.project, view.client]) === before) return unfold();
+  fill(find("narrow"), filters());
+  await refresh();
+}
+
+function filters() {
+  const narrowed = settled(() => {
+    history.replaceState(null, "", address(null));
+    view.open = null;
+    refresh();
+  });
+  const field = (name, label, placeholder) => {
+    const id = newId(name);
+    const take = (event) => {
+      view[name] = event.target.value.trim();
+      narrowed();
+    };
+    return make("div", { class: "field" }, make("label", { for: id }, label),
+      make("input", { id, type: "search", autocomplete: "off", placeholder, value: view[name], oninput: take }));
+  };
+  return make("form", { class: "narrow", role: "search", onsubmit: (event) => event.preventDefault() },
+    field("project", "Project", "All: a path or a name"), field("client", "Client", "All, such as codex"));
+}
+
+// ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async function refresh() {
+  const mine = ++latest;
+  try {
+    const narrow = Object.fromEntries(["project", "client"].filter((each) => view[each]).map((each) => [each, view[each]]));
+    const { sessions } = await get("sessions", { limit: shown, ...narrow });
+    if (mine !== latest) return;
+    lines = sessions.map((each) => kept(each) ?? line(each));
+    arrange(sessions.length);
+    await unfold();
+  } catch (error) {
+    if (mine === latest) fill(find("sessions"), trouble(error));
+  }
+}
+
+/** The line of a session that is as it was: it stays, opened or not. */
+const kept = (about) => lines.find((each) => JSON.stringify(each.about) === JSON.stringify(about));
+
+function arrange(count) {
+  const focused = document.activeElement?.closest("#sessions .row");
+  const more = doing(async () => {
+    shown = Math.min(shown + PAGE, MOST);
+    await refresh();
+  });
+  const further = count === shown && shown < MOST ? button("Show more", more, "further") : null;
+  fill(find("sessions"), lines.length ? make("ul", { class: "rows" }, ...lines) : nothing(),
+    make("div", { class: "after" }, further));
+  fill(find("told"), counted(count, "session"));
+  if (focused?.isConnected) focused.querySelector(".head").focus();
+}
+
+function nothing() {
+  if (view.project || view.client) return make("div", { class: "empty" }, make("p", {}, "No session fits that."));
+  return make("div", { class: "empty" },
+    make("p", { class: "lead" }, "No session is recorded yet"),
+    make("p", {}, "The hooks of your agents record them, turn by turn."),
+    make("p", { class: "dim" }, "To set the hooks up: ", make("code", {}, "cofio install")));
+}
+
+function line(about) {
+  const inside = newId("session");
+  const detail = make("div", { class: "detail", id: inside, hidden: true });
+  const isOpen = () => !detail.hidden;
+  const toggle = () => (location.hash = address(isOpen() ? null : about));
+  const head = make("button",
+    { type: "button", class: "head", "aria-expanded": "false", "aria-controls": inside, onclick: toggle },
+    make("span", { class: "says" }, said(about.project || "no project"), " ",
+      make("span", { class: "dim mono" }, beginning(about.session, SHORT))),
+    make("span", { class: "about" }, said([about.client, about.user || about.agent].filter(Boolean).join(" · "))),
+    make("span", { class: "counts" }, counted(about.turns, "turn")),
+    make("span", { class: "when" }, time(about.last_at)));
+  const row = make("li", { class: "row" }, head, detail);
+  const set = (open) => {
+    head.setAttribute("aria-expanded", String(open));
+    detail.hidden = !open;
+  };
+  row.about = about;
+  row.open = async () => {
+    if (isOpen()) return;
+    set(true);
+    await draw(detail, about);
+  };
+  row.shut = () => {
+    set(false);
+    fill(detail);
+  };
+  return row;
+}
+
+// ── the session that is opened ─────────────────────────────────────────────────────────────────────────────────────
+
+const isMeant = ({ about }) =>
+  view.open && about.session.startsWith(view.open.session) && (!view.open.client || about.client === view.open.client);
+
+async function unfold() {
+  const exact = lines.find((each) => isMeant(each) && each.about.session === view.open.session);
+  const meant = exact ?? lines.find(isMeant) ?? (view.open ? await fetched() : null);
+  for (const each of lines) if (each !== meant) each.shut();
+  await meant?.open();
+}
+
+/** The session that the address names, where it is none of those that are shown: above them. */
+async function fetched() {
+  const { session, client } = view.open;
+  const mine = latest;
+  try {
+    const found = await get("session", client ? { session, client } : { session });
+    if (mine !== latest) return null;
+    const names = ["client", "session", "user", "agent", "project", "first_at", "last_at", "turns", "summaries"];
+    lines = [line(Object.fromEntries(names.map((each) => [each, found[each]]))), ...lines];
+    arrange(lines.length);
+    return lines[0];
+  } catch (error) {
+    if (mine === latest) fill(find("sessions"), trouble(error));
+    return null;
+  }
+}
+
+async function draw(detail, about) {
+  fill(detail, make("p", { class: "dim" }, "Looking it up …"));
+  try {
+    const owner = about.user || about.agent;
+    const found = await get("session", { session: about.session, client: about.client, ...(owner ? { owner } : {}) });
+    const again = { refresh: () => draw(detail, about) };
+    const turns = found.turn_list.toReversed();
+    fill(detail, facts(found),
+      ...part("Compaction summaries", found.summary_list, "turns", summary),
+      ...part("Learned", found.learned, "kept", (each) => memory(each, again)),
+      ...part("Changed", found.changed, "kept", (each) => memory(each, again)),
+      ...part("Recalled", found.recalled, "kept", (each) => memory(each, again)),
+      ...part("Turns, newest first", turns, "turns", turn));
+  } catch (error) {
+    fill(detail, trouble(error));
+  }
+}
+
+function facts(found) {
+  const begun = new Date(found.first_at).getTime() === new Date(found.last_at).getTime() ? null : time(found.first_at);
+  return terms({
+    "Session": said(found.session, { class: "mono" }),
+    "Project": found.project ? said(found.project, { class: "mono" }) : null,
+    "Whose": found.user || found.agent ? said([found.user, found.agent].filter(Boolean).join(" · ")) : null,
+    "First turn": begun,
+    "Last turn": time(found.last_at),
+  }, { class: "facts" });
+}
+
+function part(title, found, kind, draws) {
+  return found.length ? [make("h2", { class: "small" }, title), make("ul", { class: kind }, ...found.map(draws))] : [];
+}
+
+function turn({ at, prompt, answer }) {
+  return make("li", {}, make("p", { class: "dim" }, time(at)),
+    prompt ? make("blockquote", { class: "prompt" }, unseen("User: "), whole(prompt)) : null,
+    answer ? make("blockquote", {}, unseen("Assistant: "), whole(answer)) : null);
+}
+
+const summary = ({ at, text }) => make("li", {}, make("p", { class: "dim" }, time(at)), make("blockquote", {}, whole(text)));
+
+/** A text: of a long one its beginning, and the rest on demand. */
+function whole(text) {
+  if (text.length <= LONG) return said(text, { class: "whole" });
+  const place = make("div", {});
+  fill(place, said(beginning(text, LONG), { class: "whole" }), " ",
+    button("Show all", () => fill(place, said(text, { class: "whole" })), "link"));
+  return place;
+}
+
+function memory({ id, text, action, changeset, undone }, again) {
+  const word = { add: "", update: "changed", delete: "archived" }[action] ?? action;
+  const undo = changeset && !undone && caller.mayWrite
+    ? make("button", { type: "button", class: "link", onclick: undoing(changeset, again) },
+      "Undo", unseen(` changeset ${changeset}`))
+    : null;
+  return make("li", {}, said(text), make("p", { class: "dim" },
+    make("a", { href: `memories#/${id}` }, `memory ${id}`), word ? ` · ${word}` : "",
+    undone ? [" · ", make("span", { class: "tag" }, "undone")] : "", undo ? [" · ", undo] : ""));
+}

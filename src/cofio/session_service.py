@@ -1,0 +1,70 @@
+"""Sessions from end to end: listing them, showing one, and reporting where work on a project stopped. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cofio import sessions
+from cofio.errors import NotFound
+from cofio.model import Viewer
+from cofio.ports import Store
+from cofio.sessions import AgentSession, ResumeReport, SessionDetail, SessionMemory
+
+MOST_TURNS = 200  # of one session, the newest
+MOST_CHANGESETS = 200  # of one session, the newest
+_RESUMED_CHANGESETS = 20  # of a session in a report
+MOST_FITTING = 1_000  # sessions whose ids begin alike
+_LOOKED_THROUGH = 50  # sessions, for a viewer's own
+
+
+class SessionService:
+    """Reads the sessions of one store, as one viewer may see them."""
+
+    def __init__(self, store: Store, viewer: Viewer | None) -> None:
+        self._store = store
+        self._index = store.episodes
+        self._viewer = viewer
+
+    def newest(self, limit: int, *, client: str, project: str | None, since: str) -> list[AgentSession]:
+        """Return the sessions, newest first."""
+        return self._index.sessions(limit, client=client, project=project, since=since)
+
+    def show(self, name: str, *, client: str, owner: str) -> SessionDetail:
+        """Return the session with this id, or with the one id that begins so; of one user or agent, if given."""
+        found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
+        fitting = [each for each in found if owner in ("", each.owner)]
+        return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
+
+    def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
+        """Return where work on a project stopped. A viewer is told of their own sessions alone."""
+        found = self._index.sessions(limit if self._viewer is None else _LOOKED_THROUGH, project=project)
+        own = [each for each in found if sessions.is_own(each, self._viewer)][:limit]
+        details = [self._detail(each, 1, _RESUMED_CHANGESETS) for each in own]
+        return sessions.report(project, details, most_tokens)
+
+    def _detail(self, session: AgentSession, turns: int, changesets: int) -> SessionDetail:
+        said = self._index.turns(session, turns)
+        summaries = self._index.turns(session, turns, summaries=True)
+        learned, changed = self._changes(self._index.changesets(session, changesets))
+        recalled = self._store.get(self._index.given(session)) if turns > 1 else []
+        return SessionDetail(
+            session=session,
+            turns=tuple(sessions.turn_of(each) for each in said),
+            summaries=tuple(sessions.summary_of(each) for each in summaries),
+            recalled=tuple(SessionMemory(id=each.id, text=each.text) for each in recalled),
+            learned=tuple(learned),
+            changed=tuple(changed),
+        )
+
+    def _changes(self, numbers: Iterable[int]) -> tuple[list[SessionMemory], list[SessionMemory]]:
+        """Return the memories that changesets added, and those that they changed."""
+        learned: list[SessionMemory] = []
+        changed: list[SessionMemory] = []
+        for number in numbers:
+            try:
+                done = self._store.changeset(number)
+            except NotFound:  # not for this viewer
+                continue
+            for is_new, memory in sessions.memories_of(done.changes, undone=done.undone_by is not None):
+                (learned if is_new else changed).append(memory)
+        return learned, changed

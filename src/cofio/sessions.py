@@ -1,0 +1,418 @@
+"""Sessions of agents: the turns that were captured in them, what was recalled and learned, and the report on resuming.
+
+    episodes ─ grouped ─▶ AgentSession ─ turns, changesets ─▶ SessionDetail ─ report ─▶ ResumeReport
+
+Every function here is pure. Part of the words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from cofio import late
+from cofio.briefing import tokens
+from cofio.conversation import COMPACT_SUMMARY
+from cofio.episodes import Episode, base_turn, shortened, shown_client
+from cofio.errors import Conflict, NotFound
+from cofio.model import Change, Viewer
+
+RESUME_TOKENS = 1_200  # of a report on resuming, at most
+RESUMED = 3  # sessions in it
+TURN_CHARACTERS = 2_000  # of a prompt or an answer in the detail of a session
+_PROMPT, _ANSWER, _SUMMARY, _FACT, _POINT = 300, 500, 1_800, 240, 200  # characters in a report
+_FACTS, _POINTS = 6, 5  # of a session in a report
+_LISTED = 5  # sessions named where a prefix fits several
+_SPOKEN = late.compile(r"^(User|Assistant): ", re.MULTILINE)
+_ANALYSIS = late.compile(r"\A\s*<analysis>.*?</analysis>", re.DOTALL)
+_CONTINUED = late.compile(r"\AThis session is being continued[^\n]*\n+")
+_HEADING = late.compile(
+    r"^[ \t]*(?=#|\d+[.)]|[^\n:]{3,70}:[ \t*]*$)(?:#+[ \t]*)?(?:\d+[.)][ \t]*)?(?:\*\*)?([A-Z][A-Za-z /&-]{2,60})"
+    r"(?:\*\*)?:?(?:\*\*)?[ \t]*$",
+    re.MULTILINE,
+)
+_BULLET = late.compile(r"^[ \t]*(?:[-*•]|\d+[.)])[ \t]+(.+)$", re.MULTILINE)
+_NOTHING_OPEN = late.compile(r"^(none|nothing|no |n/a|all )", re.IGNORECASE)
+_PENDING = ("pending tasks", "pending", "open tasks", "remaining tasks", "todo", "next steps")
+_NOW = (*_PENDING, "current work", "optional next step", "next step")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSession:
+    """One session of a client, as far as its turns are kept as episodes or wait to become some."""
+
+    client: str  # without the mark that keeps apart the keys that it was delivered with
+    session: str
+    user: str = ""
+    agent: str = ""
+    project: str = ""  # of the last turn
+    first_at: str
+    last_at: str
+    turns: int = 0
+    summaries: int = 0  # compaction summaries
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """The name of the session. Two people never share one, whatever their clients call it."""
+        return self.client, self.session, self.user, self.agent
+
+    @property
+    def owner(self) -> str:
+        """The user whose it is; the agent, where it is no user's."""
+        return self.user or self.agent
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> AgentSession:
+        """Read what `as_dict` wrote; ignore keys of later versions."""
+        return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTurn:
+    """A turn of a session: the user's prompt and the agent's answer, long ones shortened."""
+
+    at: str
+    turn: str = ""
+    episode: int | None = None  # with the whole text; None until the turn is indexed
+    prompt: str = ""
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionSummary:
+    """The summary that a model wrote when it compacted the conversation."""
+
+    at: str
+    episode: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionMemory:
+    """A memory that was recalled, learned or changed in a session."""
+
+    id: int
+    text: str
+    action: str = ""  # of a change: add, update, delete and so on
+    changeset: int | None = None
+    at: str = ""
+    undone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDetail:
+    """A session with its newest turns and what came of them; each list oldest first."""
+
+    session: AgentSession
+    turns: tuple[SessionTurn, ...] = ()
+    summaries: tuple[CompactionSummary, ...] = ()
+    recalled: tuple[SessionMemory, ...] = ()
+    learned: tuple[SessionMemory, ...] = ()
+    changed: tuple[SessionMemory, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain JSON values, those of the session itself at the top."""
+        lists = {name: [asdict(each) for each in getattr(self, name)] for name in _LISTS}
+        return {
+            **self.session.as_dict(),
+            "turn_list": lists.pop("turns"),
+            "summary_list": lists.pop("summaries"),
+            **lists,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> SessionDetail:
+        """Read what `as_dict` wrote."""
+        told = {**plain, "turns": plain["turn_list"], "summaries": plain["summary_list"]}
+        lists = {name: tuple(kind(**each) for each in told[name]) for name, kind in _LISTS.items()}
+        return cls(session=AgentSession.from_dict(plain), **lists)
+
+
+_LISTS: Mapping[str, Any] = {
+    "turns": SessionTurn,
+    "summaries": CompactionSummary,
+    "recalled": SessionMemory,
+    "learned": SessionMemory,
+    "changed": SessionMemory,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeReport:
+    """Where work on a project stopped: the last sessions, newest first, and the same as bounded text."""
+
+    project: str | None
+    sessions: tuple[SessionDetail, ...]
+    open: tuple[str, ...]  # points that are known to be open
+    text: str
+    tokens: int
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "project": self.project,
+            "sessions": [each.as_dict() for each in self.sessions],
+            "open": list(self.open),
+            "text": self.text,
+            "tokens": self.tokens,
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ResumeReport:
+        """Read what `as_dict` wrote."""
+        details = tuple(SessionDetail.from_dict(each) for each in plain["sessions"])
+        rest = {name: plain[name] for name in ("project", "text", "tokens")}
+        return cls(sessions=details, open=tuple(plain["open"]), **rest)
+
+
+# ── grouping turns ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
+    """Group turns into sessions; turns of no session are left out."""
+    turns: dict[tuple[str, str, str, str], list[Episode]] = {}
+    for each in episodes:
+        if each.session:
+            turns.setdefault(key_of(each), []).append(each)
+    return [_session(key, said) for key, said in turns.items()]
+
+
+def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSession:
+    client, session, user, agent = key
+    ordered = sorted(said, key=lambda each: each.at)
+    spoken = [each for each in said if not is_summary(each)]
+    return AgentSession(
+        client=client,
+        session=session,
+        user=user,
+        agent=agent,
+        project=ordered[-1].project,
+        first_at=ordered[0].at,
+        last_at=ordered[-1].at,
+        turns=len({base_turn(each.turn) or each.id or -(each.capture or 0) for each in spoken}),
+        summaries=len(said) - len(spoken),
+    )
+
+
+def merged(sessions: Iterable[AgentSession]) -> list[AgentSession]:
+    """Join what is known of the same session; newest first."""
+    found: dict[tuple[str, str, str, str], AgentSession] = {}
+    for each in sessions:
+        known = found.get(each.key)
+        found[each.key] = _joined(known, each) if known else each
+    return sorted(found.values(), key=lambda each: (each.last_at, each.session), reverse=True)
+
+
+def _joined(one: AgentSession, other: AgentSession) -> AgentSession:
+    return replace(
+        one,
+        project=max(one, other, key=lambda each: each.last_at).project,
+        first_at=min(one.first_at, other.first_at),
+        last_at=max(one.last_at, other.last_at),
+        turns=one.turns + other.turns,
+        summaries=one.summaries + other.summaries,
+    )
+
+
+def is_summary(episode: Episode) -> bool:
+    """Return whether the episode is a compaction summary."""
+    return episode.context == COMPACT_SUMMARY
+
+
+def key_of(episode: Episode) -> tuple[str, str, str, str]:
+    """Return the key of the session that the episode is of."""
+    return shown_client(episode.client), episode.session, episode.user, episode.agent
+
+
+def is_of(episode: Episode, session: AgentSession) -> bool:
+    """Return whether the episode is of this session."""
+    return key_of(episode) == session.key
+
+
+def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
+    """Return the session that a whole name or a unique prefix means. A viewer's own goes before one of another's."""
+    fitting = [each for each in found if each.session == name] or list(found)
+    if viewer:
+        fitting = [each for each in fitting if is_own(each, viewer)] or fitting
+    if not fitting:
+        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "`cofio sessions` lists those there are.")
+    if len({(each.client, each.session) for each in fitting}) > 1:
+        listed = ", ".join(f"{each.session} ({each.client})" for each in fitting[:_LISTED])
+        raise Conflict(f"Several sessions begin with {name!r}: {listed}.", "Give more of the id, or the client.")
+    return fitting[0]
+
+
+def is_own(session: AgentSession, viewer: Viewer | None) -> bool:
+    """Return whether the session is the viewer's own; without a viewer every one is."""
+    if viewer is None:
+        return True
+    return session.user == viewer.user if session.user else session.agent == viewer.agent != ""
+
+
+# ── what was said and done ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def turn_of(episode: Episode) -> SessionTurn:
+    """Return a turn as it is shown."""
+    prompt, answer = prompt_and_answer(episode.text)
+    return SessionTurn(
+        at=episode.at,
+        turn=episode.turn,
+        episode=episode.id or None,
+        prompt=_beginning(prompt, TURN_CHARACTERS),
+        answer=_end(answer, TURN_CHARACTERS),
+    )
+
+
+def summary_of(episode: Episode) -> CompactionSummary:
+    """Return a compaction summary as it is shown."""
+    text = prompt_and_answer(episode.text)[1] or episode.text
+    return CompactionSummary(at=episode.at, episode=episode.id or None, text=text)
+
+
+def prompt_and_answer(text: str) -> tuple[str, str]:
+    """Return what the user said first and what the agent said last in the text of an episode."""
+    _, *parts = _SPOKEN.split(text)
+    said = list(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    prompt = next((part for role, part in said if role == "User"), "")
+    answer = next((part for role, part in reversed(said) if role == "Assistant"), "")
+    return prompt, answer
+
+
+def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bool, SessionMemory]]:
+    """Yield the memories that a changeset changed, each with whether it is a new one; repeats are left out."""
+    listed = list(changes)
+    replaced = {each.after.supersedes for each in listed if each.action == "update" and each.after}
+    for each in listed:
+        if each.action == "noop" or (each.after is None and each.before is None) or each.memory_id in replaced:
+            continue
+        told = SessionMemory(
+            id=each.memory_id,
+            text=each.memory.text,
+            action=each.action,
+            changeset=each.changeset,
+            at=each.at,
+            undone=undone,
+        )
+        yield each.action == "add", told
+
+
+def without_wrappers(summary: str) -> str:
+    """Return a compaction summary without the model's notes to itself and the tags around it."""
+    text = _ANALYSIS.sub("", _CONTINUED.sub("", summary)).strip()
+    _, opened, rest = text.partition("<summary>")
+    return (rest.removesuffix("</summary>") if opened else text).strip()
+
+
+# ── resuming ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def report(project: str | None, details: Sequence[SessionDetail], most: int = RESUME_TOKENS) -> ResumeReport:
+    """Return the report on the last sessions, newest first, in at most so many tokens."""
+    points = tuple(_open_points(details))
+    text = _bounded(list(_lines(project, details, points)), most)
+    return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=tokens(text))
+
+
+def _lines(project: str | None, details: Sequence[SessionDetail], points: Sequence[str]) -> Iterator[str]:
+    where = f"in {shortened(project, 200)}" if project else "outside of projects" if project == "" else "in any project"
+    if not details:
+        yield f"No session {where} is recorded."
+        return
+    yield f"Last sessions {where}:"
+    if points:
+        yield "\nOpen:"
+        yield from (f"- {each}" for each in points)
+    summary = _newest_summary(details)
+    for place, each in enumerate(details):
+        yield from _of_session(each)
+        if place == 0 and summary:
+            yield from _of_summary(*summary)
+
+
+def _of_session(detail: SessionDetail) -> Iterator[str]:
+    about = detail.session
+    turns = f"{about.turns} turn{'' if about.turns == 1 else 's'}"
+    yield f"\n{shortened(about.client, 80)}, {_minute(about.last_at)}, {turns} (session {shortened(about.session, 80)})"
+    if detail.turns:
+        last = detail.turns[-1]
+        if last.prompt:
+            yield f"Last prompt: {shortened(last.prompt, _PROMPT)}"
+        if last.answer:
+            yield f"Last answer ended: {_end(shortened(last.answer, 100_000), _ANSWER)}"
+    kept = [each for each in (*detail.learned, *detail.changed) if not each.undone]
+    if kept:
+        yield "Learned and changed:"
+        for memory in kept[-_FACTS:]:
+            action = "" if memory.action == "add" else f" ({memory.action})"
+            yield f"- [{memory.id}] {shortened(memory.text, _FACT)}{action}"
+        if len(kept) > _FACTS:
+            yield f"- and {len(kept) - _FACTS} more"
+
+
+def _of_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[str]:
+    yield f"\nCompaction summary of {_minute(summary.at)} (session {shortened(detail.session.session, 80)}):"
+    yield _summary_excerpt(summary.text)
+
+
+def _summary_excerpt(text: str) -> str:
+    """Return the sections on pending and current work; of a summary without them, its beginning."""
+    sections = [f"{title}: {shortened(body, _SUMMARY)}" for title, body in _sections(text) if title.lower() in _NOW]
+    return shortened("; ".join(sections) or text, _SUMMARY)
+
+
+def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, CompactionSummary] | None:
+    found = [(detail, summary) for detail in details for summary in detail.summaries]
+    return max(found, key=lambda each: each[1].at, default=None)
+
+
+def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
+    """Yield what is open for sure: a prompt without an answer, a question of the agent, pending tasks of a summary."""
+    begun = bool(details) and details[0].session.turns <= 1 and not any(each.answer for each in details[0].turns)
+    for detail in details[: 2 if begun else 1]:  # a session that has only begun may be the one that asks
+        last = detail.turns[-1] if detail.turns else None
+        if last and last.prompt and not last.answer:
+            yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"
+        elif last and last.answer.rstrip().endswith("?"):
+            yield f"The agent asked: {shortened(_last_sentence(last.answer), _POINT)}"
+    newest = _newest_summary(details)
+    for title, body in _sections(newest[1].text) if newest else ():
+        if title.lower() in _PENDING:
+            points = [each.strip() for each in _BULLET.findall(body)] or [body]
+            yield from (shortened(each, _POINT) for each in points[:_POINTS] if each and not _NOTHING_OPEN.match(each))
+
+
+def _sections(text: str) -> list[tuple[str, str]]:
+    """Split a summary at its headings: title and text of each section."""
+    _, *parts = _HEADING.split(text)
+    return [(title.strip(), body.strip()) for title, body in zip(parts[::2], parts[1::2], strict=True)]
+
+
+def _last_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?])\s+|\n+", text.strip())[-1]
+
+
+def _bounded(lines: list[str], most: int) -> str:
+    """Join the lines; where they weigh too much, without the last ones."""
+    while len(lines) > 1 and tokens("\n".join(lines)) > most:
+        lines.pop()
+    text = "\n".join(lines)
+    while text and tokens(text) > most:
+        text = text[: len(text) * 3 // 4]
+    return text
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ") + " UTC"
+
+
+def _beginning(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _end(text: str, most: int) -> str:
+    return text if len(text) <= most else "…" + text[-(most - 1) :].lstrip()

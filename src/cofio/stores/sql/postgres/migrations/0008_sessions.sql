@@ -1,0 +1,9 @@
+-- Sessions are listed from episodes; compaction summaries are told from turns by their context.
+ALTER TABLE episodes ADD COLUMN context text COLLATE "C" NOT NULL DEFAULT ''; -- compact_summary; '' for a turn
+
+-- All that lists of sessions need, without reading rows.
+CREATE INDEX episodes_by_session ON episodes (
+    tenant, session, client, "user", agent, created_at, context, project, visibility, team, source
+) WHERE session <> '';
+CREATE INDEX inbox_by_session ON inbox (tenant, session, client, changeset_id)
+WHERE changeset_id IS NOT NULL AND session <> '';
