@@ -85,6 +85,8 @@ evals: setup ## the tables that chose the defaults, on data of your own: make ev
 	@$(BIN)/cofio eval decisions $(DATA)/pairs/sick-train.jsonl $(DATA)/pairs/beam-updates-dev.jsonl
 	@$(BIN)/python -m evals.ablation
 	@$(BIN)/python -m evals.oracle
+	@$(BIN)/python -m evals.recorded
+	@$(BIN)/python -m evals.cost
 
 eval-llm: setup ## a small model on this machine, end to end: fetches 1.1 GB, takes 40 minutes; docs/how-to/local-model.md
 	@if [ -n "$(LLAMA_SERVER)" ]; then \
