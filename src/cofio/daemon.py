@@ -420,6 +420,7 @@ def _asked(url: str, key: str) -> dict[str, Any]:
                 return {**heard, "key": "missing"}
             stats = client.stats()
             told = {name: stats[name] for name in ("embedder", "uptime_seconds") if stats.get(name) is not None}
+            told["captures_waiting"] = stats.get("inbox_pending", 0)
             if until := stats.get("llm_spent_until"):
                 told["llm"] = f"the daily limit is reached; captures wait until {until[:16]} UTC"
             key = "ok" if health.get("auth") == "ok" else "not needed"
