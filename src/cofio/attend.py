@@ -28,6 +28,7 @@ from typing import Any
 
 from cofio import sessions, transcripts
 from cofio.conversation import COMPACT_SUMMARY, REVIEW
+from cofio.episodes import base_turn
 from cofio.errors import CofioError, InvalidInput, StoreError, TooBusy, Unavailable
 from cofio.hooks import briefings, project, recalled, spool
 from cofio.hooks.clients import ANEW, Event, event
@@ -294,11 +295,14 @@ class Attendant:
     def _review(self, happened: Event, where: str, keeper: Keeper) -> None:
         """Have the language model read all that the agent is about to lose sight of, findings of its own included."""
         known = keeper.turns(happened.client, happened.session)
+        purged = {base_turn(turn) for turn in keeper.purged_turns(happened.client, happened.session)}
         for turns in _parts(_turns_of(happened), known):
             about = _about(happened, where, f"{_REVIEWED}{turns[-1].turn}", keeper.viewer)
-            messages = [message for turn in turns for message in turn.messages]
-            at = {"at": turns[-1].at} if turns[-1].at else {}
-            keeper.submit(messages, **{**about, **at, "context": REVIEW})
+            left = [turn for turn in turns if known_as(turn, known) not in purged]
+            messages = [message for turn in left for message in turn.messages]
+            at = {"at": turns[0].at} if turns[0].at else {}  # what was said elsewhere meanwhile is newer
+            if messages:
+                keeper.submit(messages, **{**about, **at, "context": REVIEW})
 
 
 def _turns_of(happened: Event) -> list[transcripts.Turn]:
@@ -312,11 +316,11 @@ def _turns_of(happened: Event) -> list[transcripts.Turn]:
 
 
 def _parts(turns: Sequence[transcripts.Turn], known: Set[str]) -> Iterator[list[transcripts.Turn]]:
-    """The turns that no review has read yet, in parts that a language model can read at once."""
+    """Yield the turns that no review has read yet, in parts of one day that a language model can read at once."""
     reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
     part: list[transcripts.Turn] = []
     for turn in turns[max(reviewed, default=0) :]:
-        if part and _length([*part, turn]) > _REVIEW:
+        if part and (_length([*part, turn]) > _REVIEW or turn.at[:10] != part[0].at[:10]):
             yield part
             part = []
         part.append(turn)

@@ -12,8 +12,20 @@ import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
-from cofio.conversation import AT_ONCE, COMPACT_SUMMARY, Batching, Captured, Exchange, Item, Learned, Task
+from cofio.conversation import (
+    ANALYSIS,
+    AT_ONCE,
+    COMPACT_SUMMARY,
+    OBSERVATION,
+    Batching,
+    Captured,
+    Exchange,
+    Item,
+    Learned,
+    Task,
+)
 from cofio.errors import BudgetSpent, CofioError, Conflict, Misconfigured, NotFound, Refused, StoreError, Unavailable
 from cofio.learning import Learner, session_of
 from cofio.llm_calls import exchange_occasion
@@ -23,6 +35,7 @@ from cofio.ports import Clock, Inbox
 HELD = 300.0  # seconds for which nobody else takes up what is being worked on at once
 PARKED_AFTER = 3  # attempts that fail for a reason that does not pass
 _SOON, _SLOWLY, _LONGEST = 5.0, 60.0, 600.0  # seconds
+_ALONE = (COMPACT_SUMMARY, OBSERVATION, ANALYSIS)  # contexts of what is read by rules of its own
 _log = logging.getLogger(__name__)
 
 
@@ -46,6 +59,7 @@ class Intake:
         self._learner = learner
         self._limit = limit
         self._batching = batching
+        self._most = batching.turns  # of a batch: fewer after a failure, until the model answers again
         self._attempted = attempted  # called with each item that was tried, whatever came of it
 
     def receive(self, exchanges: Sequence[Exchange], task: Task = "learn") -> list[Captured]:
@@ -72,7 +86,7 @@ class Intake:
     def go_on(self, client: str, session: str) -> None:
         """The session goes on: a prompt that was broken off is learned from, together with the turns that wait."""
         if self._is_batching and session:
-            self._inbox.hold(client, session, self._batching)
+            self._inbox.hold(client, session, self._batching, broken_off=True)
         else:
             self._inbox.release(client, session)
 
@@ -84,25 +98,31 @@ class Intake:
         """Whether a turn waits for more of its session; what ends a session, or is lost soon, does not."""
         return self._is_batching and bool(exchange.session) and exchange.context == "stop"
 
-    def batches(self, items: Sequence[Item]) -> Iterator[list[Item]]:
-        """The items, oldest first; turns of one session that a language model can read together are together.
+    def claim(self, limit: int) -> list[Item]:
+        """Return what is due, for this process to work on."""
+        return self._worked_on.claim(limit, self._batching.turns if self._is_batching else 1)
 
-        One that failed before is alone, so that it takes no other along.
+    def batches(self, items: Sequence[Item]) -> Iterator[list[Item]]:
+        """Yield the items, oldest first; turns of one session that a language model can read together are together.
+
+        The order of a session is kept. After a failure of the model batches are smaller, down to one turn: one that it
+        cannot answer takes no other along for long, and a slow model is asked for less.
         """
         left = list(items)
         while left:
-            first, *others = left
-            together = [first]
-            for each in others if self._is_batching and _is_batchable(first) else ():
-                is_more = _is_batchable(each) and session_of(first.exchange) == session_of(each.exchange)
-                if is_more and self._has_room(together, each):
-                    together.append(each)
-            left = [each for each in others if each not in together]
-            yield together
+            batch, *others = [left[0]], *left[1:]
+            for item in others if self._is_batching and _is_batchable(left[0]) else ():
+                if _session(item) != _session(left[0]):
+                    continue
+                is_more = _is_batchable(item) and session_of(item.exchange) == session_of(left[0].exchange)
+                if not is_more or not self._has_room([*batch, item]):
+                    break
+                batch.append(item)
+            left = [item for item in others if item not in batch]
+            yield batch
 
-    def _has_room(self, together: Sequence[Item], item: Item) -> bool:
-        is_full = len(together) >= self._batching.turns
-        return not is_full and sum(map(_characters, (*together, item))) <= self._batching.characters
+    def _has_room(self, batch: Sequence[Item]) -> bool:
+        return len(batch) <= self._most and sum(map(_characters, batch)) <= self._batching.characters
 
     def attempt(self, items: Sequence[Item], by: str) -> None:
         """Learn from items of one session: each is settled, postponed or parked by the end, or left if it has grown."""
@@ -110,11 +130,15 @@ class Intake:
         ready = [item for given_out, item in now if item.state == "pending" and item.due_at <= given_out.due_at]
         forgotten = [item for item in ready if item.exchange is None]
         for item in forgotten:
-            self._fail(item, NotFound("Its words are forgotten.", "There is nothing left to learn from."))
+            self._fail(item, NotFound("Its words are forgotten.", "There is nothing left to learn from."), _Spread())
         said = [item for item in ready if item.exchange]
-        for item, outcome in zip(said, self._learned(said, by), strict=True):
+        spread = _Spread(max((item.attempts for item in said), default=0), random.random())  # noqa: S311
+        outcomes = self._learned(said, by)
+        is_away = any(isinstance(outcome, Unavailable) and not isinstance(outcome, BudgetSpent) for outcome in outcomes)
+        self._most = max(1, len(said) // 2) if is_away else min(2 * self._most, self._batching.turns)
+        for item, outcome in zip(said, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                self._fail(item, outcome)
+                self._fail(item, outcome, spread)
         for item in ready:
             self._attempted(item.id)
 
@@ -130,20 +154,20 @@ class Intake:
             _log.exception("items %s failed", [item.id for item in items])
             return [error] * len(items)
 
-    def _fail(self, item: Item, error: Exception) -> None:
+    def _fail(self, item: Item, error: Exception, spread: _Spread) -> None:
         """Postpone or park an item, by what went wrong with it."""
         match error:
             case Conflict():  # gone when it is read again; if that is what has changed, it has its own time
                 if self._worked_on.item(item.id).exchange == item.exchange:
-                    self._postpone(item, error, _SOON)
+                    self._postpone(item, error, spread.pause(_SOON))
             case BudgetSpent():  # no attempt of the item: nothing was tried
                 with suppress(Conflict):
-                    seconds = seconds_until(error.resets_at, self._clock()) + random.uniform(0.0, 60.0)  # noqa: S311
+                    seconds = seconds_until(error.resets_at, self._clock()) + 60.0 * spread.share
                     self._worked_on.postpone(item.id, seconds, error.message, attempt=False)
             case Unavailable() | StoreError():
-                self._postpone(item, error, _SOON)
+                self._postpone(item, error, spread.pause(_SOON))
             case Misconfigured():  # the owner's to mend, and mended it may be at any time
-                self._postpone(item, error, _SLOWLY)
+                self._postpone(item, error, spread.pause(_SLOWLY))
             case Refused():  # it would refuse again
                 self._park(item, error.message)
             case CofioError():
@@ -151,17 +175,18 @@ class Intake:
             case _:
                 self._count_against(item, f"{type(error).__name__}: {error}")
 
-    def _postpone(self, item: Item, error: CofioError, first: float) -> None:
+    def _postpone(self, item: Item, error: CofioError, seconds: float) -> None:
         _log.info("item %d waits: %s", item.id, error.message)
         with suppress(Conflict):  # somebody else has settled it meanwhile
-            self._worked_on.postpone(item.id, _pause(first, item.attempts), error.message)
+            self._worked_on.postpone(item.id, seconds, error.message)
 
     def _count_against(self, item: Item, reason: str) -> None:
         if item.faults + 1 >= PARKED_AFTER:
             self._park(item, reason)
             return
         with suppress(Conflict):
-            self._worked_on.postpone(item.id, _pause(_SOON, item.faults), reason, fault=True)
+            pause = _Spread(item.faults, random.random()).pause(_SOON)  # noqa: S311
+            self._worked_on.postpone(item.id, pause, reason, fault=True)
 
     def _park(self, item: Item, reason: str) -> None:
         _log.warning("item %d is parked: %s", item.id, reason)
@@ -174,8 +199,12 @@ class Intake:
 
 def _is_batchable(item: Item) -> bool:
     said = item.exchange
-    is_turn = said is not None and bool(said.session) and said.context != COMPACT_SUMMARY
+    is_turn = said is not None and bool(said.session) and said.context not in _ALONE
     return is_turn and item.task == "learn" and not item.faults
+
+
+def _session(item: Item) -> tuple[str, str] | None:
+    return (item.exchange.client, item.exchange.session) if item.exchange else None
 
 
 def _characters(item: Item) -> int:
@@ -186,7 +215,11 @@ def _captured(item: Item, *, new: bool) -> Captured:
     return Captured(item.id, new, item.state, item.reason, item.result)
 
 
-def _pause(first: float, attempts: int) -> float:
-    """Longer with every attempt, and not the same for all that failed together."""
-    jitter = random.uniform(0.75, 1.0)  # noqa: S311 (spreads the attempts, guards nothing)
-    return min(first * 2.0 ** min(attempts, 16), _LONGEST) * jitter
+class _Spread(NamedTuple):
+    """Pauses after a failure: longer with every attempt, not the same for all batches, but the same within one."""
+
+    attempts: int = 0
+    share: float = 0.0  # at random, from 0 to 1: it spreads the attempts, and guards nothing
+
+    def pause(self, first: float) -> float:
+        return min(first * 2.0 ** min(self.attempts, 16), _LONGEST) * (0.75 + 0.25 * self.share)

@@ -555,6 +555,10 @@ class Keeper:
         """Every turn of this session that was ever captured."""
         return self._store.inbox.turns(client, session)
 
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        """Return the turns of this session of which words were purged or are forgotten."""
+        return self._store.inbox.purged_turns(client, session)
+
     def begin_backfill(self, *, by: str = "library") -> int:
         """Return the changeset that begins the series of a backfill: captures name it as their `series`.
 
@@ -622,7 +626,7 @@ class Keeper:
     def claim(self, limit: int = 32) -> builtins.list[Item]:
         """The same, for this process to work on: others that serve the store are not given them meanwhile."""
         self._refuse_viewer("Working on the inbox")
-        return self._store.inbox.claim(limit)
+        return self._intake.claim(limit)
 
     def give_back(self, items: Sequence[Item]) -> None:
         """Let others have what was claimed and is not settled."""

@@ -73,10 +73,8 @@ SUMMARY = "A compaction summary is kept and not learned from"
 MOST_FACTS = 50  # of one exchange; where there are more, it is no exchange
 _UNREAD = "Try it again, or choose another model with EXTRACT_MODEL."
 _COVERED = 0.8  # of a pattern's words: so many in a fact of the model's, and that fact says it better
-_LOOKED_BACK, _EARLIER = (
-    20,
-    2,
-)  # captures before an exchange that are looked through; turns of its session that are read
+_LOOKED_BACK, _EARLIER = 20, 2  # captures before an exchange that are searched; turns of its session that are shown
+_REVIEWED_BACK = 1_000  # captures before a review that are searched for those of its session
 _RELATED, _RELATED_EACH, _RELATED_TEXT = 5, 2, 200  # memories shown with an exchange, with each of several; characters
 _ASKED_ABOUT = 1_000  # characters of the user's words by which they are looked up
 _NO_TURNS = (COMPACT_SUMMARY, REVIEW)  # contexts of what was not said in a turn of its own
@@ -236,22 +234,30 @@ class Learner:
         verdicts = [self._read_locally(source.exchange) for source in sources]
         readings = [self._without_model(*each) for each in zip(sources, verdicts, strict=True)]
         places = [place for place, source in enumerate(sources) if self._asks(source.exchange, verdicts[place])]
-        if self.llm is None or not places:
-            return readings
-        try:
-            told = self._told([sources[place] for place in places])
-        except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
-            if len(sources) > 1:
-                return [reading for source in sources for reading in self._read([source])]
-            return [replace(readings[0], reason=error.message)]
-        except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
-            for place in places:
-                at_least = readings[place].found if sources[place].item else ()
-                readings[place] = replace(readings[place], found=at_least, unfinished=outage)
-            return readings
-        for place, each in zip(places, told, strict=True):
-            readings[place] = self._by_both(sources[place], verdicts[place], each, readings[place])
+        if self.llm is not None and places:
+            asked = [(sources[place], verdicts[place], readings[place]) for place in places]
+            for place, reading in zip(places, self._read_by_model(asked), strict=True):
+                readings[place] = reading
         return readings
+
+    def _read_by_model(self, asked: Sequence[tuple[_Source, Verdict, _Reading]]) -> list[_Reading]:
+        """Have the model read exchanges in one call, or in halves where that is too much for it, or refused."""
+        try:
+            told = self._told([source for source, _, _ in asked])
+        except (Refused, TooLarge) as error:  # to ask again does not help: it is as if there were none
+            if len(asked) == 1:
+                return [replace(asked[0][2], reason=error.message)]
+            half = len(asked) // 2
+            return self._read_by_model(asked[:half]) + self._read_by_model(asked[half:])
+        except (Unavailable, Misconfigured) as outage:  # asked again when it is back, or when the owner has mended it
+            return [
+                replace(reading, found=reading.found if source.item else (), unfinished=outage)
+                for source, _, reading in asked
+            ]
+        return [
+            self._by_both(source, verdict, found, reading)
+            for (source, verdict, reading), found in zip(asked, told, strict=True)
+        ]
 
     def _asks(self, exchange: Exchange, verdict: Verdict) -> bool:
         """Whether a model reads an exchange: where it may hold a fact, or, if so set, only where that is in doubt."""
@@ -342,7 +348,20 @@ class Learner:
         if self.llm is None:  # the setting went while the job was waiting
             raise NotConfigured("Extraction by a model is not configured.", "Set EXTRACT_PROVIDER.")
         silent = _Reading(found=(), method="none", reason="Nothing was said")
-        return [_told_by_model(self._told([each])[0]) if each.exchange.messages else silent for each in sources]
+        return [
+            _told_by_model(self._told([source])[0], known=self._learned_before(source))
+            if source.exchange.messages
+            else silent
+            for source in sources
+        ]
+
+    def _learned_before(self, source: _Source) -> list[Found]:
+        """Return the facts that the turns of a reviewed session led to, those that were taken back or removed too."""
+        if source.exchange.context != REVIEW or source.item is None:
+            return []
+        items = self._store.inbox.items(limit=_REVIEWED_BACK, after=source.item.id)
+        turns = [item for item in items if session_of(item.exchange) == session_of(source.exchange)]
+        return [Found(text=action["text"]) for item in turns for action in item.result.get("actions", ())]
 
     # ── deciding and doing ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -215,21 +215,26 @@ class Inbox(Protocol):
     def release(self, client: str, session: str) -> int:
         """Have everything of this session that is held given out now; of how many items. What failed waits on."""
 
-    def hold(self, client: str, session: str, batching: Batching) -> None:
+    def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         """Have what waits of this session wait for a pause from now on; a full batch of it is given out now.
 
         What is given out already, what is to wait longer because something failed, and an unanswered prompt do not
-        count towards a batch. A prompt that was held longer waits for the pause too.
+        count towards a batch. A prompt that was held longer waits for the pause too if it was broken off.
         """
 
     def turns(self, client: str, session: str) -> set[str]:
         """Every turn of the session that ever came in."""
 
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        """Return the turns of the session of which words were purged or are forgotten."""
+
     def due(self, limit: int) -> list[Item]:
         """The pending items whose time has come: live captures first, then those of backfills, each oldest first."""
 
-    def claim(self, limit: int) -> list[Item]:
+    def claim(self, limit: int, together: int = 1) -> list[Item]:
         """Those that are due, for this process to work on; at most so many, in the order of `due`.
+
+        Of each session there may be more, up to `together`: they are read at once.
 
         Where several processes serve one store, nobody else is given them for a while, nor anything later of the same
         session: what is said later may correct what was said before. They come with the time until when, as `due_at`.

@@ -745,11 +745,14 @@ class _SeenInbox:
     def release(self, client: str, session: str) -> int:
         return self._inbox.release(self._hand.client(client), session)
 
-    def hold(self, client: str, session: str, batching: Batching) -> None:
-        self._inbox.hold(self._hand.client(client), session, batching)
+    def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
+        self._inbox.hold(self._hand.client(client), session, batching, broken_off=broken_off)
 
     def turns(self, client: str, session: str) -> set[str]:
         return self._inbox.turns(self._hand.client(client), session)
+
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        return self._inbox.purged_turns(self._hand.client(client), session)
 
     def item(self, item_id: int) -> Item:
         return self._hand.unmarked(self._own(item_id))
@@ -774,7 +777,7 @@ class _SeenInbox:
     def due(self, limit: int) -> list[Item]:  # noqa: ARG002
         refuse("Working on the inbox")
 
-    def claim(self, limit: int) -> list[Item]:  # noqa: ARG002
+    def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
         refuse("Working on the inbox")
 
     def give_back(self, items: Sequence[Item]) -> None:  # noqa: ARG002

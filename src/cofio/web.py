@@ -96,21 +96,25 @@ class Provider:
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that comes back. Unavailable when none does, Misconfigured for a status that has a hint."""
         try:
-            return self.ask(path, body)
+            return self.ask(path, body, repeat_broken=True)
         except Rejection as rejection:
             if rejection.status in self._hints:
                 raise Misconfigured(rejection.message, self._hints[rejection.status]) from rejection
             raise Unavailable(rejection.message, self._hint) from rejection
 
-    def ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON that comes back. Unavailable when none does, Rejection for a status that will not pass."""
+    def ask(self, path: str, body: Mapping[str, Any], *, repeat_broken: bool = False) -> Any:
+        """The JSON that comes back. Unavailable when none does, Rejection for a status that will not pass.
+
+        A request whose reply broke off may be billed: it is sent again only with `repeat_broken`.
+        """
         payload = json.dumps(body).encode()
         attempt = 1
         while True:
             try:
                 return self._once(path, payload, self._patience.timeout)
             except _TryAgain as failure:
-                if attempt >= self._patience.attempts:
+                is_broken = failure.kind is NoReply
+                if attempt >= self._patience.attempts or (is_broken and not repeat_broken):
                     raise failure.kind(failure.message, self._hint) from failure.__cause__
                 self._patience.sleep(self._backoff(attempt) if failure.after is None else failure.after)
             attempt += 1

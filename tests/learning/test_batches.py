@@ -65,10 +65,11 @@ def have_said(attendant: Attendant, *prompts: str, session: str = "s1", first: i
 
 def drain(keeper: Keeper) -> list[list[int]]:
     """Learn everything that is due, as the worker does; return the ids of each batch."""
-    batches = list(keeper.batches(keeper.claim()))
-    for batch in batches:
+    done = []
+    for batch in keeper.batches(keeper.claim()):
         keeper.attempt(*batch)
-    return [[item.id for item in batch] for batch in batches]
+        done.append([item.id for item in batch])
+    return done
 
 
 def texts(keeper: Keeper) -> list[str]:
@@ -158,18 +159,75 @@ def test_what_contradicts_a_fact_of_the_same_batch_takes_its_place(opening: Open
     assert texts(keeper) == ["The lease of a lock is 60 seconds"]
 
 
-@pytest.mark.parametrize("error", [Unavailable("down"), BudgetSpent("spent", resets_at="2026-01-02T00:00:00Z")])
-def test_while_the_model_is_away_every_turn_waits_and_is_read_later(opening: Opening, error: Exception) -> None:
-    llm = ScriptedLLM([error, reply(("t1", "Leases last ninety seconds"), ("t3", "The cache is off for the admins"))])
+def test_turns_wait_together_while_the_budget_is_spent(opening: Opening) -> None:
+    spent = BudgetSpent("spent", resets_at="2026-01-02T00:00:00Z")
+    llm = ScriptedLLM([spent, reply(("t1", "Leases last ninety seconds"), ("t3", "The cache is off for the admins"))])
     keeper, attendant, clock = opening(llm)
     have_said(attendant, LEASES, KEYS, CACHE)
     drain(keeper)
-    assert [item.state for item in keeper.items()] == ["pending"] * 3
+    assert len({item.due_at for item in waiting(keeper)}) == 1
     clock.advance(48 * 3_600)
-    drain(keeper)
-    assert waiting(keeper) == []
-    assert len(llm.calls) == 2
+    assert drain(keeper) == [[1, 2, 3]]
     assert len(texts(keeper)) == 2
+
+
+def test_after_a_failure_of_the_model_batches_are_small_and_grow_again(opening: Opening) -> None:
+    said = [f"The lease of lock {number} must be ninety seconds because its importer is slow" for number in range(8)]
+    llm = ScriptedLLM([Unavailable("down"), Unavailable("down"), *[reply() for _ in range(4)]])
+    keeper, attendant, clock = opening(llm, turns=8)
+    have_said(attendant, *said)
+    assert drain(keeper) == [[1, 2, 3, 4, 5, 6, 7, 8]]
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1, 2, 3, 4], [5, 6], [7, 8]]
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1, 2, 3, 4]]
+    assert waiting(keeper) == []
+
+
+def test_a_turn_that_the_model_never_answers_holds_up_no_other_for_long(opening: Opening) -> None:
+    said = [f"The lease of lock {number} must be ninety seconds because its importer is slow" for number in range(8)]
+    keeper, attendant, clock = opening(llm := ScriptedLLM([]), turns=8)
+
+    def answer(system: str, user: str, *, schema: Any = None) -> Completion:
+        if said[0] in user.partition("<transcript>")[2]:
+            raise Unavailable("500")
+        return Completion(reply())
+
+    llm.complete = answer  # type: ignore[method-assign]
+    have_said(attendant, *said)
+    for _ in range(6):
+        drain(keeper)
+        clock.advance(PAUSE)
+    assert [item.id for item in waiting(keeper)] == [1]
+
+
+def test_turns_are_learned_in_order_where_one_does_not_fit(opening: Opening) -> None:
+    keeper, attendant, clock = opening(ScriptedLLM([reply(), reply()]), turns=8)
+    long = " ".join([LEASES] * 200)
+    have_said(attendant, long[:12_000], long[:15_000], KEYS)
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1], [2, 3]]
+
+
+def test_the_answer_to_a_prompt_does_not_hurry_the_next_prompt(opening: Opening) -> None:
+    keeper, attendant, clock = opening(ScriptedLLM([reply()]), turns=8)
+    attendant.attend(told("UserPromptSubmit", prompt=LEASES, prompt_id="p1"), WEB)
+    attendant.attend(told("UserPromptSubmit", prompt=KEYS, prompt_id="p2"), WEB)
+    attendant.attend(told("Stop", last_assistant_message="Noted.", prompt_id="p1"), WEB)
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1]]
+    assert [item.id for item in waiting(keeper)] == [2]
+
+
+def test_what_an_agent_was_given_does_not_fill_a_batch(opening: Opening) -> None:
+    keeper, _, clock = opening(ScriptedLLM([reply()]), turns=8)
+    for number, prompt in enumerate((LEASES, KEYS)):
+        said = [{"role": "user", "content": prompt}]
+        about = {"client": "claude-code", "session": "s1", "turn": f"p{number}", "project": WEB, "context": "stop"}
+        keeper.amend(said, injected=["What it was given " * 40] * 40, **about)
+    assert drain(keeper) == []
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1, 2]]
 
 
 def test_a_reply_that_cannot_be_read_is_asked_for_again_turn_by_turn(opening: Opening) -> None:
@@ -237,11 +295,12 @@ def test_without_a_language_model_nothing_waits(tmp_path: Path) -> None:
 # ── the second reading before a compaction ────────────────────────────────────────────────────────────────────────────
 
 
-def transcript(path: Path, *turns: tuple[str, str, str]) -> Path:
-    """A transcript of Claude Code with these turns: id, prompt, answer."""
+def transcript(path: Path, *turns: tuple[str, str, str], days: tuple[str, ...] = ()) -> Path:
+    """A transcript of Claude Code with these turns: id, prompt, answer; each said on a day."""
     lines: list[dict[str, Any]] = []
-    for turn, prompt, answer in turns:
-        shared = {"sessionId": "s1", "timestamp": "2026-01-01T00:00:01.000Z"}
+    for place, (turn, prompt, answer) in enumerate(turns):
+        day = days[place] if days else "2026-01-01"
+        shared = {"sessionId": "s1", "timestamp": f"{day}T00:00:01.000Z"}
         message = {"role": "user", "content": prompt}
         lines.append({**shared, "type": "user", "uuid": f"u-{turn}", "promptId": turn, "message": message})
         blocks = {"id": f"m-{turn}", "content": [{"type": "text", "text": answer}]}
@@ -299,3 +358,48 @@ def test_a_review_that_no_model_is_left_for_is_settled(opening: Opening, tmp_pat
     with Keeper(SqliteStore(tmp_path / "cofio.db", clock), HashEmbedder(), clock) as without:
         drain(without)
         assert without.items("pending") == without.items("parked") == []
+
+
+@pytest.mark.parametrize("how", ["delete", "undo", "purge"])
+def test_a_review_does_not_bring_back_what_a_person_removed(opening: Opening, tmp_path: Path, how: str) -> None:
+    fact = reply(("t1", "Leases last ninety seconds"))
+    llm = ScriptedLLM([fact, reply(), reply() if how == "purge" else fact])
+    keeper, attendant, clock = opening(llm)
+    path = transcript(tmp_path / "s1.jsonl", ("p1", LEASES, "Noted."), ("p2", "thanks", "You are welcome."))
+    have_said(attendant, LEASES)
+    clock.advance(PAUSE)
+    drain(keeper)
+    (memory,) = keeper.list().memories
+    if how == "undo":
+        keeper.undo(keeper.item(1).changeset or 0)
+    else:
+        getattr(keeper, how)(memory.id)
+    compact(attendant, path)
+    drain(keeper)
+    assert texts(keeper) == []
+    if how == "purge":
+        assert "lease" not in repr(keeper.items()).lower()
+        assert "lease" not in llm.calls[2][1].lower()
+    else:
+        assert LEASES in llm.calls[2][1]
+
+
+def test_a_review_reads_every_day_by_itself_with_its_date(opening: Opening, tmp_path: Path) -> None:
+    llm = ScriptedLLM([reply() for _ in range(3)])
+    keeper, attendant, _ = opening(llm)
+    turns = ("p1", LEASES, "Noted."), ("p2", KEYS, "Noted.")
+    compact(attendant, transcript(tmp_path / "s1.jsonl", *turns, days=("2025-12-30", "2026-01-01")))
+    drain(keeper)
+    reviews = [item for item in keeper.items() if item.task == "extract"]
+    assert sorted(item.exchange.at[:10] for item in reviews if item.exchange) == ["2025-12-30", "2026-01-01"]
+    assert [LEASES in user for _, user, _ in llm.calls[-2:]] == [True, False]
+
+
+@pytest.mark.parametrize("context", ["observation", "analysis"])
+def test_what_is_read_by_rules_of_its_own_is_read_alone(opening: Opening, context: str) -> None:
+    keeper, _, clock = opening(ScriptedLLM([reply(), reply()]), turns=8)
+    for number, kind in enumerate(("stop", context)):
+        said = [{"role": "user", "content": LEASES}, {"role": "assistant", "content": KEYS}]
+        keeper.capture(said, client="claude-code", session="s1", turn=f"p{number}", project=WEB, context=kind)
+    clock.advance(PAUSE)
+    assert drain(keeper) == [[1], [2]]

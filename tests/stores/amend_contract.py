@@ -279,6 +279,8 @@ class AmendContract:
         elsewhere = store.inbox.amend(turn(user("elsewhere"), session="s2"), hold=HOUR).id
         before = {each: store.inbox.item(each).due_at for each in (first, prompt, failed, elsewhere)}
         store.inbox.hold("cc", "s1", Batching(2 * HOUR, turns=3))
+        assert store.inbox.item(prompt).due_at == before[prompt]
+        store.inbox.hold("cc", "s1", Batching(2 * HOUR, turns=3), broken_off=True)
         after = {each: store.inbox.item(each).due_at for each in before}
         assert before[first] < after[first] == after[prompt] < before[prompt]
         assert (after[failed], after[elsewhere]) == (before[failed], before[elsewhere])
@@ -288,13 +290,10 @@ class AmendContract:
         first = store.inbox.amend(turn(user("one")), hold=HOUR).id
         asked = store.inbox.amend(turn(user("asked, not answered"), name="t2"), hold=2 * HOUR).id
         store.inbox.amend(turn(user("elsewhere"), session="s2"), hold=HOUR)
-        store.inbox.hold("cc", "s1", batching._replace(seconds=60.0))
+        store.inbox.hold("cc", "s1", batching._replace(seconds=60.0), broken_off=True)
         assert store.inbox.due(10) == []
         store.inbox.hold("cc", "s1", batching)
         assert [item.id for item in store.inbox.due(10)] == [first, asked]
-        long = store.inbox.amend(turn(user("x" * 1_000), name="t3"), hold=HOUR).id
-        store.inbox.hold("cc", "s1", batching._replace(characters=1_000))
-        assert [item.id for item in store.inbox.due(10)] == [first, asked, long]
 
     def test_every_turn_that_ever_came_in_is_known(self, store: Store) -> None:
         first = store.inbox.amend(turn(user("one")))
@@ -305,6 +304,17 @@ class AmendContract:
         store.inbox.forget(FOR_EVER)
         assert store.inbox.turns("cc", "s1") == {"t1", "t2", "t3"}
         assert store.inbox.turns("codex", "s1") == set()
+
+    def test_turns_of_which_words_were_purged_are_known(self, store: Store) -> None:
+        store.inbox.amend(turn(user("We use tabs"), name="whole"))
+        store.inbox.amend(turn(user('the words "cut" and cut'), name="quoting"))
+        settled = store.inbox.amend(turn(user("The key is hunter2"), name="settled"))
+        done = apply(store, Add(Fact(text="The key is hunter2")), settles=settling(settled.id))
+        store.inbox.amend(turn(user("The key is hunter2. We use tabs."), name="waits"))
+        assert store.inbox.purged_turns("cc", "s1") == set()
+        apply(store, Purge(done.changes[0].memory_id))
+        assert store.inbox.purged_turns("cc", "s1") == {"settled", "waits"}
+        assert store.inbox.purged_turns("cc", "s2") == set()
 
     # ── what cannot be ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -343,6 +353,7 @@ class AmendContract:
             lambda: inbox.release("cc", "s1"),
             lambda: inbox.hold("cc", "s1", Batching()),
             lambda: inbox.turns("cc", "s1"),
+            lambda: inbox.purged_turns("cc", "s1"),
         ):
             with pytest.raises(StoreError, match="closed"):
                 attempt()

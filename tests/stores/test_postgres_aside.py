@@ -89,6 +89,14 @@ def test_what_is_later_in_a_session_waits_for_what_is_worked_on(store: Store) ->
     assert [item.id for item in store.inbox.claim(9)] == [kept[1]]
 
 
+def test_what_is_read_together_is_claimed_together(store: Store) -> None:
+    said = [turn(1), turn(1, "b"), turn(2), turn(1, "c"), turn(1, "d"), turn(3), turn(1, "e"), turn(4)]
+    kept = [receipt.id for receipt in store.inbox.receive(said)]
+    assert [item.id for item in store.inbox.claim(32, together=3)] == [kept[place] for place in (0, 1, 2, 3, 5)]
+    assert [item.id for item in store.inbox.claim(32, together=3)] == [kept[4], kept[6]]
+    assert store.inbox.claim(32, together=3) == []  # the fourth turn waits for the first three
+
+
 def test_what_is_given_back_is_due_at_once(store: Store) -> None:
     numbers = receive(store, "one", "two")
     claimed = store.inbox.claim(9)

@@ -79,16 +79,6 @@ class Extraction:
     problem: str = ""
     complete: bool = True  # the reply could be read to its end
 
-    def __add__(self, other: Extraction) -> Extraction:
-        """Return both, one after the other."""
-        problem = "; ".join(dict.fromkeys(each for each in (self.problem, other.problem) if each))
-        return Extraction(
-            found=self.found + other.found,
-            usage=self.usage + other.usage,
-            problem=problem,
-            complete=self.complete and other.complete,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Background:
@@ -102,24 +92,18 @@ _NO_BACKGROUND = Background()
 
 
 def facts(llm: LLM, exchanges: Sequence[Exchange], background: Background = _NO_BACKGROUND) -> Extraction:
-    """What the model finds worth keeping of exchanges of one session, oldest first.
+    """Return what the model finds worth keeping of exchanges of one session, oldest first, in one call.
 
-    More than one call is made only where they do not fit into one. Unavailable or Misconfigured when the model does
-    not answer at all.
+    TooLarge when several do not fit into one. Unavailable or Misconfigured when the model does not answer at all.
     """
-    said = [each for each in exchanges if any(message.text.strip() for message in each.messages)]
-    if len(said) < len(exchanges):
-        told = facts(llm, said, background) if said else Extraction()
-        found = iter(told.found)
-        return replace(told, found=tuple(next(found) if each in said else () for each in exchanges))
-    try:
-        if len(exchanges) == 1 or _fits(llm, exchanges, background):
-            return _understood(_asked(llm, exchanges, background), exchanges)
-    except TooLarge:
-        if len(exchanges) == 1:
-            raise
-    half = len(exchanges) // 2
-    return facts(llm, exchanges[:half], background) + facts(llm, exchanges[half:], background)
+    said = [exchange for exchange in exchanges if any(message.text.strip() for message in exchange.messages)]
+    if not said:
+        return Extraction(found=((),) * len(exchanges))
+    if len(said) > 1 and not _fits(llm, said, background):
+        raise TooLarge(f"{len(said)} turns are too long for one call.", "They are read in halves.")
+    reply = _understood(_asked(llm, said, background), said)
+    found = iter(reply.found)
+    return replace(reply, found=tuple(next(found) if exchange in said else () for exchange in exchanges))
 
 
 def _fits(llm: LLM, exchanges: Sequence[Exchange], background: Background) -> bool:

@@ -105,11 +105,14 @@ def later(at: str, seconds: float) -> str:
         raise InvalidInput(f"{seconds!r} is no time to wait.", "Give a number of seconds.") from error
 
 
-def held(at: str, waiting: int, characters: int, batching: Batching) -> dict[str, str]:
-    """When what waits of a session is due, and up to which time it may have waited: now, where a batch is full."""
+def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
+    """Return when what waits of a session is due, and the latest time up to which it may have been held before.
+
+    A full batch is due now. An unanswered prompt, which is held longer, joins the others only if it was broken off.
+    """
     until = later(at, batching.seconds)
-    is_full = waiting >= batching.turns or characters >= batching.characters
-    return {"at": at, "due_at": at, "latest": until} if is_full else {"at": at, "due_at": until, "latest": _NEVER}
+    is_full = waiting >= batching.turns
+    return {"at": at, "due_at": at if is_full else until, "latest": _NEVER if broken_off and not is_full else until}
 
 
 # ── how items end ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -138,14 +138,13 @@ class FakeInbox:
                 held.put(replace(item, due_at=at))
             return len(waiting)
 
-    def hold(self, client: str, session: str, batching: Batching) -> None:
+    def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         with self._changing() as held:
             at = self._clock()
             until = captures.later(at, batching.seconds)
             fresh = [item for item in held.of(client, session) if item.state == "pending" and not item.reason]
-            waiting = [item.exchange for item in fresh if at < item.due_at <= until and item.exchange]
-            characters = sum(len(captures.to_payload(each)) for each in waiting)
-            due = captures.held(at, len(waiting), characters, batching)
+            waiting = sum(at < item.due_at <= until for item in fresh)
+            due = captures.held(at, waiting, batching, broken_off=broken_off)
             for item in fresh:
                 if at < item.due_at <= due["latest"]:
                     held.put(replace(item, due_at=due["due_at"]))
@@ -154,13 +153,21 @@ class FakeInbox:
         with self._changing() as held:
             return {turn for one, other, turn, _ in held.turns if (one, other) == (client, session)}
 
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        with self._changing() as held:
+            return {
+                turn
+                for (one, other, turn, _), number in held.turns.items()
+                if (one, other) == (client, session) and (not held.items[number].exchange or held.cut.get(number))
+            }
+
     def due(self, limit: int) -> list[Item]:
         with self._changing() as held:
             at = self._clock()
             due = [item for item in held.items.values() if item.state == "pending" and item.due_at <= at]
             return sorted(due, key=captures.turn_of)[:limit]
 
-    def claim(self, limit: int) -> list[Item]:
+    def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
         return self.due(limit)  # one process has it
 
     def give_back(self, items: Sequence[Item]) -> None:

@@ -66,19 +66,24 @@ class SqliteInbox:
         with self._file.writing() as connection:
             return connection.execute(_SQL["release_items"], whose).rowcount
 
-    def hold(self, client: str, session: str, batching: Batching) -> None:
+    def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
         whose = {"client": client, "session": session}
         with self._file.writing() as connection:
             until = {**whose, "at": at, "until": captures.later(at, batching.seconds)}
-            waiting, characters = connection.execute(_SQL["waiting_of_session"], until).fetchone()
-            held = captures.held(at, waiting, characters, batching)
+            (waiting,) = connection.execute(_SQL["waiting_of_session"], until).fetchone()
+            held = captures.held(at, waiting, batching, broken_off=broken_off)
             connection.execute(_SQL["hold_items"], {**whose, **held})
 
     def turns(self, client: str, session: str) -> set[str]:
         with self._file.reading() as connection:
             rows = connection.execute(_SQL["turns"], {"client": client, "session": session})
             return {row[0] for row in rows}
+
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        with self._file.reading() as connection:
+            rows = connection.execute(_SQL["purged_turns"], {"client": client, "session": session})
+            return {turn for turn, payload in rows if not payload or captures.cut_from(payload)}
 
     def due(self, limit: int) -> list[Item]:
         while True:
@@ -94,7 +99,7 @@ class SqliteInbox:
                 with suppress(Conflict):  # another process was faster
                     self.park(each, captures.UNREADABLE)
 
-    def claim(self, limit: int) -> list[Item]:
+    def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
         return self.due(limit)  # one process serves a file
 
     def give_back(self, items: Sequence[Item]) -> None:

@@ -21,8 +21,8 @@ from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import as_json, fits
 
-CLAIMED = 600.0  # seconds for which what was claimed is nobody else's: a model reads four exchanges in less
-_AT_ONCE = 4  # items that one process claims: the others want some too
+CLAIMED = 600.0  # seconds for which what was claimed is nobody else's: a model reads four batches in less
+_AT_ONCE = 4  # items, with what is read together with each, that one process claims: the others want some too
 _FORGOTTEN = 1_000  # items whose words are forgotten in one transaction
 
 
@@ -64,17 +64,22 @@ class PostgresInbox:
         with self._server.writing() as rows:
             return rows.count("release_items", {"client": client, "session": session, "at": self._clock()})
 
-    def hold(self, client: str, session: str, batching: Batching) -> None:
+    def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         at = self._clock()
         whose = {"client": client, "session": session}
         with self._server.writing() as rows:
             until = {**whose, "at": at, "until": captures.later(at, batching.seconds)}
-            ((waiting, characters),) = rows.all("waiting_of_session", until)
-            rows.count("hold_items", {**whose, **captures.held(at, waiting, characters, batching)})
+            waiting = rows.value("waiting_of_session", until)
+            rows.count("hold_items", {**whose, **captures.held(at, waiting, batching, broken_off=broken_off)})
 
     def turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:
             return {turn for (turn,) in rows.all("turns", {"client": client, "session": session})}
+
+    def purged_turns(self, client: str, session: str) -> set[str]:
+        with self._server.reading() as rows:
+            found = rows.all("purged_turns", {"client": client, "session": session})
+            return {turn for turn, payload in found if not payload or captures.cut_from(payload)}
 
     # ── giving out ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,17 +90,17 @@ class PostgresInbox:
         with self._server.reading() as rows:
             return rows.all("due_items", {"at": self._clock(), "limit": limit}, items=captures.ITEMS)
 
-    def claim(self, limit: int) -> list[Item]:
-        return self._readable(lambda: self._claim(min(limit, _AT_ONCE)))
+    def claim(self, limit: int, together: int = 1) -> list[Item]:
+        return self._readable(lambda: self._claim(min(limit, _AT_ONCE), together))
 
-    def _claim(self, limit: int) -> list[tuple[Any, ...]]:
+    def _claim(self, limit: int, together: int) -> list[tuple[Any, ...]]:
         with self._server.reading() as rows:
             if not rows.value("any_due", {"at": self._clock()}):
                 return []  # by far the most frequent case
         with self._server.writing() as rows:
             rows.lock("claiming")  # in turn: whoever comes second sees what is taken, and finds something else
             at = self._clock()
-            values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit}
+            values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit, "together": together}
             return rows.all("claim_items", values, items=captures.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:

@@ -442,6 +442,11 @@ SELECT DISTINCT turn FROM inbox
 WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
     AND (client <> '' OR session <> '');
 
+-- name: purged_turns
+SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
+WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
+    AND (payload = '' OR strpos(payload, '"cut"') > 0);
+
 -- name: amend_item
 UPDATE inbox SET
     payload = %(payload)s, due_at = least(due_at, %(due_at)s), state = 'pending', series = %(series)s
@@ -457,7 +462,7 @@ WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s AND attempts
     AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
 
 -- name: waiting_of_session
-SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
+SELECT count(*) FROM inbox
 WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(at)s AND due_at <= %(until)s
     AND client = %(client)s AND session = %(session)s;
 
@@ -486,7 +491,7 @@ WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
 ORDER BY series, id LIMIT %(limit)s;
 
 -- name: claim_items
-WITH due AS (
+WITH first AS (
     SELECT id, client, session FROM inbox i
     WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
         AND (claimed_until IS NULL OR claimed_until <= %(at)s)
@@ -496,6 +501,23 @@ WITH due AS (
                 AND o.state = 'pending' AND o.claimed_until > %(at)s AND (o.client <> '' OR o.session <> '')
         )
     ORDER BY series, id LIMIT %(limit)s
+),
+due AS (
+    SELECT id, client, session FROM first
+    UNION -- what a language model reads together with it
+    SELECT m.id, m.client, m.session
+    FROM (SELECT DISTINCT client, session FROM first WHERE client <> '' OR session <> '') s
+    CROSS JOIN LATERAL (
+        SELECT id, client, session FROM inbox i
+        WHERE tenant = %(tenant)s AND i.client = s.client AND i.session = s.session
+            AND state = 'pending' AND due_at <= %(at)s AND (claimed_until IS NULL OR claimed_until <= %(at)s)
+            AND NOT EXISTS (
+                SELECT 1 FROM inbox o
+                WHERE o.tenant = %(tenant)s AND o.client = i.client AND o.session = i.session AND o.id < i.id
+                    AND o.state = 'pending' AND o.claimed_until > %(at)s
+            )
+        ORDER BY series, id LIMIT %(together)s
+    ) m
 ),
 free AS (
     SELECT id FROM inbox

@@ -332,6 +332,11 @@ WHERE client = :client AND session = :session AND turn = :turn AND task = :task
 SELECT DISTINCT turn FROM inbox
 WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '');
 
+-- name: purged_turns
+SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
+WHERE client = :client AND session = :session AND turn <> ''
+    AND (payload = '' OR instr(payload, '"cut"') > 0);
+
 -- name: amend_item
 UPDATE inbox SET payload = :payload, due_at = min(due_at, :due_at), state = 'pending', series = :series WHERE id = :id;
 
@@ -343,7 +348,7 @@ UPDATE inbox SET due_at = :at
 WHERE state = 'pending' AND due_at > :at AND attempts = 0 AND client = :client AND session = :session;
 
 -- name: waiting_of_session
-SELECT count(*), coalesce(sum(length(payload)), 0) FROM inbox
+SELECT count(*) FROM inbox
 WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :until AND client = :client AND session = :session;
 
 -- name: hold_items
