@@ -234,7 +234,7 @@ READ = {
     "POST /recall", "POST /recall/context", "POST /enrich", "GET /team/facts", "GET /team/patterns",
     "POST /memory/is-novel", "GET /extract/status", "GET /v1/models", "GET /memory/{id}", "GET /memory/{id}/freshness",
     "GET /memory/{id}/sightings", "GET /memory/{id}/history", "GET /memories", "GET /changes", "GET /changes/{id}",
-    "GET /projects", "POST /mcp", "GET /overview", "GET /events", "GET /map",
+    "GET /projects", "GET /sessions", "GET /session", "GET /resume", "POST /mcp", "GET /overview", "GET /events", "GET /map",
     "GET /export", "GET /knowledge", "GET /knowledge/{table}", "GET /knowledge/{table}/{row}",
     "GET /knowledge/{table}/{row}/history", "GET /knowledge/feedback", "POST /knowledge/evaluate",
     "GET /knowledge/active", "GET /knowledge/related", "POST /knowledge/read",

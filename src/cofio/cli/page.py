@@ -11,7 +11,7 @@ from cofio.cli.session import Session, command
 from cofio.errors import Unavailable
 
 #: The pages, as addresses name them.
-PAGES = ("overview", "memories", "map", "inbox", "upkeep", "knowledge", "team", "agents", "settings")
+PAGES = ("overview", "memories", "map", "sessions", "inbox", "upkeep", "knowledge", "team", "agents", "settings")
 #: Browsers that take over the terminal and run no script: our pages would be blank there.
 _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
@@ -22,8 +22,8 @@ _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 def ui(session: Session, page: str | None, only_print: bool) -> None:
     """Open the service's pages in your browser, at the overview or at a PAGE.
 
-    There are: overview, memories, map, inbox, upkeep, knowledge, team, agents, settings. No service is started;
-    `cofio up` does that.
+    There are: overview, memories, map, sessions, inbox, upkeep, knowledge, team, agents, settings. No service is
+    started; `cofio up` does that.
     """
     from cofio import daemon
 
