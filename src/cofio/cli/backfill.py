@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Pat
 
     paths, skipped = filling.find(homes)
     with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
-        found = filling.survey(paths, memories.turns if memories else _nothing_known, advance)
+        known = partial(memories.turns, any_key=True) if memories else _nothing_known
+        found = filling.survey(paths, known, advance)
     return filling.Survey(found.entries, (*skipped, *found.skipped))
 
 
