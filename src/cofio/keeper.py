@@ -551,9 +551,9 @@ class Keeper:
         """Tell that a session goes on: its turns wait for more, to be read together where a language model reads."""
         self._intake.go_on(client, session)
 
-    def turns(self, client: str, session: str) -> set[str]:
-        """Every turn of this session that was ever captured."""
-        return self._store.inbox.turns(client, session)
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
+        return self._store.inbox.turns(client, session, any_key=any_key)
 
     def begin_backfill(self, *, by: str = "library") -> int:
         """Return the changeset that begins the series of a backfill: captures name it as their `series`.

@@ -222,8 +222,8 @@ class Inbox(Protocol):
         count towards a batch. A prompt that was held longer waits for the pause too.
         """
 
-    def turns(self, client: str, session: str) -> set[str]:
-        """Every turn of the session that ever came in."""
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        """Every turn of the session that ever came in; with `any_key` those too that came with a key, of any owner."""
 
     def due(self, limit: int) -> list[Item]:
         """The pending items whose time has come: live captures first, then those of backfills, each oldest first."""

@@ -748,7 +748,7 @@ class _SeenInbox:
     def hold(self, client: str, session: str, batching: Batching) -> None:
         self._inbox.hold(self._hand.client(client), session, batching)
 
-    def turns(self, client: str, session: str) -> set[str]:
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:  # noqa: ARG002
         return self._inbox.turns(self._hand.client(client), session)
 
     def item(self, item_id: int) -> Item:

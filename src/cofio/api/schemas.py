@@ -509,6 +509,7 @@ class Nothing(Given):
 class Turns(Given):
     client: Annotated[str, _text("Which client captured it.")]
     session: str
+    any_key: Annotated[bool, _text("With an admin key: the turns of every key's session too.")] = False
 
 
 class Observe(Heard, kw_only=True):
