@@ -215,9 +215,9 @@ class Client:
         )
         return [AgentSession.from_dict(each) for each in told["sessions"]]
 
-    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+    def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
-        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner or None)
+        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
         return SessionDetail.from_dict(told)
 
     def resume(

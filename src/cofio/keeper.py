@@ -738,7 +738,8 @@ class Keeper:
     ) -> builtins.list[AgentSession]:
         """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given.
 
-        They are known as long as their episodes are kept. A project of "" is what belongs to none.
+        They are known as long as their episodes are kept. A project is a path, or the name of its folder; "" is what
+        belongs to none.
         """
         return self._sessions.newest(
             whole(limit, "limit", least=1, most=MAX_PAGE),
@@ -747,15 +748,15 @@ class Keeper:
             since=moment(since) if since else "",
         )
 
-    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+    def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed.
 
-        `owner` is a user or an agent, where several have a session of the same name.
+        `owner` is a user or an agent, where several have a session of the same name; "" is nobody.
         """
         return self._sessions.show(
             checked_text(session, "session", MAX_LABEL).strip(),
             client=checked_text(client, "client", MAX_LABEL),
-            owner=checked_text(owner, "owner", MAX_LABEL),
+            owner=None if owner is None else checked_text(owner, "owner", MAX_LABEL),
         )
 
     def resume(

@@ -580,11 +580,13 @@ class EpisodeIndex(Protocol):
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
         """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
 
-        Those of a client, with a turn in a project, with an id that begins so, with a turn from `since` on. Captures
-        that are not indexed yet count too.
+        Those of a client, with a turn in a project (its path or the name of its folder), with an id that begins so, with
+        a turn from `since` on, and those alone that are this viewer's `own`. Captures that are not indexed yet count
+        too.
         """
 
     def turns(
@@ -596,7 +598,10 @@ class EpisodeIndex(Protocol):
         """Return the changesets that the newest captures of a session led to, oldest first."""
 
     def given(self, session: AgentSession) -> list[int]:
-        """Return the memories that are noted as given to a session, oldest first."""
+        """Return the memories that are noted as given to a session, oldest first.
+
+        None of them where another owner has a session of this id with the client: the notes do not say which is meant.
+        """
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         """Return the k passages of the scope with the highest cosine, as `Store.nearest` does for memories."""

@@ -955,9 +955,10 @@ class _SeenEpisodes:
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,  # noqa: ARG002
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
-        viewing = self._sight.viewer
-        return self._index.sessions(limit, client=client, project=project, prefix=prefix, since=since, viewer=viewing)
+        how: dict[str, Any] = {"viewer": self._sight.viewer, "own": own}
+        return self._index.sessions(limit, client=client, project=project, prefix=prefix, since=since, **how)
 
     def turns(
         self,
