@@ -350,8 +350,8 @@ class Client:
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
-        asked = {"client": client, "session": session, "any_key": any_key or None}
-        return set(self._wire.ask("GET", "/turns", **asked)["turns"])
+        told = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
+        return set(told["turns"])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""

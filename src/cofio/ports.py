@@ -584,9 +584,8 @@ class EpisodeIndex(Protocol):
     ) -> list[AgentSession]:
         """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
 
-        Those of a client, with a turn in a project (its path or the name of its folder), with an id that begins so, with
-        a turn from `since` on, and those alone that are this viewer's `own`. Captures that are not indexed yet count
-        too.
+        Those of a client, with a turn in a project (its path, or the name of its folder), with an id that begins so,
+        with a turn from `since` on; with `own` those of this viewer alone. Captures that are not indexed yet count too.
         """
 
     def turns(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ from cofio.client import Client
 from tests.backfilling import Machine, claude, codex, many
 from tests.cli.conftest import Cofio
 from tests.learning.test_kills import Service
+from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.test_agent_cli import is_alive, wait_until
 from tests.llms.wire import DIALECTS, Wire
 
 FILES = 400
@@ -206,3 +210,22 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
             assert (client.ledger().captured, client.ledger().pending) == (turns, 0)
     finally:
         service.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_backfill_that_is_told_to_end_takes_its_model_along(tmp_path: Path, number: signal.Signals) -> None:
+    program = Program(CLAUDE, tmp_path / "bin")
+    program.says(Says(hang=True))
+    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs.")])
+    machine = Machine(tmp_path / "home", tmp_path)
+    machine.env |= {"EXTRACT_PROVIDER": "claude-cli", "COFIO_JUDGE": "true"}
+    machine.env["PATH"] = f"{program.folder}:{os.environ['PATH']}"
+    running = machine.start("backfill", "--yes")
+    wait_until((program.folder / "started.json").exists)
+    time.sleep(0.2)  # it is written
+    running.send_signal(number)
+    _, error = running.communicate(timeout=60)
+    assert (running.returncode, "Traceback" in error) == (128 + number, False)
+    assert "run it again to go on" in error
+    for pid in json.loads((program.folder / "started.json").read_text("utf-8"))["pids"]:
+        wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]

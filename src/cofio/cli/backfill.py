@@ -13,7 +13,7 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command
+from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command, ended_in_order
 
 if TYPE_CHECKING:
     from cofio.backfill import Delivery, Estimate, Survey
@@ -237,7 +237,7 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
     series = memories.begin_backfill(by=BY)
     new = survey.new
     try:
-        with output.progress("Learning", len(new), hidden=session.as_json) as advance:
+        with ended_in_order(), output.progress("Learning", len(new), hidden=session.as_json) as advance:
             room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # live captures find room beside them
             delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
             delivery.deliver(new)
@@ -245,7 +245,7 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
         if keeper is not None and facts:
             done = Imported(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         output.say(f"What was learned stays: run it again to go on, or `cofio undo {series}` to take it back.")
         raise
     memories.end_backfill(series, by=BY)

@@ -161,7 +161,11 @@ class SqlEpisodes:
     ) -> list[AgentSession]:
         asked = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
         asked |= {"anywhere": int(project is None), "project": project or "", "folder": folder_of(project)}
-        asked |= {"own": int(own is not None), "own_user": own.user if own else "", "own_agent": own.agent if own else ""}
+        asked |= {
+            "own": int(own is not None),
+            "own_user": own.user if own else "",
+            "own_agent": own.agent if own else "",
+        }
         with self._reading() as asking:
             waiting = [
                 each
