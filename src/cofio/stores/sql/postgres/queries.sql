@@ -442,7 +442,7 @@ SELECT DISTINCT turn FROM inbox
 WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
     AND (client <> '' OR session <> '')
 UNION SELECT turn FROM inbox
-WHERE %(any_key)s = 1 AND tenant = %(tenant)s AND session = %(session)s AND turn <> ''
+WHERE %(any_key)s = 1 AND tenant = %(tenant)s AND session = %(session)s AND turn <> '' AND (client <> '' OR session <> '')
     AND substr(client, 1, length(%(client)s) + 1) = %(client)s || '~';
 
 -- name: amend_item

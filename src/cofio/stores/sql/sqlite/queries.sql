@@ -332,7 +332,8 @@ WHERE client = :client AND session = :session AND turn = :turn AND task = :task
 SELECT DISTINCT turn FROM inbox
 WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '')
 UNION SELECT turn FROM inbox
-WHERE :any_key = 1 AND session = :session AND turn <> '' AND substr(client, 1, length(:client) + 1) = :client || '~';
+WHERE :any_key = 1 AND session = :session AND turn <> '' AND (client <> '' OR session <> '')
+    AND substr(client, 1, length(:client) + 1) = :client || '~';
 
 -- name: amend_item
 UPDATE inbox SET payload = :payload, due_at = min(due_at, :due_at), state = 'pending', series = :series WHERE id = :id;
