@@ -60,13 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
     parser.add_argument("--reply", type=int, default=REPLY, help="characters of an assistant's reply")
     asked = parser.parse_args(arguments)
-    settings = Settings()
+    usual = Settings().llm_reads, Settings().llm_batch_turns  # whatever this machine is set to
+    settings = Settings.load()
     embedder = assemble.make_embedder(settings)
     learned = [padded(each, asked.reply) for path in asked.paths or oracle.SETS[1:] for each in streams.read(path)]
     prompts = sum(len(each["exchanges"]) for each in learned)
-    usual = settings.llm_reads, settings.llm_batch_turns
     reached = False
-    for reads, turns in itertools.product(("all", "doubtful"), dict.fromkeys((settings.llm_batch_turns, 1))):
+    for reads, turns in itertools.product(("all", "doubtful"), (usual[1], 1)):
         own = replace(settings, llm_reads=reads, llm_batch_turns=turns)
         runs = [oracle.run(each, own, embedder) for each in learned]
         total = streams.total(outcome for outcome, _ in runs)

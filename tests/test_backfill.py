@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ from cofio.conversation import Exchange, Message
 from cofio.errors import Conflict, NotFound
 from cofio.hooks.clients import event
 from cofio.keeper import Keeper
-from cofio.model import Fact
+from cofio.model import Fact, Viewer
 from cofio.stores.sqlite import SqliteStore
-from cofio.testing import FixedClock, HashEmbedder
+from cofio.testing import FixedClock, HashEmbedder, ScriptedLLM
 from cofio.worker import Worker
 from tests.backfilling import claude, codex, unique
 from tests.judging import ValueJudge
@@ -43,7 +45,7 @@ def homes(tmp_path: Path) -> dict[str, Path]:
 
 def surveyed(keeper: Keeper, homes: dict[str, Path]) -> backfill.Survey:
     paths, _ = backfill.find(homes)
-    return backfill.survey(paths, keeper.turns)
+    return backfill.survey(paths, partial(keeper.turns, any_key=True))
 
 
 def filled(keeper: Keeper, homes: dict[str, Path]) -> backfill.Delivery:
@@ -116,11 +118,88 @@ def test_archived_rollouts_are_found_and_compressed_ones_told(homes: dict[str, P
     assert [path for path, _ in skipped] == [str(packed)]
 
 
+def fork(path: Path, session: str) -> Path:
+    """Copy a transcript of Claude Code under another session, as a fork does."""
+    lines = [{**json.loads(line), "sessionId": session} for line in path.read_text().splitlines()]
+    copy = path.with_name(f"{session}.jsonl")
+    copy.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    os.utime(copy, (1_700_000_000, 1_700_000_000))
+    return copy
+
+
 def test_a_turn_that_a_forked_session_copied_counts_once(keeper: Keeper, homes: dict[str, Path]) -> None:
-    path = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
-    lines = [{**json.loads(line), "sessionId": "b"} for line in path.read_text().splitlines()]
-    path.with_name("b.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    fork(claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")]), "b")
     assert [entry.session for entry in surveyed(keeper, homes).entries] == ["a"]
+
+
+@pytest.mark.parametrize("captured", ["a", "m", "z"])
+def test_a_turn_of_which_any_copy_was_captured_is_not_new(
+    captured: str, keeper: Keeper, homes: dict[str, Path]
+) -> None:
+    path = claude(homes["claude-code"], "m", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
+    fork(path, "a")
+    fork(path, "z")
+    keeper.capture("We use tabs.", wait=True, client="claude-code", session=captured, turn=unique("m", 0))
+    survey = surveyed(keeper, homes)
+    assert [(entry.prompt, entry.is_new) for entry in survey.entries] == [
+        ("We use tabs.", False), ("We deploy on Fridays.", True),
+    ]  # fmt: skip
+    filled(keeper, homes)
+    assert keeper.ledger().captured == 2
+
+
+def test_what_was_captured_with_a_key_is_not_learned_again(keeper: Keeper, homes: dict[str, Path]) -> None:
+    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    named = {"client": "claude-code", "session": "a", "turn": unique("a", 0)}
+    keeper.seen_by(Viewer(user="ada")).capture("We use tabs.", wait=True, **named)
+    assert surveyed(keeper, homes).new == []
+
+
+def test_the_last_turn_of_a_transcript_that_was_just_written_waits_for_a_later_run(
+    keeper: Keeper, homes: dict[str, Path]
+) -> None:
+    path = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs."), ("", "We deploy on Fridays.")])
+    os.utime(path)
+    assert [entry.prompt for entry in surveyed(keeper, homes).entries] == ["We use tabs."]
+    assert filled(keeper, homes).new == 1
+    os.utime(path, (time.time() - 601,) * 2)
+    assert filled(keeper, homes).new == 1
+    assert len(live(keeper)) == 2
+
+
+def test_secrets_are_redacted_before_a_prompt_is_cut(keeper: Keeper, homes: dict[str, Path]) -> None:
+    secret = "ghp_" + "aB3dE5fG7h" * 4
+    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "x " * 45 + f"{secret} is the token")])
+    [entry] = surveyed(keeper, homes).entries
+    assert "ghp_" not in entry.prompt
+    assert "[redacted" in entry.prompt
+
+
+def test_links_to_files_and_folders_elsewhere_are_left_out(
+    keeper: Keeper, homes: dict[str, Path], tmp_path: Path
+) -> None:
+    elsewhere = claude(tmp_path / "elsewhere", "b", [("2026-03-01T00:00:00Z", "Not mine.")])
+    rollout = codex(tmp_path / "elsewhere", "c", [("2026-03-01T00:00:00Z", "Not mine either.")])
+    own = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    own.with_name("link.jsonl").symlink_to(elsewhere)
+    own.parent.with_name("linked").symlink_to(elsewhere.parent)
+    (homes["codex"] / "sessions").mkdir(parents=True)
+    (homes["codex"] / "sessions" / "2026").symlink_to(rollout.parents[2])
+    home = tmp_path / "dotfiles"
+    homes["claude-code"].rename(home)
+    homes["claude-code"].symlink_to(home)  # the home itself may be one
+    assert [entry.prompt for entry in surveyed(keeper, homes).entries] == ["We use tabs."]
+
+
+def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes: dict[str, Path]) -> None:
+    path = claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", "We use tabs.")])
+    entries = surveyed(keeper, homes).new
+    other = claude(homes["claude-code"], "b", [("2026-03-01T00:00:00Z", "We use spaces.")])
+    other.rename(path)
+    delivery = backfill.Delivery(keeper, keeper.begin_backfill(), Worker(keeper).drain)
+    delivery.deliver(entries)
+    assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run it again.")]
+    assert keeper.ledger().captured == 0
 
 
 def test_a_survey_is_narrowed_by_client_project_date_and_number(keeper: Keeper, homes: dict[str, Path]) -> None:
@@ -168,6 +247,7 @@ def test_what_hooks_captured_of_a_session_is_not_learned_again(
     target = homes[client] / ("projects/web/s.jsonl" if client == "claude-code" else "sessions/rollout-s.jsonl")
     target.parent.mkdir(parents=True)
     target.write_bytes((SAMPLES / client / "session.jsonl").read_bytes())
+    os.utime(target, (1_700_000_000, 1_700_000_000))
     attendant = Attendant(keeper, tmp_path)
     for line in (SAMPLES / client / "hooks.jsonl").read_text().splitlines():
         attendant.attend(event(client, line.encode()), WEB, local=False)
@@ -305,6 +385,9 @@ def test_sections_of_notes_are_facts_of_their_project_with_their_file(homes: dic
     tree.mkdir()
     (tree / "CLAUDE.md").write_text("# Build\n\nThe build needs Bazel 7 here.\n\n# Deploy\n\nWe deploy on Fridays.\n")
     (tree / "AGENTS.md").symlink_to(tree / "CLAUDE.md")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "CLAUDE.md").write_text("# Shared\n\nThis stands in a folder elsewhere.\n")
+    (tree / ".claude").symlink_to(tmp_path / "shared")
     memory = homes["claude-code"] / "projects" / "-gone-shop" / "memory"
     memory.mkdir(parents=True)
     (memory / "MEMORY.md").write_text("- The shop sells tea and coffee.\n")
@@ -343,4 +426,23 @@ def test_daily_limits_spread_the_calls_over_days(keeper: Keeper, homes: dict[str
     assert told.tokens > 25 * 100  # the instructions are counted
     assert backfill.estimate(entries, model, (0, told.tokens // 2)).days == 3
     assert backfill.estimate(entries, model).days == 0
+    deciding = backfill.estimate(entries, {**model, "audn": True}, (10, 0))
+    assert (deciding.calls, deciding.days) == (50, 5)
+    assert deciding.tokens > told.tokens
+    assert backfill.estimate(entries, {**model, "audn": False, "audn_known": False}).calls == 50  # it may decide
     assert backfill.estimate(entries, {"enabled": False}).calls == 0
+
+
+def test_no_turn_takes_more_than_is_estimated(tmp_path: Path, homes: dict[str, Path]) -> None:
+    said = [f"We deploy the API to region {each} of Fly.io." for each in range(5)]
+    claude(homes["claude-code"], "a", [("2026-03-01T00:00:00Z", f"{each} {'And so on. ' * 200}") for each in said])
+    found = [json.dumps({"facts": [{"text": each}]}) for each in said]
+    decided = json.dumps({"decisions": [{"fact": "f1", "action": "ADD", "memory": None, "text": None}]})
+    llm = ScriptedLLM([found[0], *(reply for each in found[1:] for reply in (each, decided))])
+    clock = FixedClock(NOW)
+    store = SqliteStore(tmp_path / "cofio.db", clock)
+    with Keeper(store, HashEmbedder(), clock, llm=llm, judge=ValueJudge()) as keeper:
+        told = backfill.estimate(surveyed(keeper, homes).new, keeper.extraction())
+        filled(keeper, homes)
+    assert len(said) < len(llm.calls) <= told.calls
+    assert told.tokens / 4 < sum(len(system) + len(user) for system, user, _ in llm.calls) / 4 <= told.tokens

@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "transfer": WORDS | {"stores", "markdown"},  # front matter is read by one reader
     "worker": WORDS | {"keeper"},
     "attend": WORDS | {"keeper", "hooks", "transcripts"},
-    "backfill": WORDS | {"attend", "hooks", "markdown", "transcripts", "transfer"},
+    "backfill": WORDS | {"attend", "hooks", "hygiene", "markdown", "transcripts", "transfer"},
     "assemble": WORDS
     | STEPS
     | {"keeper", "housekeeping", "noting", "transfer", "settings", "stores", "embedders", "judgement", "llms", "hooks"},

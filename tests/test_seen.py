@@ -516,6 +516,9 @@ def test_the_same_session_of_two_people_is_two(keeper: Keeper) -> None:
     assert (again.new, again.id) == (False, first.id)
     assert keeper.seen_by(ADA).turns("codex", "s1") == {"t1"}
     assert keeper.turns("codex", "s1") == set()
+    keeper.seen_by(EVE).capture("User: We deploy on Fridays.", **{**turn, "turn": "t2"})
+    assert keeper.turns("codex", "s1", any_key=True) == {"t1", "t2"}
+    assert keeper.seen_by(ADA).turns("codex", "s1", any_key=True) == {"t1"}  # others' are not theirs to know
 
 
 def test_nobody_adds_to_anothers_turn(keeper: Keeper) -> None:

@@ -132,6 +132,35 @@ def test_a_session_of_the_same_name_stays_apart(keeper: Keeper) -> None:
     assert len(keeper.sessions()) == 2
 
 
+@pytest.mark.parametrize("learn", [True, False], ids=["indexed", "waiting"])
+def test_two_owners_of_one_id_and_client_have_each_their_own(keeper: Keeper, learn: bool) -> None:
+    for place, user in enumerate(("ada", "bob", "")):
+        say(keeper, f"My editor is number {place}.", user=user, turn=user or "none", learn=learn)
+    for place, user in enumerate(("ada", "bob", "")):
+        detail = keeper.session("s1", client="claude-code", owner=user)
+        assert [each.prompt for each in detail.turns] == [f"My editor is number {place}."]
+        assert all(str(place) in each.text for each in detail.learned)
+        assert len({each.id for each in (*detail.learned, *detail.changed)}) <= 1
+
+
+def test_a_key_resumes_its_own_session_behind_many_of_others(keeper: Keeper) -> None:
+    say(keeper.seen_by(ADA), "Where were we?", at="2025-01-01", turn="1", learn=False)
+    for number in range(60):
+        about = {"session": f"b{number}", "visibility": "team", "at": "2025-02-01"}
+        say(keeper.seen_by(BOB), "Look here", turn="1", learn=False, **about)
+    for project in ("/srv/web", "web", None):
+        assert [each.session.session for each in keeper.seen_by(ADA).resume(project).sessions] == ["s1"]
+    assert len(keeper.seen_by(BOT).resume("web").sessions) == 0
+
+
+def test_a_project_is_found_by_the_name_of_its_folder(keeper: Keeper) -> None:
+    say(keeper, "Add retries", learn=False)
+    say(keeper, "Elsewhere", session="s2", project="/srv/website")
+    assert [each.session for each in keeper.sessions(project="web")] == ["s1"]
+    assert "Add retries" in keeper.resume("web").text
+    assert keeper.resume("srv/web").sessions == keeper.resume("b").sessions == ()
+
+
 def test_no_mark_of_a_key_is_told_and_none_can_be_forged(keeper: Keeper, store: Store) -> None:
     number = say(keeper.seen_by(ADA), "The vault opens at noon", "I use pnpm.")
     exchange = store.inbox.item(number).exchange

@@ -25,6 +25,7 @@ from cofio.attend import known_as, named_by, source_of
 from cofio.conversation import MAX_SAID, Captured, Item, Ledger
 from cofio.errors import InvalidInput, TooBusy, TooLarge
 from cofio.hooks import project
+from cofio.hygiene import redact
 from cofio.llm_calls import LETTERS
 from cofio.markdown import folder, parts
 from cofio.model import MAX_LABEL, Fact, moment
@@ -39,9 +40,13 @@ _BY = "backfill"
 _LOOK = 0.25  # seconds between two looks at the inbox
 _STALLED = 30.0  # seconds without progress after which the reason is told
 _SOON = timedelta(seconds=30)
+_SETTLED = 600.0  # seconds after the last write to a transcript, until which its last turn may still go on
 _LISTED = 1_000  # items of the inbox that are looked through
-_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # of a turn, with a language model and without
-_REPLY_TOKENS = 150  # of a call
+_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # of a call of a language model, and of a turn without one
+_REPLY_TOKENS = 300  # of a call
+_AROUND = 3_500  # characters at most beside a turn: earlier turns, related memories, and the marks around them
+_FACTS, _BESIDE = 5, 5  # facts of a turn at most on average, and memories beside each where the model decides
+_FACT, _MEMORY = 500, 300  # characters of one of them in that question
 _ASSISTANT = 2_000  # characters of an assistant's message that the language model is shown
 _SHOWN = 100  # characters of a prompt
 _NOTES = {"claude-code": ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"), "codex": ("AGENTS.md",)}
@@ -52,7 +57,7 @@ _RAW = "raw_memories.md"  # what Codex has not condensed yet
 class Memories(Protocol):
     """The keeper of a store, or the client of a service."""
 
-    def turns(self, client: str, session: str) -> set[str]: ...
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]: ...
     def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> Captured: ...
     def ledger(self) -> Ledger: ...
     def items(self, state: Any = None, *, limit: int = 50, after: int | None = None) -> list[Item]: ...
@@ -69,7 +74,7 @@ class Entry:
     turn: str
     at: str
     project: str
-    prompt: str  # its beginning
+    prompt: str  # its beginning, without secrets
     characters: int  # that a language model would be shown
     is_new: bool
 
@@ -108,32 +113,48 @@ def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
     found: list[Path] = []
     skipped: list[tuple[str, str]] = []
     if claude := homes.get("claude-code"):
-        found += sorted(claude.glob("projects/*/*.jsonl"))
+        found += _own_files(claude.glob("projects/*/*.jsonl"), claude)
     if codex := homes.get("codex"):
         for name in ("sessions", "archived_sessions"):
-            found += sorted((codex / name).rglob("rollout-*.jsonl"))
+            found += _own_files((codex / name).rglob("rollout-*.jsonl"), codex)
             skipped += [
                 (str(path), "It is compressed. Unpack it first: zstd -d FILE.")
                 for path in sorted((codex / name).rglob("rollout-*.jsonl.zst"))
             ]
-    return [path for path in found if path.is_file()], skipped
+    return found, skipped
+
+
+def _own_files(paths: Iterable[Path], root: Path) -> list[Path]:
+    """Return those that are files and no links, and lie below the root when every link above them is followed."""
+    real = root.resolve()
+    return sorted(
+        path for path in paths if not path.is_symlink() and path.is_file() and path.resolve().is_relative_to(real)
+    )
 
 
 def survey(
     paths: Sequence[Path], known_turns: Callable[[str, str], set[str]], advance: Callable[[int], None] = lambda _: None
 ) -> Survey:
-    """Read every file once. A turn that stands in several files, as a forked session copies them, counts once."""
+    """Read every file once. A turn that stands in several files, as a forked session copies them, counts once.
+
+    It is new only if none of its copies was captured. The last turn of a file that was just written to is left out.
+    """
     known = cache(known_turns)
-    seen: set[tuple[str, ...]] = set()
+    places: dict[tuple[str, ...], int] = {}  # of a turn's first copy in `entries`
     entries: list[Entry] = []
     skipped: list[tuple[str, str]] = []
     for path in paths:
         try:
             for entry in _entries(path, known):
-                copies = {(entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)}
-                if not copies & seen:
+                names = (entry.client, entry.session, entry.turn), (entry.client, entry.turn, entry.at, entry.prompt)
+                copies = {places[name] for name in names if name in places}
+                if not copies:
                     entries.append(entry)
-                seen |= copies
+                elif not entry.is_new:
+                    for place in copies:
+                        entries[place] = replace(entries[place], is_new=False)
+                for name in names:
+                    places.setdefault(name, min(copies, default=len(entries) - 1))
         except (InvalidInput, OSError) as error:
             skipped.append((str(path), str(error)))
         advance(1)
@@ -141,7 +162,10 @@ def survey(
 
 
 def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entry]:
+    written = path.stat().st_mtime  # before it is read
     turns = list(_turns(path))
+    if abs(time.time() - written) < _SETTLED:
+        turns = turns[:-1]
     dates = _dates([turn.at for turn in turns], path)
     for number, (turn, at) in enumerate(zip(turns, dates, strict=True)):
         turns_known = known(turn.client, turn.session)
@@ -154,7 +178,7 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entr
             turn=turn.turn,
             at=at,
             project=_project(turn.cwd),
-            prompt=" ".join(prompt.split())[:_SHOWN],
+            prompt=" ".join(redact(prompt).split())[:_SHOWN],
             characters=_characters(turn),
             is_new=known_as(turn, turns_known) not in turns_known,
         )
@@ -229,7 +253,7 @@ def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
 
 def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipped]:
     try:
-        if page.is_symlink() or not page.is_file() or page.stat().st_size > folder.BIGGEST:
+        if not _own_files([page], below) or page.stat().st_size > folder.BIGGEST:
             return
         text = folder.text_of(folder.content_of(page))
         at = moment(datetime.fromtimestamp(page.stat().st_mtime, UTC))
@@ -259,7 +283,7 @@ def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What learning from the new turns takes; calls and tokens of a language model at most."""
+    """What learning from the new turns takes; calls, input tokens and days of a language model at most."""
 
     provider: str = ""
     calls: int = 0
@@ -273,10 +297,14 @@ def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tu
     if not extraction.get("enabled"):
         return Estimate(seconds=ceil(len(entries) * _LOCAL_SECONDS))
     rules = prompts.read("extract", project="this project", rules=prompts.read("extract_rules"))
-    tokens = sum((len(rules) + entry.characters) // LETTERS for entry in entries)
-    calls, limit = len(entries), limits
+    characters = len(entries) * (len(rules) + _AROUND) + sum(entry.characters for entry in entries)
+    calls = len(entries)
+    if extraction.get("audn") or not extraction.get("audn_known", True):  # it decides, or may turn out to
+        calls *= 2
+        characters += len(entries) * (len(prompts.read("reconcile")) + _FACTS * (_FACT + _BESIDE * _MEMORY))
+    tokens = ceil(characters / LETTERS)
     spent = tokens + calls * _REPLY_TOKENS
-    days = max(ceil(calls / limit[0]) if limit[0] else 0, ceil(spent / limit[1]) if limit[1] else 0)
+    days = max(ceil(calls / limits[0]) if limits[0] else 0, ceil(spent / limits[1]) if limits[1] else 0)
     seconds = ceil(calls * _CALL_SECONDS)
     return Estimate(provider=str(extraction["provider"]), calls=calls, tokens=tokens, seconds=seconds, days=days)
 
@@ -333,8 +361,10 @@ class Delivery:
             if entry.path not in loaded:
                 loaded[entry.path] = _turns_of(entry.path)
             turns = loaded[entry.path]
-            if entry.number < len(turns):
+            if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
                 self.new += self._hand_over(entry, turns[entry.number])
+            else:
+                self.skipped.append((_named(entry), "The file has changed meanwhile. Run it again."))
             if last_use[entry.path] == place:
                 del loaded[entry.path]
             handed += 1
@@ -358,7 +388,7 @@ class Delivery:
             except TooBusy:
                 self.work()
             except (InvalidInput, TooLarge) as error:
-                self.skipped.append((f"{entry.path}: turn {entry.number + 1}", error.message))
+                self.skipped.append((_named(entry), error.message))
                 return False
 
     def _pending(self) -> int:
@@ -401,6 +431,10 @@ class Delivery:
             self.work()
         self.waiting = len(mine)
         self._tell(handed, self._others + self.waiting)
+
+
+def _named(entry: Entry) -> str:
+    return f"{entry.path}: turn {entry.number + 1}"
 
 
 def waiting(memories: Memories) -> list[Item]:

@@ -215,9 +215,9 @@ class Client:
         )
         return [AgentSession.from_dict(each) for each in told["sessions"]]
 
-    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+    def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
-        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner or None)
+        told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
         return SessionDetail.from_dict(told)
 
     def resume(
@@ -348,9 +348,10 @@ class Client:
         """Note that a backfill is done: the next one begins a series of its own."""
         self._wire.ask("POST", _path("backfills", series, "end"), {}, by=by)
 
-    def turns(self, client: str, session: str) -> set[str]:
-        """Every turn of this session that was ever captured."""
-        return set(self._wire.ask("GET", "/turns", client=client, session=session)["turns"])
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
+        told = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
+        return set(told["turns"])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
         """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""

@@ -551,9 +551,9 @@ class Keeper:
         """Tell that a session goes on: its turns wait for more, to be read together where a language model reads."""
         self._intake.go_on(client, session)
 
-    def turns(self, client: str, session: str) -> set[str]:
-        """Every turn of this session that was ever captured."""
-        return self._store.inbox.turns(client, session)
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
+        return self._store.inbox.turns(client, session, any_key=any_key)
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         """Return the turns of this session of which words were purged or are forgotten."""
@@ -742,7 +742,8 @@ class Keeper:
     ) -> builtins.list[AgentSession]:
         """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given.
 
-        They are known as long as their episodes are kept. A project of "" is what belongs to none.
+        They are known as long as their episodes are kept. A project is a path, or the name of its folder; "" is what
+        belongs to none.
         """
         return self._sessions.newest(
             whole(limit, "limit", least=1, most=MAX_PAGE),
@@ -751,15 +752,15 @@ class Keeper:
             since=moment(since) if since else "",
         )
 
-    def session(self, session: str, *, client: str = "", owner: str = "") -> SessionDetail:
+    def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
         """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed.
 
-        `owner` is a user or an agent, where several have a session of the same name.
+        `owner` is a user or an agent, where several have a session of the same name; "" is nobody.
         """
         return self._sessions.show(
             checked_text(session, "session", MAX_LABEL).strip(),
             client=checked_text(client, "client", MAX_LABEL),
-            owner=checked_text(owner, "owner", MAX_LABEL),
+            owner=None if owner is None else checked_text(owner, "owner", MAX_LABEL),
         )
 
     def resume(

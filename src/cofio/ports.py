@@ -222,8 +222,8 @@ class Inbox(Protocol):
         count towards a batch. A prompt that was held longer waits for the pause too if it was broken off.
         """
 
-    def turns(self, client: str, session: str) -> set[str]:
-        """Every turn of the session that ever came in."""
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        """Every turn of the session that ever came in; with `any_key` those too that came with a key, of any owner."""
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         """Return the turns of the session of which words were purged or are forgotten."""
@@ -585,11 +585,12 @@ class EpisodeIndex(Protocol):
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
         """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
 
-        Those of a client, with a turn in a project, with an id that begins so, with a turn from `since` on. Captures
-        that are not indexed yet count too.
+        Those of a client, with a turn in a project (its path, or the name of its folder), with an id that begins so,
+        with a turn from `since` on; with `own` those of this viewer alone. Captures that are not indexed yet count too.
         """
 
     def turns(
@@ -601,7 +602,10 @@ class EpisodeIndex(Protocol):
         """Return the changesets that the newest captures of a session led to, oldest first."""
 
     def given(self, session: AgentSession) -> list[int]:
-        """Return the memories that are noted as given to a session, oldest first."""
+        """Return the memories that are noted as given to a session, oldest first.
+
+        None of them where another owner has a session of this id with the client: the notes do not say which is meant.
+        """
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         """Return the k passages of the scope with the highest cosine, as `Store.nearest` does for memories."""

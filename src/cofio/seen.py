@@ -748,7 +748,7 @@ class _SeenInbox:
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
         self._inbox.hold(self._hand.client(client), session, batching, broken_off=broken_off)
 
-    def turns(self, client: str, session: str) -> set[str]:
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:  # noqa: ARG002
         return self._inbox.turns(self._hand.client(client), session)
 
     def purged_turns(self, client: str, session: str) -> set[str]:
@@ -958,9 +958,10 @@ class _SeenEpisodes:
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,  # noqa: ARG002
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
-        viewing = self._sight.viewer
-        return self._index.sessions(limit, client=client, project=project, prefix=prefix, since=since, viewer=viewing)
+        how: dict[str, Any] = {"viewer": self._sight.viewer, "own": own}
+        return self._index.sessions(limit, client=client, project=project, prefix=prefix, since=since, **how)
 
     def turns(
         self,

@@ -14,7 +14,6 @@ MOST_TURNS = 200  # of one session, the newest
 MOST_CHANGESETS = 200  # of one session, the newest
 _RESUMED_CHANGESETS = 20  # of a session in a report
 MOST_FITTING = 1_000  # sessions whose ids begin alike
-_LOOKED_THROUGH = 50  # sessions, for a viewer's own
 
 
 class SessionService:
@@ -29,16 +28,15 @@ class SessionService:
         """Return the sessions, newest first."""
         return self._index.sessions(limit, client=client, project=project, since=since)
 
-    def show(self, name: str, *, client: str, owner: str) -> SessionDetail:
+    def show(self, name: str, *, client: str, owner: str | None) -> SessionDetail:
         """Return the session with this id, or with the one id that begins so; of one user or agent, if given."""
         found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
-        fitting = [each for each in found if owner in ("", each.owner)]
+        fitting = [each for each in found if owner in (None, each.owner)]
         return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
 
     def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
         """Return where work on a project stopped. A viewer is told of their own sessions alone."""
-        found = self._index.sessions(limit if self._viewer is None else _LOOKED_THROUGH, project=project)
-        own = [each for each in found if sessions.is_own(each, self._viewer)][:limit]
+        own = self._index.sessions(limit, project=project, own=self._viewer)
         details = [self._detail(each, 1, _RESUMED_CHANGESETS) for each in own]
         return sessions.report(project, details, most_tokens)
 

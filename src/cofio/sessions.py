@@ -233,6 +233,28 @@ def is_of(episode: Episode, session: AgentSession) -> bool:
     return key_of(episode) == session.key
 
 
+def clients_of(session: AgentSession, told: Iterable[tuple[str, str, str]], *, shared: bool) -> set[str]:
+    """Return the names of the session's client among (client, user, agent) of the sessions with its id.
+
+    Without `shared`, those are left out that another owner's session has too.
+    """
+    known = [each for each in told if shown_client(each[0]) == session.client]
+    own = {client for client, user, agent in known if (user, agent) == (session.user, session.agent)}
+    others = {client for client, user, agent in known if (user or agent) != session.owner}
+    return own if shared else own - others
+
+
+def is_in(project: str, wanted: str | None) -> bool:
+    """Return whether a turn's project is the wanted one: its path, or the name of its folder. None wants every one."""
+    folder = folder_of(wanted)
+    return wanted in (None, project) or bool(folder and project.endswith(folder))
+
+
+def folder_of(wanted: str | None) -> str:
+    """Return the end of the paths that a project's name stands for: "/web" for "web", "" for a path."""
+    return f"/{wanted}" if wanted and "/" not in wanted else ""
+
+
 def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
     """Return the session that a whole name or a unique prefix means. A viewer's own goes before one of another's."""
     fitting = [each for each in found if each.session == name] or list(found)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cofio.errors import CofioError, StoreBusy
 from cofio.keeper import Keeper
+from cofio.ports import Probeable
 
 _LOOK = 2.0  # seconds between two looks at the inbox, when nobody says that there is something
 _QUIET = 0.02  # seconds without a capture, before the next item is taken up
@@ -70,6 +71,7 @@ class Worker:
 
     def drain(self) -> int:
         """Take up everything that is due; how many items."""
+        self._find_out()
         taken = 0
         while not self._stopping and (items := self._keeper.claim()):
             heard = self._heard
@@ -85,6 +87,12 @@ class Worker:
             finally:
                 self._keeper.give_back(items)  # what was not got to, or has grown meanwhile; the rest is settled
         return taken
+
+    def _find_out(self) -> None:
+        """Find out what the model can do, before it is needed for the first capture."""
+        llm = self._keeper.llm
+        if isinstance(llm, Probeable) and not llm.profile.reconciles_known:
+            llm.probe(ask=bool(self._keeper.due(1)))
 
     def _let_pass(self) -> None:
         """Whoever hands something over goes first: learning can wait, a hook cannot."""

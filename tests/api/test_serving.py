@@ -301,7 +301,7 @@ except Exception as error:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_stop_lets_a_request_finish_and_closes_the_store(tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "cofio.db"
     command = [sys.executable, "-c", _SLOW_SERVICE, str(path)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,8 @@ from cofio.client import Client
 from tests.backfilling import Machine, claude, codex, many
 from tests.cli.conftest import Cofio
 from tests.learning.test_kills import Service
+from tests.llms.agents import CLAUDE, Program, Says
+from tests.llms.test_agent_cli import is_alive, wait_until
 from tests.llms.wire import DIALECTS, Wire
 
 FILES = 400
@@ -59,13 +63,30 @@ def test_a_dry_run_counts_and_writes_nothing(cofio: Cofio, env: dict[str, str], 
     assert "no model" not in cofio("backfill", "--dry-run", env=env).output
 
 
+def test_what_it_shows_holds_no_secret(cofio: Cofio, env: dict[str, str], tmp_path: Path) -> None:
+    secret = "ghp_" + "aB3dE5fG7h" * 4
+    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", f"Use the token {secret} for the API.")])
+    for form in ((), ("--json",)):
+        shown = cofio("backfill", "--dry-run", *form, env=env).output
+        assert "Use the token [redacted" in shown
+        assert "ghp_" not in shown
+
+
+def test_a_transcript_in_use_is_counted_without_its_last_turn(cofio: Cofio, env: dict[str, str], disk: Path) -> None:
+    for path in (disk / "claude").rglob("a.jsonl"):
+        path.touch()
+    told = cofio.json("backfill", "--dry-run", env=env)
+    assert (told["files"], told["turns"], told["new"]) == (2, 2, 2)
+    assert cofio.json("backfill", "--yes", env=env)["turns"] == 2
+
+
 def test_a_dry_run_calls_no_model_and_tells_what_one_would_take(
     cofio: Cofio, env: dict[str, str], disk: Path, provider: Wire
 ) -> None:
     cofio("add", "We use pnpm", env=env)
     before = cofio.lines("export", "-", env=env)
     told = cofio.json("backfill", "--dry-run", env=env)["estimate"]
-    assert (told["provider"], told["calls"], told["days"]) == ("openai", 3, 2)
+    assert (told["provider"], told["calls"], told["days"]) == ("openai", 6, 3)
     assert told["tokens"] > 300
     assert provider.seen == []
     assert cofio.lines("export", "-", env=env) == before
@@ -75,12 +96,12 @@ def test_a_dry_run_calls_no_model_and_tells_what_one_would_take(
 def test_turns_wait_when_the_daily_budget_is_spent(
     cofio: Cofio, env: dict[str, str], disk: Path, provider: Wire
 ) -> None:
-    env["COFIO_JUDGE"] = "true"  # what is likely a fact is shown to the model
+    env |= {"COFIO_JUDGE": "true", "COFIO_LLM_CALLS_PER_DAY": "1"}  # what is likely a fact is shown to the model
     provider.says = json.dumps({"facts": []})
     told = cofio.json("backfill", "--yes", "--no-notes", env=env)
     assert told["turns"] == 3
     assert told["waiting"] >= 1
-    assert len(provider.seen) == 2
+    assert len(provider.seen) == 1  # of a session each
     assert cofio.json("ledger", env=env)["pending"] == told["waiting"]
 
 
@@ -189,3 +210,22 @@ def test_a_service_that_is_killed_under_a_backfill_goes_on_with_it(tmp_path: Pat
             assert (client.ledger().captured, client.ledger().pending) == (turns, 0)
     finally:
         service.stop()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_backfill_that_is_told_to_end_takes_its_model_along(tmp_path: Path, number: signal.Signals) -> None:
+    program = Program(CLAUDE, tmp_path / "bin")
+    program.says(Says(hang=True))
+    claude(tmp_path / "claude", "a", [("2026-01-01T00:00:00Z", "We use tabs.")])
+    machine = Machine(tmp_path / "home", tmp_path)
+    machine.env |= {"EXTRACT_PROVIDER": "claude-cli", "COFIO_JUDGE": "true"}
+    machine.env["PATH"] = f"{program.folder}:{os.environ['PATH']}"
+    running = machine.start("backfill", "--yes")
+    wait_until((program.folder / "started.json").exists)
+    time.sleep(0.2)  # it is written
+    running.send_signal(number)
+    _, error = running.communicate(timeout=60)
+    assert (running.returncode, "Traceback" in error) == (128 + number, False)
+    assert "run it again to go on" in error
+    for pid in json.loads((program.folder / "started.json").read_text("utf-8"))["pids"]:
+        wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]

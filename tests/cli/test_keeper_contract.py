@@ -427,6 +427,7 @@ def a_backfill_is_a_series_that_is_undone_as_one(memories: Memories) -> Any:
         memories.capture(said, wait=True, turn=turn, series=series, **named)
     memories.end_backfill(series, by="tester")
     assert memories.turns("codex", "s") == {"1", "2"}
+    assert memories.turns("codex", "s", any_key=True) == {"1", "2"}
     assert memories.turns("codex", "t") == set()
     kept = [memory.text for memory in memories.list().memories]
     assert len(kept) == 2

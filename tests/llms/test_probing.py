@@ -20,6 +20,7 @@ from cofio.reconcile.model import SCHEMA
 from cofio.settings import Settings
 from cofio.testing import FixedClock, HashEmbedder, MemoryStore
 from cofio.web import Patience
+from cofio.worker import Worker
 from tests.api.caller import Caller
 from tests.api.conftest import serving
 from tests.llms.test_agent_cli import wait_until
@@ -196,3 +197,16 @@ class _Weak:
     def extraction(self) -> dict[str, Any]:
         told = {"enabled": True, "status": "healthy", "provider": "ollama", "model": "tiny"}
         return {**told, "audn": False, "audn_known": True}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_worker_of_the_command_line_probes_when_something_waits(wire: Wire, tmp_path: Path, waits: bool) -> None:
+    settings = Settings(
+        home=tmp_path, store=f"sqlite://{tmp_path / 'cofio.db'}", extract_provider="ollama", ollama_url=wire.url
+    )
+    with assemble.keeper(settings, embedder=HashEmbedder()) as keeper:
+        if waits:
+            keeper.capture("User: Our team adopts microservices for scalability.")
+        Worker(keeper).drain()
+        assert keeper.extraction()["audn_known"] is waits
+    assert sum(_is_probe(each.body) for each in wire.seen) == waits

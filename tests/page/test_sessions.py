@@ -101,6 +101,20 @@ def test_a_key_sees_its_own_sessions(serve: Callable[..., Caller], visit: Visito
     expect(page.get_by_text("No session is recorded yet")).to_be_visible()
 
 
+def test_two_owners_of_one_id_are_opened_each_for_itself(service: Caller, visit: Visitor) -> None:
+    for owner in ("ada", "bob", ""):
+        say(service, "s1", f"The editor of {owner or 'nobody'}", user=owner)
+    page = visit(service, "/ui/sessions")
+    for owner in ("ada", "bob", ""):
+        row = rows(page).filter(has_text=f" · {owner}") if owner else rows(page).filter(has_not_text=" · ")
+        row.locator(".head").click()
+        expect(row.locator(".detail")).to_contain_text(f"The editor of {owner or 'nobody'}")
+        assert page.url.endswith(f"owner={owner}")
+        page.reload()
+        expect(page.locator(".detail:visible")).to_have_count(1)
+        expect(page.locator(".detail:visible")).to_contain_text(f"The editor of {owner or 'nobody'}")
+
+
 def test_texts_are_shown_harmlessly(service: Caller, visit: Visitor) -> None:
     say(service, "s1/" + WEIRD, WEIRD, WEIRD, project=WEIRD)
     page = visit(service, "/ui/sessions")

@@ -316,6 +316,14 @@ class AmendContract:
         assert store.inbox.purged_turns("cc", "s1") == {"settled", "waits"}
         assert store.inbox.purged_turns("cc", "s2") == set()
 
+    def test_turns_that_came_with_a_key_are_told_where_any_key_counts(self, store: Store) -> None:
+        for client in ("cc", "cc~0123456789ab", "cc~ba9876543210", "ccx", "cc-x~0123456789ab"):
+            store.inbox.amend(turn(user("one"), name=client[-3:], client=client))
+        assert store.inbox.turns("cc", "s1") == {"cc"}
+        assert store.inbox.turns("cc", "s1", any_key=True) == {"cc", "9ab", "210"}
+        assert store.inbox.turns("cc", "s2", any_key=True) == set()
+        assert store.inbox.turns("c", "s1", any_key=True) == set()
+
     # ── what cannot be ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_what_no_store_can_keep_is_refused_and_leaves_the_turn_as_it_was(self, store: Store) -> None:

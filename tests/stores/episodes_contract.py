@@ -368,6 +368,12 @@ class EpisodesContract:
         assert store.episodes.sessions(9, project="/api") == store.episodes.sessions(9, project="/web") == [ada]
         assert store.episodes.sessions(9, prefix="s2") == store.episodes.sessions(9, since="2025-01-04") == found[:1]
         assert store.episodes.sessions(9, viewer=Viewer(user="bob")) == found[2:]
+        assert store.episodes.sessions(1, own=Viewer(user="bob")) == found[2:]
+        assert store.episodes.sessions(9, own=Viewer(user="eve")) == []
+        for name in ("api", "web"):
+            assert store.episodes.sessions(9, project=name) == [ada]
+        for name in ("ap", "eb", "/eb", "", "api/"):
+            assert ada not in store.episodes.sessions(9, project=name)
         assert [each.text for each in store.episodes.turns(ada, 9)] == ["User: one", "User: two"]
         assert [each.text for each in store.episodes.turns(ada, 1)] == ["User: two"]
         assert [each.text for each in store.episodes.turns(ada, 9, summaries=True)] == ["User: sum"]
@@ -385,3 +391,34 @@ class EpisodesContract:
         assert changeset not in store.episodes.changesets(bob, 9)
         store.inbox.forget("2100-01-01")
         assert store.episodes.changesets(ada, 9) == [changeset]
+
+    def test_own_sessions_are_counted_before_the_limit(self, store: Store) -> None:
+        whose = Viewer(user="ada", agent="bot")
+        episode(store, "mine", turn="1", at="2025-01-01", user="ada", session="mine", project="/srv/web")
+        episode(store, "ours", turn="1", at="2025-01-02", agent="bot", session="bot", project="/srv/web")
+        for number in range(3):
+            about = {"session": f"o{number}", "project": "/srv/web", "visibility": "global"}
+            episode(store, "theirs", turn="1", at="2025-02-01", user="eve", agent="bot", **about)
+            capture(store, "theirs", turn="2", at="2025-02-01", user="eve", **about)
+            capture(store, "nobody's", turn="3", at="2025-02-01", **about)
+        capture(store, "waits", turn="1", at="2025-01-03", user="ada", session="waits", project="web")
+        found = store.episodes.sessions(3, project="web", viewer=whose, own=whose)
+        assert [each.session for each in found] == ["waits", "bot", "mine"]
+        assert [each.session for each in store.episodes.sessions(1, own=whose)] == ["waits"]
+
+    @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "waiting"])
+    def test_two_owners_of_one_session_id_are_not_mixed(self, store: Store, indexed: bool) -> None:
+        done: dict[str, int] = {}
+        for user in ("ada", "bob"):
+            settled = Settlement(item=store.inbox.receive([said(user, user=user, turn=user)])[0].id, state="stored")
+            facts = [Add(Fact(text=f"{user} uses tabs"))]
+            made = store.apply(facts, {}, by="test", why="", settles=lambda _, settled=settled: settled)  # type: ignore[misc]
+            store.give("claude", "s1", {made.changes[0].memory_id: "d"})
+            done[user] = made.id
+            if indexed:
+                store.episodes.index(settled.item)
+        if indexed:
+            store.inbox.forget("2100-01-01")
+        for session in store.episodes.sessions(9):
+            assert store.episodes.changesets(session, 9) == [done[session.user]]
+            assert store.episodes.given(session) == []  # nothing says which of them was given what

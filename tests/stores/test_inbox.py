@@ -326,6 +326,7 @@ def test_whoever_is_asked_how_full_it_is_does_not_read_what_is_kept(store: Sqlit
         "until": "",
         "latest": "",
         "due_at": "",
+        "any_key": 1,
     }
     asked = {
         "is_full": sql["is_full"], "due": inbox_module._DUE, "newest": inbox_module._NEWEST,

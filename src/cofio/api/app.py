@@ -42,7 +42,7 @@ from cofio.errors import InvalidInput, Misconfigured, NotFound
 from cofio.hooks import address
 from cofio.keeper import Keeper
 from cofio.librarian import Librarian
-from cofio.ports import Clock, Health, Probeable, Stoppable
+from cofio.ports import Clock, Health, Stoppable
 from cofio.settings import Settings
 from cofio.upstream import Upstream
 from cofio.worker import Worker
@@ -97,13 +97,6 @@ def make(
     return app
 
 
-def _prepared(keeper: Keeper, fetched: int) -> int:
-    """Have the worker find out what its model can do, before it takes up the first capture."""
-    if isinstance(keeper.llm, Probeable) and not keeper.llm.profile.reconciles_known:
-        keeper.llm.probe(ask=bool(keeper.due(1)))
-    return fetched
-
-
 def _desk(keeper: Keeper, settings: Settings) -> Desk:
     metrics = Metrics()
     keeper.listen(metrics.learned)
@@ -127,7 +120,7 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
             episode_days=settings.episode_days,
             episode_mb=settings.episode_mb,
             llm_text_days=settings.llm_text_days,
-            fetch=lambda: _prepared(keeper, attendant.fetch()),
+            fetch=attendant.fetch,
         ),
         attendant,
         Lately(keeper.count),

@@ -73,7 +73,7 @@ def end_backfill(desk: Desk, given: schemas.Nothing, call: Call) -> Plain:  # no
 
 
 def turns(desk: Desk, given: schemas.Turns, call: Call) -> Plain:  # noqa: ARG001
-    return {"turns": sorted(desk.keeper.turns(given.client, given.session))}
+    return {"turns": sorted(desk.keeper.turns(given.client, given.session, any_key=given.any_key))}
 
 
 def ledger(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001

@@ -430,7 +430,9 @@ class Projects(Given):
 class Sessions(Given):
     limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 20
     client: Annotated[str, _text("The client that they are of, such as claude-code.")] = ""
-    project: Annotated[str, _text("With a turn in exactly this project; empty: in none.")] | UnsetType = UNSET
+    project: (
+        Annotated[str, _text("With a turn in this project, by path or folder name; empty: in none.")] | UnsetType
+    ) = UNSET
     since: Annotated[Time, _text("With turns from this time on.")] | UnsetType = UNSET
 
     def narrowed(self) -> dict[str, Any]:
@@ -441,11 +443,15 @@ class Sessions(Given):
 class OneSession(Given, kw_only=True):
     session: Annotated[str, Meta(min_length=1, description="The id, or a unique prefix of it.")]
     client: Annotated[str, _text("The client that it is of, where several have an id that begins so.")] = ""
-    owner: Annotated[str, _text("The user or agent whose it is, where several have one of that name.")] = ""
+    owner: (
+        Annotated[str, _text("The user or agent whose it is, where several have one; empty: nobody.")] | UnsetType
+    ) = UNSET
 
 
 class Resume(Given):
-    project: Annotated[str, _text("Exactly this project; empty: no project. Else every one.")] | UnsetType = UNSET
+    project: (
+        Annotated[str, _text("This project, by path or folder name; empty: no project. Else every one.")] | UnsetType
+    ) = UNSET
     limit: Annotated[int, Meta(ge=1, le=20, description="Sessions at most.")] = RESUMED
     max_tokens: Annotated[int, Meta(ge=100, le=20_000, description="Tokens of the text at most.")] = RESUME_TOKENS
 
@@ -509,6 +515,7 @@ class Nothing(Given):
 class Turns(Given):
     client: Annotated[str, _text("Which client captured it.")]
     session: str
+    any_key: Annotated[bool, _text("With an admin key: the turns of every key's session too.")] = False
 
 
 class Observe(Heard, kw_only=True):

@@ -31,7 +31,7 @@ _BACKLOG = 512
 def run(
     keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None, doctor: Doctor | None = None
 ) -> None:
-    """Serve until SIGTERM or SIGINT; then finish what is being answered and close the keeper.
+    """Serve until SIGTERM, SIGINT or SIGHUP; then finish what is being answered and close the keeper.
 
     `ready` is called with the service's URL as soon as it answers.
     """
@@ -91,7 +91,11 @@ class Serving:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {each: signal.signal(each, lambda *_: self.stop()) for each in (signal.SIGTERM, signal.SIGINT)}
+        before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+        if before[signal.SIGHUP] is signal.SIG_IGN:  # under nohup it outlives its terminal
+            del before[signal.SIGHUP]
+        for each in before:
+            signal.signal(each, lambda *_: self.stop())
         try:
             yield
         finally:

@@ -16,7 +16,7 @@ def list_sessions(desk: Desk, given: schemas.Sessions, call: Call) -> Plain:  # 
 
 
 def show_session(desk: Desk, given: schemas.OneSession, call: Call) -> Plain:  # noqa: ARG001
-    return desk.keeper.session(given.session, client=given.client, owner=given.owner).as_dict()
+    return desk.keeper.session(**given.given(("session", "client", "owner"))).as_dict()
 
 
 def resume(desk: Desk, given: schemas.Resume, call: Call) -> Plain:  # noqa: ARG001

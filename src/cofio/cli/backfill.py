@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import click
 
 from cofio.cli import output
 from cofio.cli.output import Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command
+from cofio.cli.session import BY, PROJECT, Memories, Session, agreed, command, ended_in_order
 
 if TYPE_CHECKING:
     from cofio.backfill import Delivery, Estimate, Survey
@@ -85,7 +86,8 @@ def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Pat
 
     paths, skipped = filling.find(homes)
     with output.progress("Reading", len(paths), hidden=session.as_json) as advance:
-        found = filling.survey(paths, memories.turns if memories else _nothing_known, advance)
+        known = partial(memories.turns, any_key=True) if memories else _nothing_known
+        found = filling.survey(paths, known, advance)
     return filling.Survey(found.entries, (*skipped, *found.skipped))
 
 
@@ -235,7 +237,7 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
     series = memories.begin_backfill(by=BY)
     new = survey.new
     try:
-        with output.progress("Learning", len(new), hidden=session.as_json) as advance:
+        with ended_in_order(), output.progress("Learning", len(new), hidden=session.as_json) as advance:
             room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # live captures find room beside them
             delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
             delivery.deliver(new)
@@ -243,7 +245,7 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
         if keeper is not None and facts:
             done = Imported(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         output.say(f"What was learned stays: run it again to go on, or `cofio undo {series}` to take it back.")
         raise
     memories.end_backfill(series, by=BY)

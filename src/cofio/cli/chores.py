@@ -9,7 +9,7 @@ import click
 from cofio.chores import CHORES, VIEWS, Plan, Run, View
 from cofio.cli import output
 from cofio.cli.output import ID, SOURCE, TEXT, Column
-from cofio.cli.session import BY, Memories, Session, command, within
+from cofio.cli.session import BY, Memories, Session, command, ended_in_order, within
 from cofio.errors import NotFound
 from cofio.llm_calls import LLMCall, LLMTotal
 from cofio.model import Decision, Delete, Merge
@@ -34,7 +34,7 @@ def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> 
     Without a model only what says the same; with one, clusters of related memories become one or two facts. A merge
     that would lose a number, a name or a negation, or that searches would no longer find, is refused.
     """
-    with session.memories() as memories:
+    with ended_in_order(), session.memories() as memories:
         plan = memories.consolidate(dry_run=not apply, source_prefix=source_prefix, by=BY, why=why)
         _tell(session, memories, plan, ("merged", "No two memories belong together."))
 
@@ -52,7 +52,7 @@ def prune(session: Session, apply: bool, why: str) -> None:
     Details after 60 days, decisions and what was learned after 120; never what is pinned. Nothing is pruned before
     retrievals were noted for as long.
     """
-    with session.memories() as memories:
+    with ended_in_order(), session.memories() as memories:
         plan = memories.prune(dry_run=not apply, by=BY, why=why)
         _tell(session, memories, plan, ("archived", "There is nothing to set aside."))
 

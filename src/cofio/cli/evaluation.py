@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from cofio.cli import output
-from cofio.cli.session import Session, command, examples, where
+from cofio.cli.session import Session, command, ended_in_order, examples, where
 from cofio.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -179,7 +176,7 @@ def decisions(session: Session, files: tuple[Path, ...], sample: int | None, wri
 def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
     """A bar on the terminal, moved by the function that comes back: so much is done, of so much."""
     shown = 0
-    with _ending(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
+    with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
 
         def moved(so_far: int, total: int) -> None:
             nonlocal shown
@@ -188,23 +185,6 @@ def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
             shown = now
 
         yield moved
-
-
-@contextmanager
-def _ending() -> Iterator[None]:
-    """Told to end, as `timeout` does, leave as by Ctrl-C: the store that was measured goes too."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, _frame: Any) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def tell(session: Session, report: Report, write: Path | None) -> None:

@@ -15,7 +15,7 @@ import click
 from cofio import transcripts
 from cofio.cli import output
 from cofio.cli.output import ID, TEXT, WHEN, Column
-from cofio.cli.session import BY, PROJECT, Memories, Session, command
+from cofio.cli.session import BY, PROJECT, Memories, Session, command, ended_in_order
 from cofio.conversation import ANALYSIS, OBSERVATION, OPEN, STATES, Captured, Item, Ledger, dialogue
 from cofio.errors import InvalidInput
 from cofio.model import VISIBILITIES
@@ -57,7 +57,7 @@ def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
         raise InvalidInput(f"Nothing was said in {file}.", "Give a transcript, messages as JSON, or a text.")
     with session.memories(new=not dry_run) as memories:
         told = []
-        with output.progress("Learning", len(turns), hidden=session.as_json) as advance:
+        with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as advance:
             for turn in turns:
                 told.append(_learned(memories, turn, about, dry_run=dry_run))
                 advance(1)
@@ -163,7 +163,7 @@ def observe(
     response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
     messages = dialogue(intent, response)
     about = {**about, "project": session.project(about["project"]), "session": activity}
-    with session.memories(new=not dry_run) as memories:
+    with ended_in_order(), session.memories(new=not dry_run) as memories:
         if dry_run:
             learned = memories.learn(messages, dry_run=True, by=BY, context=OBSERVATION, **about)
             told = {"turn": named, **learned.as_dict()}

@@ -53,8 +53,8 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
 @command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json")
 @click.argument("name", metavar="SESSION")
 @click.option("--client", default="", metavar="NAME", help="The client, where several have an id that begins so.")
-@click.option("--owner", default="", metavar="NAME", help="The user or agent, where several have one of that name.")
-def show(session: Session, name: str, client: str, owner: str) -> None:
+@click.option("--owner", metavar="NAME", help='The user or agent, where several have one of that name; "" is nobody.')
+def show(session: Session, name: str, client: str, owner: str | None) -> None:
     """Show a session: its turns, and what was recalled, learned and changed in it.
 
     SESSION is the id, or as much of its beginning as is unique.

@@ -7,7 +7,6 @@ program and finds its login by itself: no token is read, stored or refreshed her
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -17,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,19 +39,12 @@ _UNKNOWN_OPTION = late.compile(r"unknown (?:option|feature|argument)|unexpected 
 
 #: One child at a time, whatever asks: each is a whole program, and all of them share the limits of one plan.
 _one_child = threading.Lock()
-_running: set[int] = set()  # process groups
 
 
-@atexit.register
-def _kill_running() -> None:
-    """End with the service: a call that it does not wait for must not go on without it."""
-    for group in list(_running):
-        _kill(group)
-
-
-def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
+def _kill(groups: Iterable[int]) -> None:
+    for group in list(groups):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
 
 
 class Ran(NamedTuple):
@@ -94,6 +87,7 @@ class AgentCLI(ABC):
         self._timeout = timeout
         self._options = tuple(options)
         self._children: set[int] = set()  # process groups
+        weakref.finalize(self, _kill, self._children)  # at exit: a call that nothing waits for must not go on
         self._stopping = False
         self._starting = threading.Lock()
 
@@ -121,8 +115,7 @@ class AgentCLI(ABC):
         """Kill the running children, and start no more: the service stops, and must not wait for them."""
         with self._starting:
             self._stopping = True
-        for group in list(self._children):
-            _kill(group)
+        _kill(self._children)
 
     def health_check(self) -> Health:
         """Return whether the program is installed and logged in; no model is asked."""
@@ -165,9 +158,8 @@ class AgentCLI(ABC):
                 says = f"{self.product} did not answer within {timeout:g} seconds and was stopped."
                 raise NoReply(says, "Raise EXTRACT_TIMEOUT if this happens often.") from error
             finally:
-                _running.discard(child.pid)
                 self._children.discard(child.pid)
-                _kill(child.pid)
+                _kill([child.pid])
         if self._stopping and child.returncode < 0:
             raise NoReply(f"{self.product} was stopped with the service.", _LATER)
         return Ran(child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
@@ -184,7 +176,6 @@ class AgentCLI(ABC):
             except OSError as error:
                 says = f"{command[0]} cannot be started: {error.strerror}."
                 raise Misconfigured(says, f"Reinstall {self.product}.") from error
-            _running.add(child.pid)
             self._children.add(child.pid)
         return child
 

@@ -28,22 +28,23 @@ class Resting(Wrapper):
         self._lock = threading.Lock()
         self._rests = 0
         self._until = 0.0
-        self._problem = ""
-        self._told = ""  # the problem with what to do about it
-        self._misconfigured: Misconfigured | None = None
+        self._error: Unavailable | Misconfigured | None = None  # of the last call
 
     def health_check(self) -> Health:
         health = self._llm.health_check()
-        return Health(healthy=False, problem=self._told) if health and self._told else health
+        error = self._error
+        return Health(healthy=False, problem=str(error)) if health and error else health
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
         """The other's reply. While it rests, the error that it rests for at once."""
         with self._lock:
             left = self._until - self._clock()
-            if left > 0:
-                if self._misconfigured:
-                    raise Misconfigured(self._misconfigured.message, self._misconfigured.hint)
-                raise Unavailable(self._problem, f"{self.provider_name} is left alone for {left:.0f} more seconds.")
+            if left > 0 and isinstance(self._error, Misconfigured):
+                raise Misconfigured(self._error.message, self._error.hint)  # a new one: threads add their tracebacks
+            if left > 0 and self._error:
+                raise Unavailable(
+                    self._error.message, f"{self.provider_name} is left alone for {left:.0f} more seconds."
+                )
         try:
             reply = self._llm.complete(system, user, schema=schema)
         except BudgetSpent:  # says nothing about the provider
@@ -53,12 +54,11 @@ class Resting(Wrapper):
             raise
         except Misconfigured as error:
             with self._lock:
-                self._until, self._problem = self._clock() + _UNTIL_MENDED, error.message
-                self._told = str(error)
-                self._misconfigured = error
+                self._until = self._clock() + _UNTIL_MENDED
+                self._error = Misconfigured(error.message, error.hint)  # without what was sent, as tracebacks have it
             raise
         with self._lock:
-            self._rests, self._until, self._problem, self._told, self._misconfigured = 0, 0.0, "", "", None
+            self._rests, self._until, self._error = 0, 0.0, None
         return reply
 
     def _rest(self, error: Unavailable) -> None:
@@ -67,4 +67,4 @@ class Resting(Wrapper):
                 return  # it rests already: several had asked at once
             self._until = self._clock() + min(_FIRST * 2.0**self._rests, _LONGEST)
             self._rests += 1
-            self._problem, self._told, self._misconfigured = error.message, str(error), None
+            self._error = Unavailable(error.message, error.hint)

@@ -2,7 +2,7 @@
  * The page about sessions: which there were, and in each its turns, its compaction summaries, and what was recalled,
  * learned and changed.
  *
- * Where one is stands in the address: #/ID?client=NAME with that session opened, #/?project=PATH narrowed.
+ * The address: #/ID?of=CLIENT&owner=NAME with that session opened, #/?project=PROJECT&client=NAME narrowed.
  */
 
 import { decoded, get } from "./api.js";
@@ -45,15 +45,19 @@ function empty() {
 function read() {
   const [name = "", query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const told = new URLSearchParams(query);
-  view.open = name ? { session: decoded(name), client: told.get("of") ?? "" } : null;
+  view.open = name ? { session: decoded(name), client: told.get("of") ?? "", owner: told.get("owner") } : null;
   for (const each of ["project", "client"]) view[each] = told.get(each) ?? "";
 }
 
 function address(open) {
-  const set = Object.entries({ of: open?.client ?? "", project: view.project, client: view.client });
-  const query = new URLSearchParams(set.filter(([, value]) => value)).toString();
+  const set = Object.entries({ of: open?.client ?? "", project: view.project, client: view.client })
+    .filter(([, value]) => value);
+  const owner = open && ownerOf(open); // "" is nobody
+  const query = new URLSearchParams(owner === null ? set : [...set, ["owner", owner]]).toString();
   return `#/${open ? encodeURIComponent(open.session) : ""}${query ? `?${query}` : ""}`;
 }
+
+const ownerOf = (about) => about.owner ?? (about.user || about.agent || "");
 
 async function arrive() {
   const before = JSON.stringify([view.project, view.client]);
@@ -155,7 +159,8 @@ function line(about) {
 // ── the session that is opened ─────────────────────────────────────────────────────────────────────────────────────
 
 const isMeant = ({ about }) =>
-  view.open && about.session.startsWith(view.open.session) && (!view.open.client || about.client === view.open.client);
+  view.open && about.session.startsWith(view.open.session) && (!view.open.client || about.client === view.open.client)
+  && (view.open.owner === null || ownerOf(about) === view.open.owner);
 
 async function unfold() {
   const exact = lines.find((each) => isMeant(each) && each.about.session === view.open.session);
@@ -166,10 +171,10 @@ async function unfold() {
 
 /** The session that the address names, where it is none of those that are shown: above them. */
 async function fetched() {
-  const { session, client } = view.open;
+  const { session, client, owner } = view.open;
   const mine = latest;
   try {
-    const found = await get("session", client ? { session, client } : { session });
+    const found = await get("session", { session, ...(client ? { client } : {}), ...(owner === null ? {} : { owner }) });
     if (mine !== latest) return null;
     const names = ["client", "session", "user", "agent", "project", "first_at", "last_at", "turns", "summaries"];
     lines = [line(Object.fromEntries(names.map((each) => [each, found[each]]))), ...lines];
@@ -184,8 +189,7 @@ async function fetched() {
 async function draw(detail, about) {
   fill(detail, make("p", { class: "dim" }, "Looking it up …"));
   try {
-    const owner = about.user || about.agent;
-    const found = await get("session", { session: about.session, client: about.client, ...(owner ? { owner } : {}) });
+    const found = await get("session", { session: about.session, client: about.client, owner: ownerOf(about) });
     const again = { refresh: () => draw(detail, about) };
     const turns = found.turn_list.toReversed();
     fill(detail, facts(found),

@@ -30,7 +30,18 @@ from cofio.episodes import (
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
-from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
+from cofio.sessions import (
+    AgentSession,
+    clients_of,
+    folder_of,
+    is_in,
+    is_of,
+    is_own,
+    is_summary,
+    key_of,
+    merged,
+    sessions_of,
+)
 from cofio.stores import captures, llm_calls
 from cofio.stores.domain import Asking, SqliteAsking
 from cofio.stores.file import BRIEFLY, StoreFile
@@ -146,23 +157,29 @@ class SqlEpisodes:
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
         asked = {"first": prefix, "last": prefix + _LAST, "since": since, "client": client, "limit": limit}
-        asked |= {"anywhere": int(project is None), "project": project or ""}
+        asked |= {"anywhere": int(project is None), "project": project or "", "folder": folder_of(project)}
+        asked |= {
+            "own": int(own is not None),
+            "own_user": own.user if own else "",
+            "own_agent": own.agent if own else "",
+        }
         with self._reading() as asking:
             waiting = [
                 each
                 for each in self._waiting(asking, viewer)
                 if each.session.startswith(prefix) and client in ("", shown_client(each.client))
             ]
-            within = {key_of(each) for each in waiting if project in (None, each.project)}
+            within = {key_of(each) for each in waiting if is_in(each.project, project)}
             asked["also"] = asking.listed(sorted({session for _, session, *_ in within}))
             where, values = seen_by(viewer, asking.dialect)
             rows = asking.all("sessions", {**asked, **values}, where=where)
         found = [_to_session(row) for row in rows]
         within |= {each.key for each, row in zip(found, rows, strict=True) if project is None or row[-1]}
         listed = merged([*found, *sessions_of(waiting)])
-        fitting = (each for each in listed if each.key in within and each.last_at >= since)
+        fitting = (each for each in listed if each.key in within and each.last_at >= since and is_own(each, own))
         return [each for each in fitting if client in ("", each.client)][:limit]
 
     def turns(
@@ -186,22 +203,23 @@ class SqlEpisodes:
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         with self._reading() as asking:
-            rows = asking.all("session_changesets", {**self._named(asking, session), "limit": limit})
-        return sorted({number for (number,) in rows})
+            rows = asking.all("session_changesets", self._named(asking, session))
+        told = [number for number, *teller in rows if _may_be_told_in(session, *teller)]
+        return sorted(set(told[:limit]))
 
     def given(self, session: AgentSession) -> list[int]:
         with self._reading() as asking:
-            return [number for (number,) in asking.all("session_given", self._named(asking, session))]
+            return [number for (number,) in asking.all("session_given", self._named(asking, session, shared=False))]
 
-    def _named(self, asking: Asking, session: AgentSession) -> dict[str, Any]:
-        """Return the values that name a session, its client under each name that keys have delivered it with."""
-        owner = {"session": session.session, "user": session.user, "agent": session.agent}
-        known = {client for (client,) in asking.all("session_clients", owner)}
-        known |= {each.client for each in self._waiting(asking, None, session.session) if is_of(each, session)}
-        return {
-            **owner,
-            "clients": asking.listed(sorted(each for each in known if shown_client(each) == session.client)),
-        }
+    def _named(self, asking: Asking, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
+        """Return the values that name a session, its client under each name that keys have delivered it with.
+
+        Without `shared`, those names are left out under which another owner has a session of the same id.
+        """
+        about = {"session": session.session, "user": session.user, "agent": session.agent}
+        told = {tuple(row) for row in asking.all("session_clients", about)}
+        told |= {(each.client, each.user, each.agent) for each in self._waiting(asking, None, session.session)}
+        return {**about, "clients": asking.listed(sorted(clients_of(session, told, shared=shared)))}
 
     # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -314,6 +332,14 @@ def _to_session(row: Sequence[Any]) -> AgentSession:
         turns=turns,
         summaries=summaries,
     )
+
+
+def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
+    """Return whether a capture is of the session's owner: as its episode says, else its words, if it has any left."""
+    if user is None:
+        exchange = captures.from_payload(payload)
+        return exchange is None or (exchange.user, exchange.agent) == (session.user, session.agent)
+    return (user, agent) == (session.user, session.agent)
 
 
 def _first(rows: Sequence[Sequence[Any]]) -> int | None:

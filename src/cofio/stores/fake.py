@@ -149,9 +149,10 @@ class FakeInbox:
                 if at < item.due_at <= due["latest"]:
                     held.put(replace(item, due_at=due["due_at"]))
 
-    def turns(self, client: str, session: str) -> set[str]:
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
         with self._changing() as held:
-            return {turn for one, other, turn, _ in held.turns if (one, other) == (client, session)}
+            told = [(one, turn) for one, other, turn, _ in held.turns if other == session]
+        return {turn for one, turn in told if one == client or (any_key and one.startswith(f"{client}~"))}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._changing() as held:

@@ -24,7 +24,7 @@ from cofio.episodes import (
 from cofio.errors import Conflict
 from cofio.model import Candidate, Matching, Scope, Viewer, moment
 from cofio.ports import Vector
-from cofio.sessions import AgentSession, is_of, is_summary, key_of, merged, sessions_of
+from cofio.sessions import AgentSession, clients_of, is_in, is_of, is_own, is_summary, key_of, merged, sessions_of
 from cofio.stores import captures
 from cofio.stores.applying import Entry
 from cofio.stores.fake import Captures
@@ -195,12 +195,14 @@ class FakeEpisodes:
         prefix: str = "",
         since: str = "",
         viewer: Viewer | None = None,
+        own: Viewer | None = None,
     ) -> list[AgentSession]:
         with self._holding() as held:
             said = [each for each in _all(held, viewer) if each.session.startswith(prefix)]
-        within = {key_of(each) for each in said if project in (None, each.project)}
+        within = {key_of(each) for each in said if is_in(each.project, project)}
         found = merged(sessions_of(each for each in said if key_of(each) in within))
-        return [each for each in found if client in ("", each.client) and each.last_at >= since][:limit]
+        fitting = (each for each in found if client in ("", each.client) and is_own(each, own))
+        return [each for each in fitting if each.last_at >= since][:limit]
 
     def turns(
         self, session: AgentSession, limit: int, *, summaries: bool = False, viewer: Viewer | None = None
@@ -213,12 +215,13 @@ class FakeEpisodes:
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
         with self._holding() as held:
             whose = {(client, session.session) for client in _clients(held, session)}
-            told = [held.captures.items[each].changeset for each, who in held.captures.told_in.items() if who in whose]
-            return sorted({changeset for changeset in told if changeset is not None})[-limit:]
+            told = [number for number, who in held.captures.told_in.items() if who in whose]
+            done = [held.captures.items[each].changeset for each in told if _may_be_told_in(held, session, each)]
+            return sorted({changeset for changeset in done if changeset is not None})[-limit:]
 
     def given(self, session: AgentSession) -> list[int]:
         with self._holding() as held:
-            clients = _clients(held, session)
+            clients = _clients(held, session, shared=False)
             told = [(at, number) for (client, name, number), (_, at) in held.given.items()
                     if client in clients and name == session.session]  # fmt: skip
             return [number for _, number in sorted(told)]
@@ -294,9 +297,17 @@ def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
     return [each for each in told if viewer is None or viewer.sees(each)]
 
 
-def _clients(held: _Held, session: AgentSession) -> set[str]:
+def _clients(held: _Held, session: AgentSession, *, shared: bool = True) -> set[str]:
     """The names that the session's client has for the keys that it was delivered with."""
-    return {each.client for each in _all(held, None) if is_of(each, session)}
+    said = [each for each in _all(held, None) if each.session == session.session]
+    return clients_of(session, {(each.client, each.user, each.agent) for each in said}, shared=shared)
+
+
+def _may_be_told_in(held: _Held, session: AgentSession, capture: int) -> bool:
+    """Whether a capture is of the session's owner: as its episode says, else its words, if it has any left."""
+    number = held.said.episode_by_capture(capture)
+    told = held.captures.items[capture].exchange if number is None else held.said.episodes[number]
+    return told is None or (told.user, told.agent) == (session.user, session.agent)
 
 
 def _changed(held: _Held) -> list[int]:

@@ -75,10 +75,10 @@ class SqliteInbox:
             held = captures.held(at, waiting, batching, broken_off=broken_off)
             connection.execute(_SQL["hold_items"], {**whose, **held})
 
-    def turns(self, client: str, session: str) -> set[str]:
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        asked = {"client": client, "session": session, "any_key": int(any_key)}
         with self._file.reading() as connection:
-            rows = connection.execute(_SQL["turns"], {"client": client, "session": session})
-            return {row[0] for row in rows}
+            return {turn for (turn,) in connection.execute(_SQL["turns"], asked)}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._file.reading() as connection:

@@ -72,9 +72,10 @@ class PostgresInbox:
             waiting = rows.value("waiting_of_session", until)
             rows.count("hold_items", {**whose, **captures.held(at, waiting, batching, broken_off=broken_off)})
 
-    def turns(self, client: str, session: str) -> set[str]:
+    def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
+        asked = {"client": client, "session": session, "any_key": int(any_key)}
         with self._server.reading() as rows:
-            return {turn for (turn,) in rows.all("turns", {"client": client, "session": session})}
+            return {turn for (turn,) in rows.all("turns", asked)}
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         with self._server.reading() as rows:

@@ -440,7 +440,10 @@ FOR UPDATE;
 -- name: turns
 SELECT DISTINCT turn FROM inbox
 WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
-    AND (client <> '' OR session <> '');
+    AND (client <> '' OR session <> '')
+UNION SELECT turn FROM inbox
+WHERE %(any_key)s = 1 AND tenant = %(tenant)s AND session = %(session)s AND turn <> '' AND (client <> '' OR session <> '')
+    AND substr(client, 1, length(%(client)s) + 1) = %(client)s || '~';
 
 -- name: purged_turns
 SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
@@ -1225,18 +1228,25 @@ SELECT
 SELECT
     client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
     count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
-    count(*) FILTER (WHERE project = %(project)s)
+    count(*) FILTER (WHERE project = %(project)s OR (%(folder)s <> '' AND right(project, length(%(folder)s)) = %(folder)s))
 FROM episodes
 WHERE tenant = %(tenant)s AND session >= %(first)s AND session <= %(last)s AND session <> ''
     AND (%(client)s = '' OR client = %(client)s OR substr(client, 1, length(%(client)s) + 1) = %(client)s || '~')
+    AND (
+        %(own)s = 0 OR ("user" <> '' AND "user" = %(own_user)s)
+        OR ("user" = '' AND agent <> '' AND agent = %(own_agent)s)
+    )
     AND {where}
 GROUP BY session, client, "user", agent
-HAVING max(created_at) >= %(since)s AND (%(anywhere)s = 1 OR count(*) FILTER (WHERE project = %(project)s) > 0 OR session = ANY (%(also)s))
+HAVING max(created_at) >= %(since)s AND (
+    %(anywhere)s = 1 OR session = ANY (%(also)s)
+    OR count(*) FILTER (WHERE project = %(project)s OR (%(folder)s <> '' AND right(project, length(%(folder)s)) = %(folder)s)) > 0
+)
 ORDER BY max(created_at) DESC, session DESC LIMIT %(limit)s;
 
 -- name: session_clients
-SELECT DISTINCT client FROM episodes
-WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND "user" = %(user)s AND agent = %(agent)s;
+SELECT DISTINCT client, "user", agent FROM episodes
+WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '';
 
 -- name: session_episodes
 SELECT id FROM episodes
@@ -1245,9 +1255,12 @@ WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND client
 ORDER BY created_at DESC, id DESC LIMIT %(limit)s;
 
 -- name: session_changesets
-SELECT changeset_id FROM inbox
-WHERE tenant = %(tenant)s AND session = %(session)s AND session <> '' AND client = ANY (%(clients)s) AND changeset_id IS NOT NULL
-ORDER BY id DESC LIMIT %(limit)s;
+SELECT i.changeset_id, e."user", e.agent, CASE WHEN e.id IS NULL THEN i.payload ELSE '' END FROM inbox i
+LEFT JOIN episodes e ON e.tenant = i.tenant
+    AND e.id = (SELECT p.episode_id FROM passages p WHERE p.tenant = i.tenant AND p.capture_id = i.id LIMIT 1)
+WHERE i.tenant = %(tenant)s AND i.session = %(session)s AND i.session <> '' AND i.client = ANY (%(clients)s)
+    AND i.changeset_id IS NOT NULL
+ORDER BY i.id DESC;
 
 -- name: session_given
 SELECT memory_id FROM given WHERE tenant = %(tenant)s AND session = %(session)s AND client = ANY (%(clients)s) ORDER BY at, memory_id;

@@ -330,7 +330,10 @@ WHERE client = :client AND session = :session AND turn = :turn AND task = :task
 
 -- name: turns
 SELECT DISTINCT turn FROM inbox
-WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '');
+WHERE client = :client AND session = :session AND turn <> '' AND (client <> '' OR session <> '')
+UNION SELECT turn FROM inbox
+WHERE :any_key = 1 AND session = :session AND turn <> '' AND (client <> '' OR session <> '')
+    AND substr(client, 1, length(:client) + 1) = :client || '~';
 
 -- name: purged_turns
 SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
@@ -901,18 +904,21 @@ SELECT
 SELECT
     client, session, "user", agent, min(created_at), max(created_at), count(*) FILTER (WHERE context = ''),
     count(*) FILTER (WHERE context <> ''), max(created_at || ' ' || project), -- the project of the last turn
-    count(*) FILTER (WHERE project = :project)
+    count(*) FILTER (WHERE project = :project OR (:folder <> '' AND substr(project, -length(:folder)) = :folder))
 FROM episodes
 WHERE session >= :first AND session <= :last AND session <> ''
     AND (:client = '' OR client = :client OR substr(client, 1, length(:client) + 1) = :client || '~')
+    AND (:own = 0 OR ("user" <> '' AND "user" = :own_user) OR ("user" = '' AND agent <> '' AND agent = :own_agent))
     AND {where}
 GROUP BY session, client, "user", agent
-HAVING max(created_at) >= :since AND (:anywhere = 1 OR count(*) FILTER (WHERE project = :project) > 0 OR session IN (SELECT value FROM json_each(:also)))
+HAVING max(created_at) >= :since AND (
+    :anywhere = 1 OR session IN (SELECT value FROM json_each(:also))
+    OR count(*) FILTER (WHERE project = :project OR (:folder <> '' AND substr(project, -length(:folder)) = :folder)) > 0
+)
 ORDER BY max(created_at) DESC, session DESC LIMIT :limit;
 
 -- name: session_clients
-SELECT DISTINCT client FROM episodes
-WHERE session = :session AND session <> '' AND "user" = :user AND agent = :agent;
+SELECT DISTINCT client, "user", agent FROM episodes WHERE session = :session AND session <> '';
 
 -- name: session_episodes
 SELECT id FROM episodes
@@ -921,9 +927,10 @@ WHERE session = :session AND session <> '' AND client IN (SELECT value FROM json
 ORDER BY created_at DESC, id DESC LIMIT :limit;
 
 -- name: session_changesets
-SELECT changeset_id FROM inbox
-WHERE session = :session AND session <> '' AND client IN (SELECT value FROM json_each(:clients)) AND changeset_id IS NOT NULL
-ORDER BY id DESC LIMIT :limit;
+SELECT i.changeset_id, e."user", e.agent, CASE WHEN e.id IS NULL THEN i.payload ELSE '' END FROM inbox i
+LEFT JOIN episodes e ON e.id = (SELECT p.episode_id FROM passages p WHERE p.capture_id = i.id LIMIT 1)
+WHERE i.session = :session AND i.session <> '' AND i.client IN (SELECT value FROM json_each(:clients)) AND i.changeset_id IS NOT NULL
+ORDER BY i.id DESC;
 
 -- name: session_given
 SELECT memory_id FROM given WHERE session = :session AND client IN (SELECT value FROM json_each(:clients)) ORDER BY at, memory_id;
