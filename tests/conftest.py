@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,6 +20,10 @@ from cofio.stores.sqlite import SqliteStore
 from cofio.testing import FixedClock, HashEmbedder
 from cofio.web import is_loopback
 from tests import judging, postgres
+
+#: Processes that the tests start inherit what is ignored here; `nohup` ignores hang-ups, and some tests send one.
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 #: A busy machine is no defect: no property fails by the clock.
 settings.register_profile("cofio", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -42,6 +42,18 @@ CAPTURED = [PROMPT, STOP, said("StopFailure", error="rate_limit"), said("PreComp
 CAPTURED += [said("PostCompact", trigger="auto", compact_summary="We added retries.")]
 
 
+def run_in_time(hook: Hook, event: Any, limit: float = RECALL) -> bytes:
+    """Run a hook until one attempt was not out of time before it had asked, as happens on a busy machine."""
+    for _ in range(20):
+        out = hook(event, limit=limit).out
+        if not hook.why.startswith("deadline"):
+            break
+        (hook.home / "hook.rest").unlink(missing_ok=True)
+        for waiting in spool.waiting(hook.home):
+            waiting.unlink()
+    return out
+
+
 # ── the service is well ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -185,7 +197,7 @@ def test_a_hung_service_costs_one_deadline_and_is_left_alone_then(
     hook: Hook, listening: Listening, reads: bool
 ) -> None:
     service = listening(hangs, reads=reads)
-    assert hook(PROMPT).out == b""
+    assert run_in_time(hook, PROMPT) == b""
     assert (hook.rung, hook.why, hook.spooled) == ("nothing", "timeout spooled", [PROMPT])
     assert 0 < rest.until(os.fsencode(hook.home)) - time.time() <= rest.FIRST
     asked = len(service.requests)
@@ -196,14 +208,14 @@ def test_a_hung_service_costs_one_deadline_and_is_left_alone_then(
 
 def test_a_hung_service_does_not_hold_up_a_capture(hook: Hook, listening: Listening) -> None:
     listening(hangs)
-    hook(END, limit=CAPTURE)
+    run_in_time(hook, END, CAPTURE)
     assert (hook.rung, hook.why, hook.spooled) == ("spooled", "timeout", [END])
     assert not (hook.home / "hook.rest").exists()  # so short a wait may be the machine's fault
 
 
 def test_a_service_that_drips_is_taken_for_hung(hook: Hook, listening: Listening) -> None:
     listening(drips)
-    assert hook(PROMPT).out == b""
+    assert run_in_time(hook, PROMPT) == b""
     assert (hook.why, hook.spooled) == ("timeout spooled", [PROMPT])
 
 
@@ -303,7 +315,7 @@ def test_a_service_that_has_started_since_is_asked_at_once(hook: Hook, listening
 def test_a_service_that_has_only_just_started_may_be_slow(hook: Hook, listening: Listening) -> None:
     listening(hangs)
     hook.started(5)
-    hook(PROMPT)
+    run_in_time(hook, PROMPT)
     assert hook.why == "timeout spooled"
     assert not (hook.home / "hook.rest").exists()
 

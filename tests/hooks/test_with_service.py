@@ -121,7 +121,11 @@ def test_a_stopped_service_costs_a_deadline_and_comes_back(hook: Hook, tmp_path:
             hook.started(60)
             serving.send_signal(signal.SIGSTOP)
             frozen = {"HOME": str(tmp_path), "COFIO_HOOK_RECALL_MS": "3000"}  # long enough for a busy machine to ask
-            hook.run(run, json.dumps({**PROMPT, "prompt_id": "p2"}).encode(), env=frozen, limit=5)
+            for _ in range(20):
+                hook.run(run, json.dumps({**PROMPT, "prompt_id": "p2"}).encode(), env=frozen, limit=5)
+                if not hook.why.startswith("deadline"):  # out of time before it had asked
+                    break
+                (hook.home / "hook.rest").unlink(missing_ok=True)
             assert (hook.rung, hook.why) == ("nothing", "timeout spooled")
             serving.send_signal(signal.SIGCONT)
             hook.run(run, json.dumps({**STOP, "prompt_id": "p2"}).encode(), env={"HOME": str(tmp_path)})
