@@ -548,7 +548,7 @@ def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_told(tmp_path: Path) -> No
     before = os.dup(0)  # the lowest number that is free
     os.close(before)
     for odd in (tmp_path / "pipe.md", tmp_path):
-        with pytest.raises(OSError, match="it is no file"):
+        with pytest.raises(OSError, match="not a regular file"):
             files.content_of(odd)
     after = os.dup(0)
     os.close(after)
@@ -634,7 +634,7 @@ def test_bad_folders_say_what_is_wrong(keeper: Keeper, tmp_path: Path) -> None:
         keeper.notes.index(tmp_path / "never")
     with pytest.raises(InvalidInput, match="not a folder"):
         keeper.notes.index(write(tmp_path, "a.md", "words"))
-    with pytest.raises(InvalidInput, match="whole machine"):
+    with pytest.raises(InvalidInput, match="root of the file system"):
         keeper.notes.index("/", dry_run=True)
     with pytest.raises(InvalidInput):
         keeper.notes.index(tmp_path, dry_run="yes")  # type: ignore[arg-type]
@@ -958,11 +958,16 @@ def test_files_that_are_not_ours_are_never_written_over(keeper: Keeper, out: Pat
     memory = keeper.add("We use tabs").memory
     write(out, f"We use tabs ({memory.id}).md", "My own words about tabs.")
     done = keeper.notes.export(out)
-    assert (told(done), [why for _, why in done.skipped]) == ((0, 0, 0), ["There is such a file, and it is not ours."])
+    assert (told(done), [why for _, why in done.skipped]) == (
+        (0, 0, 0),
+        ["A file of that name exists and is not an exported note."],
+    )
     assert next(out.iterdir()).read_text() == "My own words about tabs."
     assert [each.name for each in out.iterdir()] == [f"We use tabs ({memory.id}).md"]
     keeper.notes.index(out)  # that it was read does not make it ours
-    assert [why for _, why in keeper.notes.export(out).skipped] == ["There is such a file, and it is not ours."]
+    assert [why for _, why in keeper.notes.export(out).skipped] == [
+        "A file of that name exists and is not an exported note."
+    ]
     assert next(out.iterdir()).read_text() == "My own words about tabs."
 
 
@@ -974,7 +979,9 @@ def test_the_note_of_another_memory_is_not_written_over(keeper: Keeper, out: Pat
     said = renamed.read_text()
     keeper.notes.index(out)
     keeper.restore(one)
-    assert [why for _, why in keeper.notes.export(out).skipped] == ["There is such a file, and it is not ours."]
+    assert [why for _, why in keeper.notes.export(out).skipped] == [
+        "A file of that name exists and is not an exported note."
+    ]
     assert renamed.read_text() == said
 
 

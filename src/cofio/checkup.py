@@ -1,6 +1,6 @@
-"""The words of the doctor: what it asks of a service, and what it finds.
+"""Types of the doctor: the service interface it needs, and its findings.
 
-Part of the words, so that the service can be handed a doctor without knowing the machine that it looks at.
+Kept apart from the doctor, so that a service can be given one without importing code that inspects the machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ State = Literal["ok", "warning", "wrong"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at, what was found, and what to do about it."""
+    """Result of one check: the finding and the remedy."""
 
     name: str
     state: State
@@ -25,20 +25,20 @@ class Check:
 
 
 class Asked(Protocol):
-    """What the doctor asks of the service: over HTTP, or from within it."""
+    """Service interface used by the doctor, over HTTP or in-process."""
 
     def is_novel(self, fact: str, /) -> object:
-        """Whether the text says something new: it has to become a vector for that."""
+        """Check the novelty of a text, which requires embedding it."""
 
     def extraction(self) -> dict[str, Any]:
-        """Whether a model reads conversations, which, and how it is."""
+        """Return whether a model is configured for extraction, which one, and its state."""
 
     def stats(self) -> dict[str, Any]:
-        """Counts of memories and vectors, and the size of the store."""
+        """Return counts of memories and vectors, and the size of the store."""
 
     def items(self, state: Any = None, /, *, limit: int = 50) -> Sequence[Item]:
-        """The newest captures in this state."""
+        """List the newest captures in this state."""
 
 
-#: Looks at this machine and at the service, from within it; with True, at the hooks of the clients alone.
+#: Checks this machine and the service from within; with True, only the hooks of the clients.
 Doctor = Callable[[Asked, bool], Iterable[Check]]

@@ -1,4 +1,4 @@
-"""The words of upkeep: what a chore would do, what it did, and when chores ran."""
+"""Value types of maintenance: plans, results and runs of jobs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from cofio.model import Changeset, Decision, Memory, plain
 
 Chore = Literal["consolidate", "prune", "backup"]
 CHORES: tuple[Chore, ...] = ("consolidate", "prune", "backup")
-BACKFILL = "backfill"  # the name of its runs, and the reason of the changeset that begins its series
+BACKFILL = "backfill"  # name of its runs, and reason of the first changeset of its series
 Outcome = Literal["running", "done", "failed", "died", "began"]
 View = Literal["never", "most", "stale"]
 VIEWS: tuple[View, ...] = ("never", "most", "stale")
-#: What a person may approve of, one by one: what these would do.
+#: Jobs whose decisions can be approved one by one.
 Proposed = Literal["consolidate", "prune", "contradictions"]
 PROPOSED: tuple[Proposed, ...] = ("consolidate", "prune", "contradictions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Something that a chore looked at and left as it is, and why."""
+    """Memories that a job examined and left unchanged, with the reason."""
 
     ids: tuple[int, ...]
     reason: str
-    proposed: tuple[str, ...] = ()  # the texts that were refused
+    proposed: tuple[str, ...] = ()  # rejected texts
 
     def as_dict(self) -> dict[str, Any]:
         return {"ids": list(self.ids), "reason": self.reason, "proposed": list(self.proposed)}
@@ -33,20 +33,20 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a chore decided, what it refused, and, once it was done, the changeset that did it."""
+    """Decisions and refusals of a job and, once applied, the changeset."""
 
     chore: Chore
     decisions: tuple[Decision, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    examined: int = 0  # memories that were looked at
-    note: str = ""  # what holds for all of it: why nothing was done, or what was left for the next time
-    settled: tuple[str, ...] = ()  # names of what was refused for good: not asked about again as long as it is the same
+    examined: int = 0  # memories examined
+    note: str = ""  # general remark: why nothing was done, or what is left for the next run
+    settled: tuple[str, ...] = ()  # keys of final refusals, which are not examined again while unchanged
     dry_run: bool = True
     changeset: Changeset | None = None
-    as_of: int = 0  # the newest changeset when it was made; 0 when there was none
+    as_of: int = 0  # newest changeset when the plan was made; 0 if there was none
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {
             "chore": self.chore,
             "dry_run": self.dry_run,
@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One time that a chore ran: for a slot of the schedule, or ("") because somebody asked for it."""
+    """Run of a job: for a cron slot, or with slot "" on request."""
 
     id: int
     chore: str
@@ -81,18 +81,18 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Tracking:
-    """Since when retrievals are noted, and on how many different days there were some since a given time."""
+    """Start of retrieval logging, and the number of days with retrievals since a given time."""
 
-    since: str | None  # None when none was ever noted
+    since: str | None  # None if none was ever logged
     days: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that an audit looked for: how many it found, and some of them."""
+    """Result of one audit check: the number of matches and some examples."""
 
     name: str
-    says: str  # what it means, for people
+    says: str  # explanation for people
     count: int
     examples: tuple[Mapping[str, Any], ...] = ()
 
@@ -102,9 +102,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The profile of a store."""
+    """Profile of a store."""
 
-    memories: int  # live ones that were looked at
+    memories: int  # live memories examined
     findings: tuple[Finding, ...]
     note: str = ""
 
@@ -114,7 +114,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradiction:
-    """Two memories of one place that cannot both hold, and why."""
+    """Two memories of one place that contradict each other, with the reason."""
 
     newer: Memory
     older: Memory
@@ -128,12 +128,12 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contradictions:
-    """The newest of them, and how many there are."""
+    """The newest contradictions, and their total number."""
 
     pairs: tuple[Contradiction, ...]
     count: int
     note: str = ""
-    as_of: int = 0  # as of Plan
+    as_of: int = 0  # see Plan
 
     def as_dict(self) -> dict[str, Any]:
         pairs = [each.as_dict() for each in self.pairs]
@@ -142,7 +142,7 @@ class Contradictions:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A memory as it is exported: with its further sightings and, where asked for, its vector."""
+    """Exported memory: with its further sightings and, on request, its vector."""
 
     memory: Memory
     sightings: tuple[Any, ...] = ()

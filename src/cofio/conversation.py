@@ -1,9 +1,9 @@
-"""The words of the way in: what was said, what was made of it, and what became of it.
+"""Value types of the write path: exchanges, extracted facts, and the results of capturing them.
 
     Exchange ─ gate ─▶ Verdict ─ extract ─▶ [Found] ─ reconcile ─▶ [Settled] ─ store.apply ─▶ Learned
-    Exchange ─ inbox ─▶ Item, until it is settled; the Ledger counts them all
+    Exchange ─ inbox ─▶ Item, until it is settled; the Ledger counts items by state
 
-Part of the words, beside `model`: frozen values that check themselves.
+Like those of `model`, the values are frozen and validate themselves.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Task = Literal["learn", "extract"]
 State = Literal["pending", "parked", "stored", "merged", "rejected"]
 
 ROLES: tuple[Role, ...] = ("user", "assistant")
-#: A capture is with us until it is settled: stored, merged or rejected. A parked one waits for a person.
+#: States of captures that are not settled yet. A parked capture waits for manual action.
 OPEN: tuple[State, ...] = ("pending", "parked")
 SETTLED: tuple[State, ...] = ("stored", "merged", "rejected")
 STATES: tuple[State, ...] = (*OPEN, *SETTLED)
 
-ANALYSIS = "analysis"  # the context of what an agent reports that watches a domain
-COMPACT_SUMMARY = "compact_summary"  # the context of a summary that compacts a conversation: nothing is learned from it
-OBSERVATION = "observation"  # the context of a dialogue that somebody watched and checked: both sides' words count
-REVIEW = "review"  # the context of turns that are read once more, together, before the agent loses sight of them
-#: The tag around a prompt of our own to a coding agent: what is said in such a session is not captured.
+ANALYSIS = "analysis"  # context: a report of an agent that monitors a domain
+COMPACT_SUMMARY = "compact_summary"  # context: a summary from compaction; nothing is learned from it
+OBSERVATION = "observation"  # context: an observed and validated dialogue; both sides are learned from
+REVIEW = "review"  # context: turns re-read together before they leave the agent's context window
+#: Tag around prompts that cofio itself sends to a coding agent; such sessions are not captured.
 OWN_REQUEST = "cofio-request"
-NOTHING_FOUND = "The model found nothing worth keeping"  # the reason of a capture that it read
-MAX_SAID = 65_536  # characters of one exchange; of a longer one the newest, of a longer message both ends
+NOTHING_FOUND = "The model found nothing worth keeping"  # reason of such a capture
+MAX_SAID = 65_536  # characters of an exchange; the newest are kept, of a longer message both ends
 
 
 class Message(NamedTuple):
-    """What one side said."""
+    """Message of one side."""
 
     role: str
     text: str
@@ -45,27 +45,28 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What was said in one turn, clean: without what tools and clients put in, without secrets.
+    """Cleaned content of one turn: without tool output, client-injected text and secrets.
 
-    (client, session, turn) names it: the same turn delivered twice is one exchange. A turn alone names nothing.
+    (client, session, turn) identifies it: the same turn delivered twice is one exchange. A turn alone identifies
+    nothing.
     """
 
     messages: tuple[Message, ...]
     source: str = ""
-    project: str = ""  # where it was said: the path of a working tree, or a name
-    context: str = "stop"  # which event handed it over; "pre_compact" asks for more thoroughness
+    project: str = ""  # path of a working tree, or a name
+    context: str = "stop"  # event that delivered it; "pre_compact" is read more thoroughly
     client: str = ""
     session: str = ""
     turn: str = ""
     agent: str = ""
-    user: str = ""  # whose memories it makes
+    user: str = ""  # owner of the resulting memories
     team: str = ""
     visibility: str = "private"
-    reach: tuple[str, ...] = ()  # the sources that whoever tells it may see; all when empty
-    by_key: bool = False  # told by whoever has a key: nothing on this machine is looked at for them
-    at: str = ""  # when it was said; "" is filled when it is received
-    injected: tuple[str, ...] = ()  # what was put before the agent (recalled memories, boot files): not news
-    series: int = 0  # of a backfill: the first changeset of its series, which is undone as one
+    reach: tuple[str, ...] = ()  # sources that the sender may see; empty for all
+    by_key: bool = False  # sent with an API key: no files of this machine are read for it
+    at: str = ""  # time of the turn; "" is set on receipt
+    injected: tuple[str, ...] = ()  # text injected into the context (recalled memories, boot files); not learned again
+    series: int = 0  # of a backfill: first changeset of its series, which is undone as a whole
 
     def __post_init__(self) -> None:
         for name in ("source", "project", "context", "client", "session", "turn", "agent", "user", "team"):
@@ -76,7 +77,7 @@ class Exchange:
             object.__setattr__(self, "at", moment(self.at))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` reads them back."""
+        """Return plain JSON values that `from_dict` reads."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         told["messages"] = [{"role": each.role, "text": each.text} for each in self.messages]
         told.update(injected=list(self.injected), reach=list(self.reach))
@@ -84,7 +85,7 @@ class Exchange:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Exchange:
-        """The exchange that `as_dict` wrote; keys of later versions are passed over."""
+        """Read an exchange written by `as_dict`, ignoring unknown keys."""
         known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
         known["messages"] = tuple(Message(each["role"], each["text"]) for each in known.get("messages", ()))
         known.update({name: tuple(known.get(name, ())) for name in ("injected", "reach")})
@@ -92,12 +93,12 @@ class Exchange:
 
 
 def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
-    """The messages of an observed dialogue: what the user meant, and what was answered."""
+    """Return the messages of an observed dialogue: the user's validated intent and the response."""
     for name, value in (("validated_intent", validated_intent), ("response", response)):
         if not isinstance(value, str):
             raise InvalidInput(f"{name} is {type(value).__name__}.", "Give a text.")
     if not response.strip():
-        raise InvalidInput("The response is empty.", "An observation is what was answered, with what was meant by it.")
+        raise InvalidInput("The response is empty.", "An observation needs the intent and the response.")
     return [{"role": "user", "content": validated_intent}, {"role": "assistant", "content": response}]
 
 
@@ -106,24 +107,24 @@ def dialogue(validated_intent: str, response: str) -> list[dict[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A fact that was found in what was said, before it is known whose and from where."""
+    """Fact extracted from an exchange, before it is assigned an owner and a source."""
 
     text: str
     kind: str = "other"
-    category: str = ""  # "" is filled from the kind
+    category: str = ""  # "" is derived from the kind
     confidence: float = 1.0
     method: str = "pattern"
     entities: tuple[str, ...] = ()
-    said: str = ""  # the sentence that says it
-    role: str = "user"  # who said it
-    about: str = "project"  # or "person": such a fact holds in every project
-    tentative: bool = False  # not worth keeping by itself; only where it changes what is known
-    is_message: bool = False  # all of a message in which no fact was found
+    said: str = ""  # the sentence it was extracted from
+    role: str = "user"  # the speaker
+    about: str = "project"  # or "person": valid in every project
+    tentative: bool = False  # stored only if it changes an existing memory
+    is_message: bool = False  # a whole message in which no fact was found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentence:
-    """What the gate makes of one sentence: which way it goes, and why."""
+    """Gate result of one sentence: its route and the reason."""
 
     text: str
     role: str
@@ -134,24 +135,24 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the gate makes of an exchange: the sentences, and what follows for the whole."""
+    """Gate result of an exchange: its sentences, and the route that follows from them."""
 
     sentences: tuple[Sentence, ...]
 
     @property
     def found(self) -> tuple[Found, ...]:
-        """Every fact that a pattern found, in the order in which they were said."""
+        """Return all facts found by patterns, in the order of the text."""
         return tuple(each for sentence in self.sentences for each in sentence.found)
 
     @property
     def way(self) -> Way:
-        """The furthest way that any sentence goes."""
+        """Return the furthest route of any sentence."""
         ways = {sentence.way for sentence in self.sentences}
         return "model" if "model" in ways else "pattern" if "pattern" in ways else "skip"
 
     @property
     def reason(self) -> str:
-        """Why it goes that way: the reason of its first sentence that does."""
+        """Return the reason of the first sentence on that route."""
         return next((each.reason for each in self.sentences if each.way == self.way), "Nothing was said")
 
 
@@ -160,14 +161,14 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What is to become of one fact: the decision, or, where there is none, why it is left out."""
+    """Outcome of one fact: the decision or, without one, the reason why it is dropped."""
 
     fact: Fact
     decision: Decision | None = None
     reason: str = ""
-    also: tuple[Delete, ...] = ()  # further memories that the fact makes untrue
-    chance: float = 0.0  # probability that a new fact changes a memory that is left beside it
-    ends: bool = False  # the memory that is replaced has ended; what the fact says beyond that is not known
+    also: tuple[Delete, ...] = ()  # further memories that the fact invalidates
+    chance: float = 0.0  # probability that the new fact changes a memory that is left unchanged
+    ends: bool = False  # the fact only reports that the replaced memory has ended
 
     @property
     def action(self) -> str:
@@ -175,15 +176,15 @@ class Settled:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """All that is to be done about it."""
+        """Return all decisions about the fact."""
         return (self.decision, *self.also) if self.decision else ()
 
 
-# ── what became of it ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Usage(NamedTuple):
-    """What the model was paid for. The input tokens include those that a prompt cache was read or written for."""
+    """Token usage of the model. Input tokens include prompt cache reads and writes."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -198,20 +199,20 @@ class Usage(NamedTuple):
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Usage:
-        """Return the usage that `_asdict` wrote; keys of later versions are ignored."""
+        """Read a usage written by `_asdict`, ignoring unknown keys."""
         return cls(**{name: told[name] for name in cls._fields if name in told})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What became of one exchange: an action a fact, and why the rest was left."""
+    """Result of one exchange: an action per fact, and the reason if nothing was learned."""
 
     actions: tuple[Mapping[str, Any], ...] = ()
-    knowledge: tuple[Mapping[str, Any], ...] = ()  # what was done to rows of domain knowledge: action, ref, says
+    knowledge: tuple[Mapping[str, Any], ...] = ()  # changes to domain knowledge rows: action, ref, says
     method: str = "none"  # pattern, llm or none
-    reason: str = ""  # why nothing was learned, or what went wrong on the way
-    missed: int = 0  # sentences that looked like facts and that no pattern read
-    sentences: tuple[Sentence, ...] = ()  # what the gate made of each
+    reason: str = ""  # why nothing was learned, or an error
+    missed: int = 0  # sentences that looked like facts but matched no pattern
+    sentences: tuple[Sentence, ...] = ()  # gate results
     usage: Usage = Usage()
     seconds: float = 0.0
     changeset: int | None = None
@@ -222,13 +223,13 @@ class Learned:
 
     @property
     def state(self) -> State:
-        """How the capture is settled by this."""
+        """Return the state of the capture after this result."""
         if any(self.count(action) for action in ("add", "update", "delete")):
             return "stored"
         return "merged" if self.count("noop") else "rejected"
 
     def as_dict(self) -> dict[str, Any]:
-        """The result as clients read it; a dry run shows what the gate made of each sentence too."""
+        """Return the result for clients; a dry run includes the gate result of each sentence."""
         gate = [
             {"text": each.text, "role": each.role, "way": each.way, "reason": each.reason} for each in self.sentences
         ]
@@ -251,7 +252,7 @@ class Learned:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Learned:
-        """The result that `as_dict` wrote, but for how long it took; keys of later versions are passed over."""
+        """Read a result written by `as_dict`, except for its duration; unknown keys are ignored."""
         known = {name: told[name] for name in ("method", "reason", "missed", "changeset", "dry_run") if name in told}
         sentences = tuple(
             Sentence(text=each["text"], role=each["role"], way=each["way"], reason=each["reason"])
@@ -264,17 +265,17 @@ class Learned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """An exchange in the inbox, and where it stands."""
+    """Inbox item: an exchange and its state."""
 
     id: int
     task: Task
     state: State
-    exchange: Exchange | None  # None once its words are forgotten
+    exchange: Exchange | None  # None once its text was deleted
     received_at: str
     due_at: str
     finished_at: str | None = None
     attempts: int = 0
-    faults: int = 0  # of the attempts, those that failed for a reason that does not pass by itself
+    faults: int = 0  # attempts that failed for a permanent reason
     reason: str = ""
     changeset: int | None = None
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -287,16 +288,16 @@ class Item:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> Item:
-        """The item that `as_dict` wrote; keys of later versions are passed over."""
+        """Read an item written by `as_dict`, ignoring unknown keys."""
         known = {each.name: told[each.name] for each in fields(cls) if each.name in told}
         return cls(**{**known, "exchange": Exchange.from_dict(known["exchange"]) if known["exchange"] else None})
 
 
 class Batching(NamedTuple):
-    """How turns of a session wait to be read together by a language model."""
+    """Batching of a session's turns for the language model."""
 
-    seconds: float = 0.0  # of a pause, after which they are read; 0: each is read by itself, at once
-    turns: int = 8  # that are read together at most
+    seconds: float = 0.0  # idle time before a batch is processed; 0: each turn is processed at once
+    turns: int = 8  # maximum per batch
     characters: int = 24_000
 
 
@@ -304,14 +305,14 @@ AT_ONCE = Batching()
 
 
 class Receipt(NamedTuple):
-    """What the inbox says to a delivery: which item it is, and whether it is a new one."""
+    """Reply of the inbox to a delivery: the item's id, and whether it is new."""
 
     id: int
     new: bool
 
 
 class Captured(NamedTuple):
-    """What was made of a delivery so far: still pending, or settled with a result."""
+    """State of a delivery: pending, or settled with a result."""
 
     id: int
     new: bool
@@ -322,30 +323,30 @@ class Captured(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """How an item ends; written in the same transaction as what it changed.
+    """Final or intermediate state of an item, written in the same transaction as its changes.
 
-    One that is still pending has got so far: the result says what of it is learned already.
+    While the state is pending, the result holds what has been learned so far.
     """
 
     item: int
     state: State
     reason: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
-    read: Item | None = None  # as it was when it was read: refused if it has changed since
+    read: Item | None = None  # the item as it was read: rejected if it has changed since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """Where every capture is. `captured = stored + merged + rejected + pending` holds at any moment."""
+    """Counts of captures by state. `captured = stored + merged + rejected + pending` always holds."""
 
     captured: int
     stored: int
     merged: int
     rejected: int
-    pending: int  # the parked ones too: nothing of them is lost
+    pending: int  # including parked captures
     parked: int
-    reasons: Mapping[str, int] = field(default_factory=dict)  # why, of the rejected
-    oldest: str | None = None  # when the longest waiting one came
+    reasons: Mapping[str, int] = field(default_factory=dict)  # rejected captures by reason
+    oldest: str | None = None  # receipt time of the oldest pending capture
 
     @property
     def balanced(self) -> bool:

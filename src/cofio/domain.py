@@ -1,11 +1,11 @@
-"""The words of domain knowledge: what an agent that watches markets, servers or sensors knows exactly.
+"""Value types of domain knowledge: exact records for agents that monitor markets, servers or sensors.
 
-    Pattern Correlation Threshold Seasonal ─ claims, each with a confidence that verdicts move
+    Pattern Correlation Threshold Seasonal ─ claims, each with a confidence that verdicts change
     Feedback ─ a verdict on an anomaly, and the claims that it judges
-    Put Drop Erase Withdraw ─ store.apply ─▶ KnowledgeChange, in the journal of everything else
+    Put Drop Erase Withdraw ─ store.apply ─▶ KnowledgeChange, in the same journal as memories
 
-Part of the words, beside `model`. Values are frozen and check themselves. Each has an id of its own within its table:
-given by whoever puts it, or made of what it says, so that saying it again changes it in place.
+Values are frozen and validate themselves. Each row has an id that is unique within its table: chosen by the caller, or
+derived from its content, so that repeating a statement updates the row in place.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ Verdict = Literal["confirmed", "false_alarm", "note"]
 KnowledgeAction = Literal["add", "update", "delete", "noop", "purge", "revert"]
 
 TABLES: tuple[Table, ...] = ("patterns", "correlations", "thresholds", "seasonal", "feedback")
-CLAIMS: tuple[Table, ...] = TABLES[:-1]  # what has a confidence
+CLAIMS: tuple[Table, ...] = TABLES[:-1]  # tables with a confidence
 DIRECTIONS: tuple[Direction, ...] = ("above", "below")
 RELATIONS: tuple[Relation, ...] = ("leads", "with")
 PERIODS: tuple[Period, ...] = ("daily", "weekly", "monthly", "yearly", "cron")
 VERDICTS: tuple[Verdict, ...] = ("confirmed", "false_alarm", "note")
 
-ANY = "*"  # the source of a threshold that holds for every source
+ANY = "*"  # source of a threshold that applies to every source
 MAX_SAID = 4_096  # characters of a pattern, a rule or a note
 MAX_ID = 200
-MAX_JUDGED = 64  # claims that one verdict names
+MAX_JUDGED = 64  # claims per verdict
 MAX_LASTING = 366 * 24 * 60  # minutes
-_ID = late.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # nor what a path takes for a way to go
+_ID = late.compile(r"(?!\.{1,2}$)[\w.:@~-]+")  # excludes "." and "..", which have a meaning in paths
 _QUANTITY = late.compile(
     r"([-+−]?)\s*([$€£¥]?)\s*([0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
     r"(?:[eE]([-+]?[0-9]{1,4}))?(\s*)([^\s\d.,]{1,20})?"
 )
-#: What a number is scaled by, as a power of ten.
+#: Scale suffixes as powers of ten.
 _SCALES = {"k": 3, "K": 3, "M": 6, "MM": 6, "B": 9, "T": 12, "mn": 6, "mln": 6, "mio": 6, "bn": 9, "tn": 12,
            "thousand": 3, "million": 6, "millions": 6, "billion": 9, "billions": 9, "trillion": 12}  # fmt: skip
-_SPELLED = {"percent": "%", "pct": "%"}  # units that are kept as the sign
+_SPELLED = {"percent": "%", "pct": "%"}  # units stored as a symbol
 
 
-# ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """What every row has: a name, whose it is, and its times."""
+    """Fields that every row has: id, owner, visibility and times."""
 
     TABLE: ClassVar[Table]
 
-    id: str = ""  # "" is filled from what it says, and for whom
-    place: str = ""  # the source of memories that it was told in: what a key that reaches some sources is held to
+    id: str = ""  # "" is derived from content and audience
+    place: str = ""  # source of the memory it was read from; checked against keys limited to certain sources
     agent: str = ""
     user: str = ""
     team: str = ""
     visibility: str = "private"
-    created_at: str = ""  # "" is filled by the store; an upsert keeps it
+    created_at: str = ""  # "" is set by the store; an upsert keeps it
     updated_at: str = ""
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Knowledge:
                 _fill(self, name, moment(getattr(self, name)))
 
     def _named(self, *parts: str) -> None:
-        """Give it the id that its parts make, unless it has one; InvalidInput for one that no path can hold."""
+        """Set the id derived from the parts unless it has one. Raise InvalidInput for an id not allowed in paths."""
         if self.id == "":
             _fill(self, "id", _made_id(parts) + _mark(self))
         checked_text(self.id, "id", MAX_ID)
@@ -89,37 +89,37 @@ class Knowledge:
 
     @property
     def ref(self) -> str:
-        """Its table and id, as paths and verdicts name it: thresholds/aapl.volume.above."""
+        """Return table and id, as used in paths and verdicts: thresholds/aapl.volume.above."""
         return f"{self.TABLE}/{self.id}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What it is about, by name: the exact lane finds it where a prompt says one of these."""
+        """Return the names of its subject; the exact lane matches them against prompts."""
         return ()
 
     @property
     def says(self) -> str:
-        """It as one sentence, for people and prompts."""
+        """Return the row as one sentence for people and prompts."""
         raise NotImplementedError
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
     def shown(self) -> dict[str, Any]:
-        """The same, with what it is called by and what it says, for who reads it."""
+        """Return plain JSON values for clients, with `ref` and `says`."""
         return {"ref": self.ref, "says": self.says, **self.as_dict()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim(Knowledge):
-    """What is held to be so, more or less: by its prior and the verdicts since. `knowledge.belief` has the rule."""
+    """Statement with a confidence, computed from its prior and its verdicts (see `knowledge.belief`)."""
 
     confidence: float = 0.5
-    prior: float | None = None  # the confidence before any verdict; None is filled with the confidence
-    confirmed: int = 0  # verdicts for it
-    refuted: int = 0  # verdicts against it
-    memory: int | None = None  # the memory that says it in words
+    prior: float | None = None  # confidence before any verdict; None defaults to the confidence
+    confirmed: int = 0  # number of confirming verdicts
+    refuted: int = 0  # number of refuting verdicts
+    memory: int | None = None  # the memory that states it in words
 
     def __post_init__(self) -> None:
         super(Claim, self).__post_init__()
@@ -133,12 +133,12 @@ class Claim(Knowledge):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern(Claim):
-    """What tends to happen: "volume spikes before earnings"."""
+    """Observed tendency: "volume spikes before earnings"."""
 
     TABLE = "patterns"
 
     pattern: str
-    source: str = ""  # where it shows: a market, a host, a sensor
+    source: str = ""  # where it occurs: a market, a host, a sensor
 
     def __post_init__(self) -> None:
         super(Pattern, self).__post_init__()
@@ -157,7 +157,7 @@ class Pattern(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation(Claim):
-    """How two things go together: the first leads the second, or they move with each other."""
+    """Relation between two sources: the first leads the second, or they move together."""
 
     TABLE = "correlations"
 
@@ -165,7 +165,7 @@ class Correlation(Claim):
     source_b: str
     rule: str
     relation: str = "with"
-    inverse: bool = False  # when the one rises, the other falls
+    inverse: bool = False  # one falls when the other rises
 
     def __post_init__(self) -> None:
         super(Correlation, self).__post_init__()
@@ -175,9 +175,9 @@ class Correlation(Claim):
         _one_of(self, "relation", RELATIONS)
         truth(self.inverse, "inverse")
         if fold(self.source_a) == fold(self.source_b):
-            raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name the two things that go together.")
+            raise InvalidInput(f"Both sides are {self.source_a!r}.", "Name two different things that are correlated.")
         first, second = self.source_a, self.source_b
-        if self.relation == "with":  # said either way round it is the same
+        if self.relation == "with":  # symmetric: the order does not matter
             first, second = sorted((first, second), key=fold)
         self._named(first, self.relation, second)
 
@@ -192,7 +192,7 @@ class Correlation(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold(Claim):
-    """From which value on something is worth a look: of one metric of one source, above or below."""
+    """Threshold of one metric of one source: values above or below it need attention."""
 
     TABLE = "thresholds"
 
@@ -200,8 +200,8 @@ class Threshold(Claim):
     metric: str
     value: float
     direction: str
-    inclusive: bool = False  # whether the value itself counts: "at least"
-    unit: str = ""  # as it was said: %, ms, GB, $
+    inclusive: bool = False  # includes the value itself: "at least"
+    unit: str = ""  # as given: %, ms, GB, $
 
     def __post_init__(self) -> None:
         super(Threshold, self).__post_init__()
@@ -219,21 +219,21 @@ class Threshold(Claim):
 
     @property
     def says(self) -> str:
-        """Such as `AAPL/volume: above 5000000`."""
+        """Return text such as `AAPL/volume: above 5000000`."""
         least = "at or " if self.inclusive else ""
         return f"{self.source}/{self.metric}: {least}{self.direction} {plain_number(self.value)}{self.unit}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seasonal(Claim):
-    """What happens at certain times, and when these are (`knowledge.seasons` reads them)."""
+    """Pattern that occurs at certain times (parsed by `knowledge.seasons`)."""
 
     TABLE = "seasonal"
 
     pattern: str
     period: str
-    during: str = ""  # when in the period: "09:30-16:00", "mon-fri", "last fri", "12-15..01-05", a cron text
-    lasts: int = 60  # minutes, from each time of a cron text on
+    during: str = ""  # times in the period: "09:30-16:00", "mon-fri", "last fri", "12-15..01-05", or a cron expression
+    lasts: int = 60  # minutes, from each time of a cron expression
     timezone: str = "UTC"
     source: str = ""
 
@@ -258,16 +258,15 @@ class Seasonal(Claim):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(Knowledge):
-    """A verdict on an anomaly: whether it was one, and which claims had raised it. One an anomaly: a later one replaces
-    it."""
+    """Verdict on an anomaly and the claims that raised it. A later verdict on the same anomaly replaces it."""
 
     TABLE = "feedback"
 
     anomaly: str
     verdict: str
     note: str = ""
-    about: tuple[str, ...] = ()  # the claims that it judges: patterns/p1, thresholds/aapl.volume.above
-    processed: bool = False  # whether their confidence has moved by it
+    about: tuple[str, ...] = ()  # judged claims: patterns/p1, thresholds/aapl.volume.above
+    processed: bool = False  # whether it has been applied to their confidence
 
     def __post_init__(self) -> None:
         super(Feedback, self).__post_init__()
@@ -276,9 +275,9 @@ class Feedback(Knowledge):
         _fill(self, "note", checked_text(self.note, "note", MAX_SAID).strip())
         truth(self.processed, "processed")
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
-            raise InvalidInput("about is no list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
+            raise InvalidInput("about is not a list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
         if len(self.about) > MAX_JUDGED:
-            raise InvalidInput(f"about names {len(self.about)} claims.", f"At most {MAX_JUDGED} are taken.")
+            raise InvalidInput(f"about names {len(self.about)} claims.", f"The limit is {MAX_JUDGED}.")
         _fill(self, "about", tuple(dict.fromkeys("/".join(parsed(each)) for each in self.about)))
         self._named(self.anomaly)
 
@@ -287,14 +286,17 @@ class Feedback(Knowledge):
         return f"{self.anomaly}: {self.verdict}{f' ({self.note})' if self.note else ''}"
 
 
-#: The word of each table.
+#: Row type of each table.
 KNOWLEDGE: Mapping[str, type[Knowledge]] = {
     each.TABLE: each for each in (Pattern, Correlation, Threshold, Seasonal, Feedback)
 }
 
 
 def made(table: str, given: Mapping[str, Any]) -> Knowledge:
-    """The row of a table from its fields. InvalidInput for an unknown table or field, or one that is missing."""
+    """Build a row of a table from its fields.
+
+    Raise InvalidInput for an unknown table or field, or a missing field.
+    """
     kind = KNOWLEDGE[checked_table(table)]
     known = [f.name for f in fields(kind)]
     if unknown := sorted(given.keys() - set(known)):
@@ -307,20 +309,20 @@ def made(table: str, given: Mapping[str, Any]) -> Knowledge:
 
 
 def read(table: str, plain: Mapping[str, Any]) -> Knowledge:
-    """The row that `as_dict` wrote; keys of later versions are passed over."""
+    """Read a row written by `as_dict`, ignoring unknown keys."""
     kind = KNOWLEDGE[checked_table(table)]
     return kind(**{f.name: plain[f.name] for f in fields(kind) if f.name in plain})
 
 
 def checked_table(table: str) -> Table:
-    """The table's name, once it is known to be one."""
+    """Return the table name if it is valid."""
     if table not in TABLES:
         raise InvalidInput(f"There is no table {table!r}.", f"It is one of: {', '.join(TABLES)}.")
     return table
 
 
 def parsed(ref: str) -> tuple[Table, str]:
-    """Table and id of a claim that is named as `thresholds/aapl.volume.above`."""
+    """Split a claim reference such as `thresholds/aapl.volume.above` into table and id."""
     table, _, name = ref.partition("/") if isinstance(ref, str) else ("", "", "")
     if table not in CLAIMS or not _ID.fullmatch(name):
         hint = f"Name it as table/id, such as thresholds/aapl.volume.above; the tables are {', '.join(CLAIMS)}."
@@ -329,17 +331,17 @@ def parsed(ref: str) -> tuple[Table, str]:
 
 
 def sees(viewer: Viewer | None, known: Knowledge) -> bool:
-    """Whether they may see it: it belongs to their audience, and was told in one of their sources."""
+    """Return whether the viewer may see the row: in their audience, and read from one of their sources."""
     return viewer is None or (viewer.reaches(known.place) and viewer.is_among(whose(known)))
 
 
 def owns(viewer: Viewer | None, known: Knowledge) -> bool:
-    """Whether it is theirs: they may say who sees it."""
+    """Return whether the viewer is the owner, who may change the visibility."""
     return viewer is None or (known.user == viewer.user if known.user else known.agent == viewer.agent != "")
 
 
 def whose(known: Knowledge) -> tuple[str, ...]:
-    """Who may see it, as `model.audience` says it of memories."""
+    """Return the audience of a row, as `model.audience` does for memories."""
     if known.visibility == "private":
         return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
     return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
@@ -350,10 +352,10 @@ def whose(known: Knowledge) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Keep it under its id: new, or in the place of what has that id. `created_at` stays; the same again is a noop.
+    """Store a row under its id, replacing an existing one. `created_at` is kept; identical content is a noop.
 
-    `told` names the decision about memories, by its place in the same `apply`, whose memory says it in words.
-    `as_of` is the `updated_at` of what was there when it was decided, "" for nothing: Conflict if that is another now.
+    `told` is the index, in the same `apply`, of the decision whose memory states the row in words. `as_of` is the
+    `updated_at` of the row when this was decided, "" if there was no row: Conflict if it differs now.
     """
 
     known: Knowledge
@@ -364,17 +366,17 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Remove it. Undo brings it back."""
+    """Remove a row. Undo restores it."""
 
     table: Table
     id: str
     reason: str = ""
-    as_of: str | None = None  # as of Put
+    as_of: str | None = None  # see Put
 
 
 @dataclass(frozen=True, slots=True)
 class Erase:
-    """Remove it for good, its words in the journal included."""
+    """Remove a row permanently, including its text in the journal."""
 
     table: Table
     id: str
@@ -383,7 +385,7 @@ class Erase:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Put it back to what it was before a change: what undo is made of."""
+    """Restore a row to its state before a change. Undo consists of these."""
 
     change_id: int
     reason: str = ""
@@ -394,9 +396,9 @@ KnowledgeDecision: TypeAlias = Put | Drop | Erase | Withdraw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnowledgeChange:
-    """One row's step in one changeset, as the journal keeps it.
+    """Change of one row in one changeset, as recorded in the journal.
 
-    Of a noop nothing is kept, and its id is 0; so is its changeset's, where nothing else was done.
+    A noop is not recorded: its id is 0, and so is its changeset if nothing else was changed.
     """
 
     id: int
@@ -416,7 +418,7 @@ class KnowledgeChange:
         return f"{self.table}/{self.key}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("before", "after"):
             plain[name] = plain[name].as_dict() if plain[name] else None
@@ -424,13 +426,13 @@ class KnowledgeChange:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> KnowledgeChange:
-        """What `as_dict` wrote."""
+        """Read a change written by `as_dict`."""
         rows = {name: read(plain["table"], plain[name]) if plain[name] else None for name in ("before", "after")}
         return cls(**{**{f.name: plain[f.name] for f in fields(cls)}, **rows})
 
 
 def same(one: Knowledge, other: Knowledge) -> bool:
-    """Whether they say the same of the same, whenever it was said."""
+    """Return whether two rows are equal except for their times."""
     return _untimed(one) == _untimed(other)
 
 
@@ -438,53 +440,53 @@ def _untimed(known: Knowledge) -> Knowledge:
     return replace(known, created_at="", updated_at="")
 
 
-# ── what the exact lane tells ─────────────────────────────────────────────────────────────────────────────────────────
+# ── results of the exact lane ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Firing(NamedTuple):
-    """A threshold that a value crosses, and by how much."""
+    """Threshold crossed by a value, and the distance to it."""
 
     threshold: Threshold
     value: float
     by: float  # never negative
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {"threshold": self.threshold.shown(), "value": self.value, "by": self.by}
 
 
 class Active(NamedTuple):
-    """A seasonal pattern that is on, since when and until when."""
+    """Seasonal pattern that is active, with start and end."""
 
     seasonal: Seasonal
     since: str
     until: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {"seasonal": self.seasonal.shown(), "since": self.since, "until": self.until}
 
 
 class Step(NamedTuple):
-    """One step of a walk over correlations: from one side to the other."""
+    """Step of a walk over correlations, from one side to the other."""
 
     here: str
     there: str
     correlation: Correlation
     forward: bool  # from the first side to the second
     depth: int
-    confidence: float  # of the whole way, the product of its steps
-    inverse: bool  # of the whole way
+    confidence: float  # of the whole path: the product of its steps
+    inverse: bool  # of the whole path
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**self._asdict(), "correlation": self.correlation.shown()}
 
 
 class Reading(NamedTuple):
-    """What a sentence says of a table: the fields of the row that it would become.
+    """Table row read from a sentence: the fields of the row.
 
-    Of a row that it denies (it no longer holds), those that tell which it is.
+    If the sentence denies a row, the fields identify the denied row.
     """
 
     text: str
@@ -494,7 +496,7 @@ class Reading(NamedTuple):
     confidence: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**self._asdict(), "fields": dict(self.fields)}
 
 
@@ -502,30 +504,30 @@ class Reading(NamedTuple):
 
 
 def number(value: Any, name: str) -> float:
-    """The number itself, once it is known to be one: neither infinite nor a truth value."""
+    """Return the value as a float if it is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"{name} is {value!r}.", "Give a number.")
     try:
         if isfinite(found := float(value)):
             return found
-    except OverflowError as error:  # Python may refuse to write it out as well
+    except OverflowError as error:  # not shown: repr of a huge int may fail as well
         raise InvalidInput(f"{name} is too large.", "Give a finite number.") from error
     raise InvalidInput(f"{name} is {value!r}.", "Give a finite number.")
 
 
 def as_quantity(text: str) -> tuple[float, str]:
-    """The number that a person writes, and its unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. The scales are k, M, B and T.
+    """Parse a number with a unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. Scales are k, M, B and T.
 
-    InvalidInput for what is no number, and for what may be two: 5m are millions, or metres, or minutes, and 500 B are
-    bytes or billions.
+    Raise InvalidInput for other text and for ambiguous values: 5m could be millions, metres or minutes; 500 B bytes or
+    billions.
     """
     found = _QUANTITY.fullmatch(text.strip())
     if not found:
-        raise InvalidInput(f"{text!r} is no number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
+        raise InvalidInput(f"{text!r} is not a number.", "Write it as 5000000, 5M, -2.5, 90% or 250ms.")
     sign, money, digits, power, gap, rest = (each or "" for each in found.groups())
     if rest in ("m", "b") or (gap and not money and rest in ("K", "B", "T")):
-        hint = f"Write {rest.upper()} right behind the number for the scale, or give the unit apart."
-        raise InvalidInput(f"{text!r} may be a scale or a unit.", hint)
+        hint = f"Write {rest.upper()} directly after the number for the scale, or give the unit separately."
+        raise InvalidInput(f"{text!r} is ambiguous: a scale or a unit.", hint)
     scale = _SCALES.get(rest) or _SCALES.get(rest.lower() if len(rest) > 1 else "", 0)
     written = f"{sign.replace('−', '-')}{digits.replace(',', '')}e{int(power or 0) + scale}"
     unit = _SPELLED.get(rest.lower(), rest)
@@ -533,19 +535,19 @@ def as_quantity(text: str) -> tuple[float, str]:
 
 
 def plain_number(value: float) -> str:
-    """The number as people write it: 5000000, 0.25; never 5e+06."""
+    """Format a number without exponent: 5000000, 0.25; never 5e+06."""
     if value == int(value) and abs(value) < 1e15:
         return str(int(value))
     return repr(value)
 
 
 def fold(name: str) -> str:
-    """A name as it is compared: case, accents' spelling and white space do not matter."""
+    """Normalize a name for comparison: case, Unicode form and white space."""
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _made_id(parts: tuple[str, ...]) -> str:
-    """The parts as one readable id: other parts make another. Where they would not, with a digest of them."""
+    """Return a readable id for the parts, unique to them; a digest is appended where slugs are ambiguous."""
     slugs = [_slug(part) for part in parts]
     readable = ".".join(slug[:60] for slug, _ in slugs if slug)
     if all(whole and len(slug) <= 60 for slug, whole in slugs):
@@ -554,7 +556,7 @@ def _made_id(parts: tuple[str, ...]) -> str:
 
 
 def _slug(part: str) -> tuple[str, bool]:
-    """A part as an id holds it, and whether it can be told from that: a blank is one underscore, one is two."""
+    """Return the slug of a part, and whether it is unambiguous: a space becomes "_" and "_" becomes "__"."""
     if part == ANY:
         return "~any", True
     folded = fold(part)
@@ -564,7 +566,7 @@ def _slug(part: str) -> tuple[str, bool]:
 
 
 def _mark(known: Knowledge) -> str:
-    """What tells apart the same thing said for other eyes; "" for everybody's and the owner's own."""
+    """Return a suffix for rows with a restricted audience; "" for global rows and the owner's own."""
     eyes = whose(known)
     return "" if eyes[0] == "global" or not eyes[-1] else "@" + _digest(chr(31).join(eyes))[:6]
 
@@ -574,20 +576,20 @@ def _digest(text: str) -> str:
 
 
 def _fill(value: object, name: str, content: object) -> None:
-    object.__setattr__(value, name, content)  # a frozen value completing itself while it is made
+    object.__setattr__(value, name, content)  # sets a field of a frozen instance during __post_init__
 
 
 def _label(value: object, name: str, *, needed: bool = False) -> None:
     text = " ".join(checked_text(getattr(value, name), name, MAX_LABEL).split())
     if needed and not text:
-        raise InvalidInput(f"{name} is empty.", f"Say which {name} is meant.")
+        raise InvalidInput(f"{name} is empty.", f"Give the {name}.")
     _fill(value, name, text)
 
 
 def _said(value: object, name: str) -> None:
     text = checked_text(getattr(value, name), name, MAX_SAID).strip()
     if not text:
-        raise InvalidInput(f"The {name} is empty.", "Say it in words.")
+        raise InvalidInput(f"The {name} is empty.", "Describe it in words.")
     _fill(value, name, text)
 
 
@@ -600,22 +602,26 @@ def _one_of(value: object, name: str, known: tuple[str, ...]) -> None:
 
 
 def named_words(known: Knowledge) -> frozenset[str]:
-    """The words of its names, folded, and how each name opens: what the exact lane finds it by."""
+    """Return the lookup keys of a row for the exact lane: the folded words of its names and each name's opening."""
     names = [_sequence(name) for name in known.names]
     return frozenset([*(word for name in names for word in name), *(opening(name) for name in names if name)])
 
 
 def opening(words: Sequence[str]) -> str:
-    """How a name opens, as it is looked for where only that counts: its first word that is not in every text, with the
-    number behind it if one stands there. A prompt that says "web" or "price" is in many names, but few open with it."""
+    """Return the lookup key for the beginning of a name: its first non-stop word, plus a number that follows it.
+
+    Words such as "web" or "price" occur in many names, but few names begin with them.
+    """
     first = next((place for place, word in enumerate(words) if word not in STOP_WORDS), 0)
     after = words[first + 1 : first + 2]
     return f"^{words[first]} {after[0]}" if after and after[0].isdigit() else f"^{words[first]}"
 
 
 def leading(name: str) -> str:
-    """What every name that begins with this one is found by: how it opens, where no number can follow; else its longest
-    word, which is likely the rarest. "" where it has no words."""
+    """Return a lookup key shared by all names that begin with this one; "" if it has no words.
+
+    The opening, if no number can follow it; else the longest word, which is likely the rarest.
+    """
     words = _sequence(name)
     if any(word not in STOP_WORDS for word in words[:-1]):
         return opening(words)
@@ -623,7 +629,7 @@ def leading(name: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as names hold them, each once, in order: folded, split at whatever is no letter or digit."""
+    """Return the distinct words of a text in order, folded and split at anything that is not a letter or digit."""
     return list(dict.fromkeys(_sequence(text)))
 
 

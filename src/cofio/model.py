@@ -1,10 +1,10 @@
-"""The words of cofio: the values that flow between its steps.
+"""Value types that the steps of cofio pass to each other.
 
-    way in    Fact ─ reconcile ─▶ [Decision] ─ store.apply ─▶ Changeset of [Change]
-    way out   Query ─ search ─▶ [Hit]
+    write path    Fact ─ reconcile ─▶ [Decision] ─ store.apply ─▶ Changeset of [Change]
+    read path     Query ─ search ─▶ [Hit]
 
-Values are frozen and carry no behaviour beyond checking themselves. Times are UTC ISO 8601 strings of one fixed width,
-so that they sort as text; `moment` makes one from anything a caller may hold.
+Values are frozen and have no behaviour except validating themselves. Times are UTC ISO 8601 strings of one fixed width,
+so that they sort as text; `moment` converts other representations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Method = Literal["pattern", "llm", "manual", "import"]
 Visibility = Literal["private", "team", "global"]
 MatchType = Literal["vector", "keyword", "hybrid"]
 Strength = Literal["strong", "likely", "weak"]
-#: Scores from which a hit is strong or likely: `evals/strength.py` chose them (docs/explanation/search.md).
+#: Minimum scores of a strong and of a likely hit, measured by `evals/strength.py` (docs/explanation/search.md).
 STRONG, LIKELY = 0.30, 0.20
 Action = Literal["add", "update", "edit", "delete", "restore", "noop", "purge", "revert"]
 
@@ -54,17 +54,17 @@ _CATEGORY_OF: Mapping[str, Category] = {
     "learning": "learning",
 }
 
-#: Metadata of a memory: the ids of older memories that it probably replaces, and that were left.
+#: Metadata key: ids of older memories that this one probably replaces; they were left unchanged.
 MAY_REPLACE = "may_replace"
 
 
 def category_of(kind: str) -> Category:
-    """The category, and so the retention, of a fact of this kind; detail when the kind is unknown."""
+    """Return the category of a kind, which sets its retention; "detail" if the kind is unknown."""
     return _CATEGORY_OF.get(kind, "detail")
 
 
 def moment(value: str | int | float | datetime) -> str:
-    """UTC ISO 8601 with microseconds, from a datetime, an ISO text, or seconds or milliseconds since 1970."""
+    """Convert a datetime, an ISO 8601 string, or seconds or milliseconds since 1970 to UTC ISO 8601 in microseconds."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -81,24 +81,24 @@ def moment(value: str | int | float | datetime) -> str:
 
 
 def days_before(at: str, days: float) -> str:
-    """The time so many days before this one."""
+    """Return the time that many days before `at`."""
     return moment(datetime.fromisoformat(moment(at)) - timedelta(days=days))
 
 
 def seconds_until(then: str, now: str) -> float:
-    """The seconds from now to then; 0 when it has passed."""
+    """Return the seconds from `now` to `then`, or 0 if `then` has passed."""
     return max(0.0, (datetime.fromisoformat(moment(then)) - datetime.fromisoformat(moment(now))).total_seconds())
 
 
-# ── checks that the words share ───────────────────────────────────────────────────────────────────────────────────────
+# ── shared checks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def checked_text(value: Any, name: str, limit: int) -> str:
-    """The text itself, once it is known to be storable: a str, within the limit, no NUL, no lone surrogate."""
+    """Return the text if it can be stored: a str within the limit, without NUL or lone surrogates."""
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
     if len(value) > limit:
-        raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are taken.")
+        raise TooLarge(f"{name} has {len(value):,} characters.", f"The limit is {limit:,}.")
     if "\x00" in value:
         raise InvalidInput(f"{name} holds a NUL character.", "Remove it; a memory is plain text.")
     try:
@@ -112,13 +112,13 @@ def _labels(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
     if len(values) > MAX_LABELS:
-        raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are taken.")
+        raise TooLarge(f"{name} has {len(values):,} entries.", f"The limit is {MAX_LABELS}.")
     cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
     return tuple(dict.fromkeys(each for each in cleaned if each))
 
 
 def _checked_metadata(value: Any) -> dict[str, Any]:
-    import json  # not needed to import the words
+    import json  # deferred: importing this module does not need it
 
     if not isinstance(value, Mapping):
         raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
@@ -134,7 +134,7 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
         raise InvalidInput("metadata holds a NUL character.", "Remove it; metadata is plain JSON.")
     if any(not isinstance(key, str) for key in kept):
         raise InvalidInput("metadata has a key that is not text.", "Give an object with text keys.")
-    read: dict[str, Any] = json.loads(written)  # as it will come back: tuples are lists, inner keys are texts
+    read: dict[str, Any] = json.loads(written)  # as it will be read back: tuples become lists, inner keys strings
     return read
 
 
@@ -149,7 +149,7 @@ def _one_of(value: Any, known: tuple[str, ...], name: str) -> None:
 
 
 def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 63) - 1) -> int:
-    """The whole number itself, once it is known to be one within the bounds."""
+    """Return the integer if it lies within the bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         bounds = f" from {least:,} to {most:,}" if most < 1 << 32 else ""
         raise InvalidInput(f"{name} is {value!r}.", f"Give a whole number{bounds}.")
@@ -157,44 +157,44 @@ def whole(value: Any, name: str, *, least: int = -(1 << 63), most: int = (1 << 6
 
 
 def truth(value: Any, name: str) -> None:
-    """InvalidInput unless it is true or false, and nothing that passes for one."""
+    """Raise InvalidInput unless the value is a bool."""
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} is {value!r}.", "Give true or false.")
 
 
 def share(value: Any, name: str, *, least: float = 0.0) -> float:
-    """The number itself, once it is known to lie between the least and 1."""
+    """Return the number if it lies between `least` and 1."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1.0:
         raise InvalidInput(f"{name} is {value!r}.", f"Give a number from {least:g} to 1.")
     return float(value)
 
 
 def _fill(value: object, name: str, content: object) -> None:
-    object.__setattr__(value, name, content)  # a frozen value completing itself while it is made
+    object.__setattr__(value, name, content)  # sets a field of a frozen instance during __post_init__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """What in a repository a memory speaks of, and what that was like when it was said."""
+    """Reference from a memory to a file, symbol or command of a repository, with its hash when it was recorded."""
 
     kind: str  # file, symbol, command
     name: str  # as the memory names it: src/app.py, parse_config, make test
-    path: str  # where it stands, from the root of the project
-    hash: str  # of the file, of the definition, or of the recipe
+    path: str  # location, relative to the project root
+    hash: str  # of the file, the definition or the recipe
 
 
 class Freshly(NamedTuple):
-    """Whether what a memory speaks of is still as it was."""
+    """Freshness of the code that a memory refers to."""
 
-    state: str = ""  # fresh, changed, vanished; "" when it speaks of nothing, or nobody can tell
-    notes: tuple[str, ...] = ()  # for people: what of it has changed or is gone
+    state: str = ""  # fresh, changed, vanished; "" without references, or if unknown
+    notes: tuple[str, ...] = ()  # human-readable: each reference that changed or vanished
 
 
 def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
-    """Anchors from such, or from what JSON makes of them."""
+    """Return Anchor values from anchors or their JSON form."""
     names = tuple(Anchor.__dataclass_fields__)
     if not isinstance(values, list | tuple) or len(values) > MAX_LABELS:
-        raise InvalidInput("anchors is no list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
+        raise InvalidInput("anchors is not a list of anchors.", f"Give at most {MAX_LABELS} with {', '.join(names)}.")
     try:
         given = [{name: each[name] if isinstance(each, Mapping) else getattr(each, name) for name in names}
                  for each in values]  # fmt: skip
@@ -203,33 +203,33 @@ def _checked_anchors(values: Any) -> tuple[Anchor, ...]:
     return tuple(Anchor(**{name: checked_text(each[name], name, 4 * MAX_LABEL) for name in names}) for each in given)
 
 
-# ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── write path ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """Something worth remembering, before it has an identity. Checks itself; a bad one cannot be made."""
+    """Fact to be stored, before it has an ID. Validates itself on construction."""
 
     text: str
     source: str = ""
-    project: str = ""  # where it holds: the path of a working tree, or a name; "" belongs to no project
+    project: str = ""  # path of a working tree, or a name; "" for no project
     kind: str = "other"
-    category: str = ""  # "" is filled from the kind
+    category: str = ""  # "" is derived from the kind
     confidence: float = 1.0
     method: str = "manual"
     entities: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     session: str = ""
     agent: str = ""
-    user: str = ""  # whose it is, where an agent works for somebody
-    team: str = ""  # whose team; "" is the one team of a store that has no others
+    user: str = ""  # owner, if the agent works on behalf of a user
+    team: str = ""  # "" is the only team of a store without teams
     visibility: str = "private"
     metadata: Mapping[str, Any] = field(default_factory=dict)
     speaker: str = ""  # who said it
-    context: str = ""  # what was said just before: helps to find it, is never recalled as a fact
-    created_at: str = ""  # "" is filled by the clock
-    anchors: tuple[Anchor, ...] = ()  # what it speaks of in the project's tree
-    origin: str = ""  # where it was imported from, with its name there: mem0/8f3a…; "" where it was learned here
+    context: str = ""  # preceding text; used for search, never recalled as a fact
+    created_at: str = ""  # "" is set to the current time
+    anchors: tuple[Anchor, ...] = ()  # references to code in the project's working tree
+    origin: str = ""  # import source and ID there: mem0/8f3a…; "" if not imported
 
     def __post_init__(self) -> None:
         _fill(self, "text", checked_text(self.text, "text", MAX_TEXT).strip())
@@ -254,7 +254,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A fact that is kept: with an identity, a life and a lineage."""
+    """Stored fact, with an ID, a lifecycle and links to the memories it replaces or is replaced by."""
 
     id: int
     text: str
@@ -289,7 +289,7 @@ class Memory:
 
     @property
     def timestamp(self) -> str:
-        """`created_at`, under the name that older clients read."""
+        """Return `created_at` under the name that older clients read."""
         return self.created_at
 
     @property
@@ -298,12 +298,12 @@ class Memory:
 
     @property
     def may_replace(self) -> list[int]:
-        """The ids of older memories that this one probably replaces."""
+        """Return the ids of older memories that this one probably replaces."""
         noted = self.metadata.get(MAY_REPLACE)
         return [each for each in noted if isinstance(each, int)] if isinstance(noted, list) else []
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, `timestamp` included."""
+        """Return plain JSON values, including `timestamp`."""
         plain = asdict(self)
         plain.update(entities=list(self.entities), tags=list(self.tags), anchors=list(plain["anchors"]))
         plain["timestamp"] = self.timestamp
@@ -311,7 +311,7 @@ class Memory:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Memory:
-        """The memory that `as_dict` wrote; keys of later versions are passed over."""
+        """Read a memory written by `as_dict`, ignoring unknown keys."""
         known = {name: plain[name] for name in _MEMORY_FIELDS if name in plain}
         known.update(entities=tuple(known.get("entities", ())), tags=tuple(known.get("tags", ())))
         known["anchors"] = tuple(Anchor(**each) for each in known.get("anchors", ()))
@@ -319,14 +319,14 @@ class Memory:
 
 
 _MEMORY_FIELDS = tuple(f.name for f in fields(Memory))
-#: Metadata cannot overwrite the named fields of a memory, nor the alias.
-#: Some had a project, an origin, anchors, a user or a team of their own before there were such fields.
+#: Metadata keys that are dropped because they name a field of a memory or its alias `timestamp`.
+#: project, origin, anchors, user and team are allowed: older metadata used these keys before the fields existed.
 _RESERVED = frozenset(_MEMORY_FIELDS) - {"project", "origin", "anchors", "user", "team"} | {"timestamp"}
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One sighting of a fact: who said it again, where and when."""
+    """One sighting of a fact: agent, session and time."""
 
     agent: str = ""
     session: str = ""
@@ -334,38 +334,41 @@ class Occurrence:
 
 
 class Repeated(NamedTuple):
-    """Something that one agent has said more than once."""
+    """Memory that one agent has stated more than once."""
 
     agent: str
     memory: Memory
     occurrences: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {"agent": self.agent, "occurrences": self.occurrences, "memory": self.memory.as_dict()}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Repeated:
-        """What `as_dict` wrote."""
+        """Read a value written by `as_dict`."""
         return cls(plain["agent"], Memory.from_dict(plain["memory"]), plain["occurrences"])
 
 
-# ── decisions: what is to be done ─────────────────────────────────────────────────────────────────────────────────────
+# ── decisions (planned changes) ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Keep a new fact. `unless_known` settles an identical live text as a noop, even when another process wrote it."""
+    """Store a new fact.
+
+    With `unless_known`, an identical live text makes this a noop, even if another process wrote it.
+    """
 
     fact: Fact
     reason: str = ""
     unless_known: bool = False
-    again: tuple[Occurrence, ...] = ()  # further sightings of it that came in the same batch
+    again: tuple[Occurrence, ...] = ()  # further sightings from the same batch
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """The new fact takes the old memory's place: written first, then the old one is archived, linked both ways."""
+    """Replace an old memory with a new fact: write the fact, archive the old memory and link both."""
 
     id: int
     fact: Fact
@@ -374,7 +377,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Change fields of a memory in place; only `updated_at` moves."""
+    """Change fields of a memory in place; of its times, only `updated_at` changes."""
 
     id: int
     fields: Mapping[str, Any]
@@ -383,9 +386,9 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Archive a memory. With `into`, the memory that stands for it from now on also takes over its occurrences.
+    """Archive a memory. With `into`, that memory replaces it and takes over its occurrences.
 
-    `as_of` names the newest changeset that was known when it was decided: a Conflict if anything was done to it since.
+    `as_of` is the newest changeset known when this was decided: Conflict if the memory was changed since.
     """
 
     id: int
@@ -396,29 +399,29 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """One fact takes the place of several memories: written first, then they are archived and point to it.
+    """Replace several memories with one fact: write the fact, archive the memories and link them to it.
 
-    It takes over what was counted for them (occurrences, retrievals) and a pin.
+    The new memory takes over their occurrences, retrieval counts and pin.
     """
 
     ids: tuple[int, ...]
     fact: Fact
     reason: str = ""
-    as_of: int | None = None  # as of Delete
+    as_of: int | None = None  # see Delete
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Keep a memory as it was elsewhere: with its id (0 for a new one), times, state, lineage, counts and sightings."""
+    """Store a memory from elsewhere unchanged: id (0 for a new one), times, state, lineage, counts and sightings."""
 
     memory: Memory
-    sightings: tuple[Occurrence, ...] = ()  # after the first, which is the memory itself
+    sightings: tuple[Occurrence, ...] = ()  # excluding the first, which is the memory itself
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Bring an archived memory back."""
+    """Restore an archived memory."""
 
     id: int
     reason: str = ""
@@ -426,7 +429,7 @@ class Restore:
 
 @dataclass(frozen=True, slots=True)
 class Noop:
-    """The fact is known already: note that it was seen again."""
+    """Record another sighting of a fact that is already known."""
 
     id: int
     occurrence: Occurrence = Occurrence()
@@ -435,9 +438,9 @@ class Noop:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """Erase a memory for good, its words in the journal included. The one decision that cannot be undone.
+    """Erase a memory permanently, including its text in the journal. The only decision that cannot be undone.
 
-    Where somebody has it erased who may not see everything, what others said is left as it is: its words may be any.
+    If `viewer` is set (not the store owner), the text is erased only from records that this viewer owns or wrote.
     """
 
     id: int
@@ -447,7 +450,7 @@ class Purge:
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """Put a memory back to what it was before a change: the inverse that undo is made of."""
+    """Restore a memory to its state before a change. Undo consists of these."""
 
     change_id: int
     reason: str = ""
@@ -457,7 +460,7 @@ Decision = Add | Update | Edit | Delete | Merge | Adopt | Restore | Noop | Purge
 
 
 def plain(decision: Decision) -> dict[str, Any]:
-    """A decision as JSON values, for a dry run: what would be done, to which memory, why."""
+    """Return a decision as JSON values for a dry run: action, memory IDs, reason, text."""
     given = {f.name: getattr(decision, f.name) for f in fields(decision)}
     fact = given.pop("fact", None) or given.pop("memory", None)
     told = {
@@ -468,7 +471,7 @@ def plain(decision: Decision) -> dict[str, Any]:
     return {"action": type(decision).__name__.lower(), **told, **({"text": fact.text} if fact else {})}
 
 
-#: The fields that an Edit may change.
+#: Fields that an Edit may change.
 EDITABLE = (
     "text", "source", "project", "category", "kind", "confidence", "entities", "tags", "session", "agent", "user",
     "team", "visibility", "metadata", "speaker", "context", "pinned", "anchors",
@@ -476,31 +479,31 @@ EDITABLE = (
 
 
 def edited(memory: Memory, changes: Mapping[str, Any]) -> Memory:
-    """The memory with these fields changed, checked like a fact; `updated_at` is the store's to set."""
+    """Return the memory with these fields changed and validated like a Fact; the store sets `updated_at`."""
     unknown = sorted(set(changes) - set(EDITABLE))
     if unknown:
-        hint = f"These can be changed: {', '.join(EDITABLE)}."
+        hint = f"Editable fields: {', '.join(EDITABLE)}."
         raise InvalidInput(f"{', '.join(unknown)} cannot be changed.", hint)
     given = dict(changes)
     pinned = given.pop("pinned", memory.pinned)
     truth(pinned, "pinned")
     if "kind" in given and "category" not in given:
-        given["category"] = ""  # a new kind brings its own category
+        given["category"] = ""  # derived from the new kind
     checked = replace(fact_of(memory), **given)
     same = {f.name: getattr(checked, f.name) for f in fields(Fact)}
     return replace(memory, **same, pinned=pinned)
 
 
 def fact_of(memory: Memory) -> Fact:
-    """What the memory says, without its identity."""
+    """Return the memory as a Fact, without its ID."""
     return Fact(**{f.name: getattr(memory, f.name) for f in fields(Fact)})
 
 
 def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
-    """True when the two may be one memory as far as project, audience and speaker go.
+    """Return whether project, audience and speaker allow the two to be the same memory.
 
-    Within a project it does not matter which client told; what belongs to none is kept apart by its source. What is
-    private to one is never merged with another's, nor what one team knows with what another does.
+    Within a project the source does not matter; outside projects memories are separated by source. Private memories of
+    different owners are never merged, nor are memories of different teams.
     """
     return (
         one.project == other.project
@@ -511,7 +514,7 @@ def same_place(one: Fact | Memory, other: Fact | Memory) -> bool:
 
 
 class Owned(Protocol):
-    """Anything that says whose it is and who may see it: a fact, a memory, an episode."""
+    """Value with an owner and a visibility: a fact, a memory, an episode."""
 
     @property
     def source(self) -> str: ...
@@ -526,21 +529,21 @@ class Owned(Protocol):
 
 
 def audience(known: Owned) -> tuple[str, ...]:
-    """Who may see it: equal for what the same people and agents may see.
+    """Return a key for who may see it; values with equal keys are visible to the same viewers.
 
-    What is private belongs to its user, whichever agent told it; where no user is named, to its agent.
+    Private values belong to their user, whichever agent recorded them, or to their agent if no user is set.
     """
     if known.visibility == "private":
         return ("private", "user", known.user) if known.user else ("private", "agent", known.agent)
     return (known.visibility, known.team) if known.visibility == "team" else (known.visibility,)
 
 
-# ── changes: what was done ────────────────────────────────────────────────────────────────────────────────────────────
+# ── changes (applied) ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One memory's step in one changeset, as the journal keeps it."""
+    """Change of one memory in one changeset, as recorded in the journal."""
 
     id: int
     changeset: int
@@ -552,14 +555,14 @@ class Change:
     before: Memory | None
     after: Memory | None
     reason: str = ""
-    near: tuple[Memory, ...] = ()  # of an addition: memories that it may replace and that were left; not journalled
+    near: tuple[Memory, ...] = ()  # of an add: memories that it may replace; not journalled
 
     @property
     def memory(self) -> Memory:
-        """The memory as the change left it; for one that it removed, as it was before."""
+        """Return the memory after the change or, if the change removed it, before."""
         left = self.after or self.before
         if left is None:
-            raise InvalidInput(f"Memory {self.memory_id} was purged.", "Nothing of it is kept.")
+            raise InvalidInput(f"Memory {self.memory_id} was purged.", "Its content was erased.")
         return left
 
     def as_dict(self) -> dict[str, Any]:
@@ -574,7 +577,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changeset:
-    """What one transaction did: who, why, when, and every change."""
+    """Record of one transaction: author, reason, time and all changes."""
 
     id: int
     at: str
@@ -582,13 +585,13 @@ class Changeset:
     why: str
     undoes: int | None = None
     undone_by: int | None = None
-    part_of: int | None = None  # the first of the series that it belongs to
+    part_of: int | None = None  # first changeset of its series
     changes: tuple[Change, ...] = ()
-    knowledge: tuple[KnowledgeChange, ...] = ()  # what it did to the tables of domain knowledge
+    knowledge: tuple[KnowledgeChange, ...] = ()  # changes to the domain knowledge tables
 
     @property
     def takes_back(self) -> bool:
-        """Whether more was done than adding: copies elsewhere of what was known may be out of date."""
+        """Return whether it did anything besides adding, so that copies of memories elsewhere may be outdated."""
         actions = {change.action for change in self.changes} | {change.action for change in self.knowledge}
         return not actions <= {"add", "noop"}
 
@@ -599,15 +602,15 @@ class Changeset:
         return plain
 
 
-# ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── read path ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """Somebody who may not see everything: what is global, what their team knows, and what is private to them.
+    """Identity with restricted access: sees global memories, those of its team and its own private ones.
 
-    With prefixes, of all that only what comes from sources at or below one of them, by whole path segments. Where there
-    is no viewer (None), everything may be seen: the owner of a store looks.
+    With prefixes, only memories from sources at or below one of them are visible, matched by whole path segments. A
+    viewer of None is the store owner, who sees everything.
     """
 
     agent: str = ""
@@ -622,54 +625,57 @@ class Viewer:
         if not self.agent and not self.user:
             raise InvalidInput("A viewer has no name.", "Name the agent or the user.")
         if not all(self.prefixes):
-            raise InvalidInput("A source prefix is empty.", "Leave it out, to allow every source.")
+            raise InvalidInput("A source prefix is empty.", "Omit it to allow every source.")
 
     def sees(self, known: Owned) -> bool:
-        """Whether they may see it. The stores' queries say the same (`stores.scopes`)."""
+        """Return whether the viewer may see it. The store queries apply the same rule (`stores.scopes`)."""
         return self.reaches(known.source) and self.is_among(audience(known))
 
     def reaches(self, source: str) -> bool:
-        """Whether a source is one of theirs."""
+        """Return whether the source is allowed by the prefixes."""
         return not self.prefixes or any(source == each or source.startswith(each + "/") for each in self.prefixes)
 
     def below(self, source: str) -> str:
-        """The source, where it is one of theirs; else the same below the first that is. For who cannot choose one."""
+        """Return the source if it is allowed, else the same source below the first prefix.
+
+        For callers that cannot choose a source.
+        """
         return source if self.reaches(source) else f"{self.prefixes[0]}/{source}"[:MAX_LABEL]
 
     def is_among(self, those: tuple[str, ...]) -> bool:
-        """Whether they belong to an audience."""
+        """Return whether the viewer belongs to an audience, as returned by `audience`."""
         whose, last = those[0], those[-1]
         if whose == "private":
             return last != "" and last == (self.user if those[1] == "user" else self.agent)
         return whose == "global" or last == self.team
 
     def owns(self, known: Owned) -> bool:
-        """Whether it is theirs: they may say who sees it."""
+        """Return whether the viewer is the owner, who may change the visibility."""
         return known.user == self.user if known.user else known.agent == self.agent != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which memories are meant. Empty fields do not narrow; archived memories are left out unless asked for."""
+    """Filter on memories. Empty fields do not filter; archived memories are excluded by default."""
 
     source: str | None = None  # exactly this source
-    source_prefix: str = ""  # this source and what lies below it, by whole path segments
-    project: str | None = None  # exactly this project; "" is what belongs to none
-    seen_from: str | None = None  # what matters in this project: its own, what belongs to none, what is global
+    source_prefix: str = ""  # this source and those below it, by whole path segments
+    project: str | None = None  # exactly this project; "" for memories without one
+    seen_from: str | None = None  # relevant in this project: its own, without a project, or global
     category: str = ""
     kind: str = ""
     method: str = ""
-    tags: tuple[str, ...] = ()  # all of them
+    tags: tuple[str, ...] = ()  # must have all of them
     session: str = ""
     agent: str = ""
-    user: str | None = None  # exactly this user's; "" is what has none
-    team: str | None = None  # exactly this team's
+    user: str | None = None  # exactly this user; "" for memories without one
+    team: str | None = None  # exactly this team
     visibility: tuple[str, ...] = ()  # any of them
     since: str = ""
     until: str = ""
     pinned: bool | None = None
     include_archived: bool = False
-    viewer: Viewer | None = None  # what they may see; None sees everything
+    viewer: Viewer | None = None  # only what this viewer may see; None for everything
 
     def __post_init__(self) -> None:
         for name, known in (("category", CATEGORIES), ("kind", KINDS), ("method", METHODS)):
@@ -693,7 +699,7 @@ class Scope:
 
     @property
     def narrows(self) -> bool:
-        """True unless it means all live memories, or simply all."""
+        """Return whether it filters at all, apart from archived memories."""
         return self not in _EVERYTHING
 
 
@@ -701,7 +707,7 @@ _EVERYTHING = (Scope(), Scope(include_archived=True))
 
 
 def place_of(fact: Fact | Memory) -> Scope:
-    """Where the memories are found that may be one with this: all of `same_place` but for the speaker."""
+    """Return a scope of memories that may be merged with this one: `same_place` except for the speaker."""
     return Scope(
         project=fact.project,
         source=None if fact.project else fact.source,
@@ -714,23 +720,23 @@ def place_of(fact: Fact | Memory) -> Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is looked for. `threshold` is the least cosine similarity, `min_score` the least fused score, of any hit."""
+    """Search request. `threshold` is the minimum cosine similarity and `min_score` the minimum fused score of a hit."""
 
     text: str
     k: int = 5
-    skip: int = 0  # of the best, how many are passed over; pages of one k follow each other without gaps
+    skip: int = 0  # number of best hits to skip; pages with the same k are contiguous
     hybrid: bool = True
-    threshold: float = -1.0  # a cosine is never less
+    threshold: float = -1.0  # the lowest possible cosine
     min_score: float = 0.0
     explain: bool = False
-    noted: bool = True  # whether it counts as recalled: a person who looks around recalls nothing
-    closely: bool = True  # whether the best are read word by word, where there is a reader
+    noted: bool = True  # count hits as recalled; False for browsing
+    closely: bool = True  # re-rank the best hits, if a re-ranker is configured
     scope: Scope = Scope()
 
     def __post_init__(self) -> None:
         _fill(self, "text", checked_text(self.text, "query", MAX_TEXT))
         if not self.text.strip():
-            raise InvalidInput("The query is empty.", "Say in words what to look for.")
+            raise InvalidInput("The query is empty.", "Describe what to look for.")
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= MAX_HITS:
             raise InvalidInput(f"k is {self.k!r}.", f"Ask for 1 to {MAX_HITS} hits.")
         whole(self.skip, "skip", least=0, most=MAX_HITS)
@@ -744,9 +750,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """What is put before an agent: the text, and each memory in it with a digest of the words that it was given in.
+    """Injected context block: the text, and per memory a digest of the words it was given in.
 
-    What is known exactly is among them, under ids below 0; what it says is in `exact`.
+    Domain knowledge is included under negative ids; its sentences are in `exact`.
     """
 
     text: str = ""
@@ -759,12 +765,12 @@ class Briefing:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """The memories in it."""
+        """Return the ids of the memories in it."""
         return tuple(each for each in self.given if each > 0)
 
 
 class Candidate(NamedTuple):
-    """What a store finds: an id and a raw score, cosine or BM25 (higher is better). The core judges it."""
+    """Raw store result: an id and a cosine or BM25 score (higher is better), before ranking."""
 
     id: int
     score: float
@@ -772,7 +778,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What a store finds by words: the candidates, and about what a text would score that held every word."""
+    """Keyword matches of a store, and the approximate score of a text that contains every query word."""
 
     candidates: tuple[Candidate, ...]
     ideal: float
@@ -780,7 +786,7 @@ class Matching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why a hit is where it is: its place and its share in either ranking, and the words that matched."""
+    """Explanation of a hit's rank: rank and share in both rankings, and the matched words."""
 
     vector_rank: int | None
     vector_share: float
@@ -793,7 +799,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A memory that answers a query. `similarity` is the true cosine, `keyword` the keyword score from 0 to 1."""
+    """Memory that matches a query. `similarity` is the true cosine, `keyword` the keyword score from 0 to 1."""
 
     memory: Memory
     score: float
@@ -801,8 +807,8 @@ class Hit:
     keyword: float
     match_type: MatchType
     why: Explanation | None = None
-    freshness: str = ""  # the state of what it speaks of: fresh, changed, vanished; "" when nobody can tell
-    stale: tuple[str, ...] = ()  # what of that has changed or is gone, for people
+    freshness: str = ""  # state of the referenced code: fresh, changed, vanished; "" if unknown
+    stale: tuple[str, ...] = ()  # human-readable: each reference that changed or vanished
 
     @property
     def id(self) -> int:
@@ -814,7 +820,7 @@ class Hit:
 
     @property
     def strength(self) -> Strength:
-        """How well it answers, by its score: most strong hits answer, few weak ones do."""
+        """Return the strength by score: most strong hits answer the query, few weak ones do."""
         return "strong" if self.score >= STRONG else "likely" if self.score >= LIKELY else "weak"
 
     def as_dict(self) -> dict[str, Any]:
@@ -840,7 +846,7 @@ def fits_badly(hits: Sequence[Hit]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Novelty:
-    """Whether a text says something new; if not, the memory that says it already."""
+    """Result of a novelty check: whether the text is new and, if not, the matching memory."""
 
     novel: bool
     similarity: float
@@ -850,7 +856,7 @@ class Novelty:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A slice of a listing; `next` is the cursor that asks for what follows, None at the end."""
+    """Page of a listing; `next` is the cursor of the next page, None at the end."""
 
     memories: tuple[Memory, ...]
     next: int | None
@@ -858,7 +864,7 @@ class Page:
 
 
 class Project(NamedTuple):
-    """A project that live memories belong to, and how many do."""
+    """Project with its number of live memories."""
 
     name: str
     memories: int
@@ -866,7 +872,7 @@ class Project(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """A memory was returned for a query: who asked, what, when."""
+    """Log entry: a memory was returned for a query to a caller."""
 
     memory_id: int
     query: str
@@ -874,11 +880,11 @@ class Retrieval:
     at: str
 
 
-# ── from what people write ───────────────────────────────────────────────────────────────────────────────────────────
+# ── conversion of arguments ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
-    """A fact from a text and its fields, or as it is but for these."""
+    """Build a Fact from a text and fields, or return the given Fact with these fields replaced."""
     known_fields(about, Fact, "fact")
     if isinstance(fact, Fact):
         return replace(fact, **about) if about else fact
@@ -886,12 +892,12 @@ def as_fact(fact: str | Fact, about: Mapping[str, Any]) -> Fact:
 
 
 def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
-    """A query from a text and the fields of Query and Scope, or as it is but for these."""
+    """Build a Query from a text and fields of Query and Scope, or return the given Query with these replaced."""
     within = {name: value for name, value in how.items() if name in Scope.__dataclass_fields__}
     rest = {name: value for name, value in how.items() if name not in within}
     known_fields(rest, Query, "query")
     if within and "scope" in rest:
-        raise InvalidInput("A scope was given twice.", "Give a Scope, or its fields.")
+        raise InvalidInput("A scope was given twice.", "Give either a Scope or its fields.")
     if isinstance(query, Query):
         scope = replace(query.scope, **within)
         return replace(query, **{"scope": scope, **rest})
@@ -899,13 +905,13 @@ def as_query(query: str | Query, how: Mapping[str, Any]) -> Query:
 
 
 def as_scope(within: Mapping[str, Any]) -> Scope:
-    """A scope from its fields."""
+    """Build a scope from its fields."""
     known_fields(within, Scope, "scope")
     return Scope(**within)
 
 
 def known_fields(given: Mapping[str, Any], kind: type[Fact] | type[Query] | type[Scope], name: str) -> None:
-    """InvalidInput when something is given that there is no field for."""
+    """Raise InvalidInput for names that are not fields of the type."""
     unknown = sorted(given.keys() - kind.__dataclass_fields__.keys())
     if unknown:
         raise InvalidInput(f"A {name} has no {', '.join(unknown)}.", f"It has: {', '.join(kind.__dataclass_fields__)}.")

@@ -1,8 +1,6 @@
-"""The words of Markdown notes: files in folders, and the memories that were read from them.
+"""Value types of Markdown notes: files in folders, and the memories read from them.
 
-    file ─ parts (`markdown`) ─▶ [Part] ─ compared with Filed ─▶ decisions ─ store.apply ─▶ Filed again
-
-Part of the words, beside `model`.
+file ─ parts (`markdown`) ─▶ [Part] ─ compared with Filed ─▶ decisions ─ store.apply ─▶ updated Filed
 """
 
 from __future__ import annotations
@@ -13,88 +11,88 @@ from typing import Any, NamedTuple
 
 
 class FiledPart(NamedTuple):
-    """A part of a file, as it was read, and the memory that says it."""
+    """Part of a file as it was last read, and its memory."""
 
     memory: int
-    heading: str = ""  # digest of the way to it: once its memory is erased, no word of it is kept here
-    says: str = ""  # digest of its words
-    about: str = ""  # digest of what else it brings: tags, links, title
-    exported: bool = False  # a memory that was written there: the file says whose it is
+    heading: str = ""  # digest of the heading path; a digest, so that no text remains after its memory is erased
+    says: str = ""  # digest of its text
+    about: str = ""  # digest of its other content: tags, links, title
+    exported: bool = False  # an exported memory, identified in the file
 
 
 class Stamp(NamedTuple):
-    """How a file looks from outside: while both are the same, it is taken to be the same."""
+    """Size and modification time of a file; a file with the same stamp is assumed unchanged."""
 
     size: int
-    modified: int  # nanoseconds since 1970, as the file system says it
+    modified: int  # nanoseconds since 1970, as reported by the file system
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """A folder of notes, as it stands."""
+    """Folder of notes and its state."""
 
     folder: str
-    followed: bool = False  # whether a service looks at it by itself
-    there: bool = True  # whether there is such a folder now
-    files: int = 0  # that were read
-    read_at: str | None = None  # when one of them was read last
+    followed: bool = False  # watched by a service
+    there: bool = True  # the folder exists
+    files: int = 0  # files read
+    read_at: str | None = None  # time of the last read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filed:
-    """A file as it was read last."""
+    """File as it was last read."""
 
-    path: str  # within its folder, with forward slashes
+    path: str  # relative to its folder, with forward slashes
     hash: str  # of its content
     size: int
-    modified: int  # nanoseconds since 1970, as the file system says it
-    at: str = ""  # when it was read; "" is filled by the store
+    modified: int  # nanoseconds since 1970, as reported by the file system
+    at: str = ""  # when it was read; "" is set by the store
     parts: tuple[FiledPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """What reading a folder did: files by what became of them, and memories."""
+    """Result of reading a folder: counts of files and of changed memories."""
 
     folder: str
-    files: int = 0  # Markdown files that are there
+    files: int = 0  # Markdown files found
     read: int = 0  # of these, new or changed
-    gone: int = 0  # files that are there no more
+    gone: int = 0  # files that no longer exist
     added: int = 0  # memories
     updated: int = 0
     archived: int = 0
-    skipped: tuple[tuple[str, str], ...] = ()  # files that could not be read, and why
-    unembedded: int = 0  # memories that have to wait for their vectors, because the embedder did not answer
-    changeset: int | None = None  # the first of a series, where it took several
+    skipped: tuple[tuple[str, str], ...] = ()  # files that could not be read, with the reason
+    unembedded: int = 0  # memories without vectors yet, because the embedder did not answer
+    changeset: int | None = None  # the first, if it took several
     dry_run: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Indexed:
-        """What `as_dict` wrote."""
+        """Read a result written by `as_dict`."""
         skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """What writing a vault did: notes by what became of them."""
+    """Result of writing a vault: counts of notes."""
 
     folder: str
-    notes: int = 0  # memories of the scope that have their note there
-    written: int = 0  # of these, notes that are new or changed
-    removed: int = 0  # notes of memories that were archived
-    skipped: tuple[tuple[str, str], ...] = ()  # notes that were left as they are, and why
+    notes: int = 0  # memories of the scope that have a note there
+    written: int = 0  # of these, new or changed notes
+    removed: int = 0  # notes of archived memories
+    skipped: tuple[tuple[str, str], ...] = ()  # notes left unchanged, with the reason
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return {**asdict(self), "skipped": [{"path": path, "why": why} for path, why in self.skipped]}
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Exported:
-        """What `as_dict` wrote."""
+        """Read a result written by `as_dict`."""
         skipped = tuple((each["path"], each["why"]) for each in plain.get("skipped", ()))
         return cls(**{**plain, "skipped": skipped})

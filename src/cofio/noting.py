@@ -1,11 +1,11 @@
-"""Markdown as memory, for whoever keeps it: `keeper.notes`.
+"""Markdown notes of a keeper: `keeper.notes`.
 
-    summary, tags ─ flush ─▶ a file, and the memory that it says
-    folder ─ files that changed ─ parts ─▶ decisions ─ keeper.apply ─▶ memories that follow the files
-    memories ─ export ─▶ a vault: a note each, which can be edited and read in again
+    summary, tags ─ flush ─▶ a file, and its memory
+    folder ─ files that changed ─ parts ─▶ decisions ─ keeper.apply ─▶ memories in sync with the files
+    memories ─ export ─▶ a vault with one note per memory, which can be edited and read back
 
-The steps of `markdown` decide; this reads and writes files. What was read is noted after it was stored. Where that
-comes to nothing, because the process dies between the two, the next reading finds the memories by source and words.
+The functions of `markdown` decide; this module reads and writes files. A file is recorded as read after its memories
+are stored. If the process dies in between, the next read finds those memories by source and text.
 """
 
 from __future__ import annotations
@@ -48,52 +48,52 @@ from cofio.ports import Store
 from cofio.wording import fingerprint
 
 BATCH = 500  # decisions in one changeset
-_AT_ONCE = 500  # memories looked at, and notes written, at a time
-_OF_A_FILE = 1_000  # memories of one source that are looked through
+_AT_ONCE = 500  # memories checked, and notes written, per batch
+_OF_A_FILE = 1_000  # memories of one source that are searched
 _TRIES = 3
-_SETTLED = 2_000_000_000  # nanoseconds; a file that was changed just before it was read may change and look the same
-_MANY = 10  # files; that so many are gone at once, and nothing else is there, is no work of a person
-_LONGEST = 20  # corrections of corrections
+_SETTLED = 2_000_000_000  # nanoseconds; a file modified just before reading may change again with the same stamp
+_MANY = 10  # files; an empty folder that had so many is treated as unmounted
+_LONGEST = 20  # length of a chain of corrections
 
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """Where notes are: the folder of flushed ones, and what others are called that are followed."""
+    """Configuration of notes: the folder of flushed notes, and the labels of watched folders."""
 
     folder: Path | None = None
     labels: Mapping[Path, str] = field(default_factory=dict)
 
 
 class Keeping(Protocol):
-    """What the keeper lends."""
+    """Keeper methods that notes need."""
 
     def refuse_viewer(self, what: str) -> None:
-        """Forbidden for all but the owner."""
+        """Raise Forbidden unless the caller is the owner."""
 
     def own(self, fact: Fact) -> Fact:
-        """The fact as whoever says it may keep it."""
+        """Return the fact with the owner and visibility that the caller may set."""
 
     def apply(self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None) -> tuple[Changeset, int]:
-        """Do what was decided; and how many memories have to wait for their vectors."""
+        """Apply decisions; return the changeset and the number of memories without vectors."""
 
     def undo(self, changeset_id: int, *, by: str, why: str) -> Changeset: ...
 
 
 class Noting:
-    """The Markdown side of a keeper."""
+    """Markdown notes of a keeper."""
 
     def __init__(self, keeping: Keeping, store: Store, clock: Callable[[], str], notebook: Notebook) -> None:
         self._keeping = keeping
-        self._store = store  # all of it: files are their owner's
+        self._store = store  # unscoped: files belong to the store owner
         self._clock = clock
         self._notebook = notebook
 
     # ── flush ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
-        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and remember it as `file:<name>`.
+        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and store it as memory `file:<name>`.
 
-        `about` takes the fields of Fact. Both are there in the end, or neither.
+        `about` takes the fields of Fact. Either both are written or neither.
         """
         hour = naming.hour_of(self._clock())
         place = self._place(files.make(self._folder()), "")
@@ -109,7 +109,7 @@ class Noting:
                 if isinstance(error, FileExistsError):
                     raise StoreError(f"There is a file {name} already.", "Try again: it gets another name.") from error
                 raise
-        with suppress(OSError, StoreError):  # both are there; who reads the folder finds that it is so
+        with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             self._note(place, name, page.encode(), done.changes[0].memory_id)
         return done.changes[0]
 
@@ -131,11 +131,11 @@ class Noting:
         progress: Callable[[int, int], None] | None = None,
         halted: Callable[[], bool] | None = None,
     ) -> Indexed:
-        """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted.
+        """Synchronize memories with the new, edited, moved and deleted files of a folder (default: the notes folder).
 
-        One changeset, or a series where there is much; undone, it is not done again until a file changes. What is in
-        `but` is left as it was read last, there or not. `progress` is told for how many files of how many all is done;
-        `halted` is asked between batches whether to end. The next reading goes on from there.
+        Uses one changeset, or a series for many changes; once undone, it is not repeated until a file changes. Files in
+        `but` are left as last read. `progress` receives the number of finished files and the total. `halted` is called
+        between batches; if it returns True, reading stops and the next read continues from there.
         """
         self._keeping.refuse_viewer("Reading folders")
         truth(dry_run, "dry_run")
@@ -147,7 +147,7 @@ class Noting:
             for tried in range(1, _TRIES + 1):
                 try:
                     return reading.done(frozenset(but), progress or _to_nobody, halted or _never)
-                except (Conflict, NotFound):  # somebody has changed what was decided on
+                except (Conflict, NotFound):  # a memory changed after the decision
                     if tried == _TRIES:
                         raise
         raise AssertionError
@@ -156,12 +156,12 @@ class Noting:
         return not folder.exists() and not any(Place.of(key).path == folder for key in self._store.notes.folders())
 
     def look(self, folder: Path | str | None = None) -> dict[str, Stamp]:
-        """How the Markdown files of a folder look from outside, by their paths within it."""
+        """Return size and modification time of the Markdown files of a folder, by relative path."""
         self._keeping.refuse_viewer("Reading folders")
         return files.look(files.whole(folder or self._folder())).stamps
 
     def folders(self) -> builtins.list[Folder]:
-        """The folders that were read, or are followed."""
+        """List the folders that were read or are watched."""
         self._keeping.refuse_viewer("Reading folders")
         followed = {_real(each) for each in self._notebook.labels}
         known = {Place.of(key).path: self._store.notes.files(key).values() for key in self._store.notes.folders()}
@@ -178,24 +178,24 @@ class Noting:
 
     def _folder(self) -> Path:
         if self._notebook.folder is None:
-            raise NotConfigured("There is no folder for notes.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
+            raise NotConfigured("No notes folder is configured.", "Give a Keeper a Notebook, or set COFIO_NOTES.")
         return self._notebook.folder
 
     def _place(self, path: Path, label: str) -> Place:
-        """The folder and what it is called: as it was the last time, as it is asked for, or by its own name."""
+        """Return the folder with its label: the stored one, the requested one, or one derived from its name."""
         wanted = naming.label_of(label)
         known = [Place.of(key) for key in self._store.notes.folders()]
         for each in known:
             if each.path == path and wanted not in ("", each.label):
-                raise Conflict(f"{path} is called {each.label!r} already.", "Leave the label out.")
+                raise Conflict(f"{path} already has the label {each.label!r}.", "Omit the label.")
             if each.path == path:
                 return each
             if wanted and each.label == wanted:
-                raise Conflict(f"{each.path} is called {wanted!r} already.", "Give this folder another label.")
+                raise Conflict(f"{each.path} already has the label {wanted!r}.", "Give this folder another label.")
         named = {_real(each): label for each, label in self._notebook.labels.items() if label}
         for each in known:
             if each.label and each.label == named.get(path) and not wanted and each.path.is_dir():  # else it was moved
-                raise Conflict(f"{each.path} is called {each.label!r} already.", "Give this folder another label.")
+                raise Conflict(f"{each.path} already has the label {each.label!r}.", "Give this folder another label.")
         usual = path == _real(self._notebook.folder) if self._notebook.folder else False
         if wanted or usual or path in named:
             return Place(wanted or named.get(path, ""), path)
@@ -204,11 +204,11 @@ class Noting:
     # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export(self, folder: Path | str, **within: Any) -> Exported:
-        """Write the memories of a scope into a vault, a note each. `index` reads edits of them back.
+        """Write the memories of a scope to a vault, one note each. `index` reads edits back.
 
-        Written again, only what has changed is. A file that is not ours, or was edited since it was written or read, is
-        left as it is, and told. Notes of memories that were archived are removed; what was read in a folder of notes is
-        not written into it again.
+        Only changed notes are rewritten. Files that are not from this store, or were edited since they were written or
+        read, are left unchanged and reported. Notes of archived memories are removed; memories that were read from this
+        folder are not written to it.
         """
         self._keeping.refuse_viewer("Writing folders")
         scope = as_scope(within)
@@ -218,12 +218,12 @@ class Noting:
 
 
 def _summed_up(summary: str, tags: Sequence[str], about: Mapping[str, Any], source: str, name: str) -> Fact:
-    """The fact that a flushed note says. InvalidInput for what would not come back out of the file."""
+    """Return the fact of a flushed note. Raise InvalidInput for content that could not be read back from the file."""
     if "source" in about or "tags" in about:
-        raise InvalidInput("A note's source is its file.", "Leave it out; give tags as a list of their own.")
+        raise InvalidInput("A note's source is its file.", "Omit the source, and pass tags as a separate list.")
     fact = as_fact(summary, {**about, "tags": tags, "source": source})
     if bad := next((tag for tag in fact.tags if "," in tag or "\n" in tag or "\r" in tag), None):
-        raise InvalidInput(f"The tag {bad!r} holds a comma, or more than a line.", "Give it as several tags.")
+        raise InvalidInput(f"The tag {bad!r} contains a comma or a line break.", "Split it into several tags.")
     return replace(fact, metadata={**fact.metadata, "note": {"path": name, "heading": ""}})
 
 
@@ -249,7 +249,7 @@ def _real(path: Path) -> Path:
 
 @dataclass(slots=True)
 class _Told:
-    """What a part became: the decisions, and its memory once they are done."""
+    """Decisions for a part, and its memory once they are applied."""
 
     pair: Pair
     verdict: Verdict
@@ -257,7 +257,7 @@ class _Told:
 
 
 class _Reading:
-    """One reading of a folder: what changed, decided and done in batches. It may be begun again."""
+    """One synchronization of a folder, decided and applied in batches. Can be restarted."""
 
     def __init__(
         self, store: Store, keeping: Keeping, place: Place, clock: Callable[[], str], *, by: str, dry_run: bool
@@ -271,16 +271,16 @@ class _Reading:
         self._indexed = Indexed(folder=str(place.path), dry_run=dry_run)
 
     def done(self, but: frozenset[str], progress: Callable[[int, int], None], halted: Callable[[], bool]) -> Indexed:
-        """Have the memories follow; what that did."""
+        """Synchronize the memories and return the result."""
         looked, filed = files.look(self._place.path), self._store.notes.files(self._place.key)
         skipped = dict(looked.skipped)
         if looked.empty and len(filed) >= _MANY:
-            why = f"It is empty, where {len(filed)} files were: it may not be mounted. Nothing was archived."
+            why = f"The folder is empty but had {len(filed)} files: it may not be mounted. Nothing was archived."
             return replace(self._indexed, skipped=((".", why),))
         gone = [each for each in filed if each not in looked.stamps and each not in but and not looked.is_unseen(each)]
         news = {path: stamp for path, stamp in looked.stamps.items() if path not in but}
         pages, touched = self._read(news, filed, skipped, halted)
-        if halted():  # nothing is decided yet, so that all is as it was
+        if halted():  # before any decision: nothing changes
             return replace(self._indexed, files=len(looked.stamps), skipped=tuple(sorted(skipped.items())))
         waiting = {page.path for page in pages}
         progress(len(news) - len(waiting), len(news))
@@ -292,7 +292,7 @@ class _Reading:
                 self._keep(batch)
                 waiting -= {page.path for page, _ in batch}
                 progress(len(news) - len(waiting), len(news))
-                # Where it ends, nothing waits that stood in a file which is noted by now.
+                # Stop only when no waiting page holds a part moved from a file that is already recorded.
                 if halted() and not any(_is_tied(found.pairs[path]) for path in waiting - skipped.keys()):
                     break
             left = [each.old.memory for each in found.left if each.path not in waiting]
@@ -314,7 +314,7 @@ class _Reading:
         skipped: dict[str, str],
         halted: Callable[[], bool],
     ) -> tuple[list[Page], list[Filed]]:
-        """The files that are new or changed; and those that only look otherwise. Not all, when it was halted."""
+        """Return files that are new or changed, and files whose stamp alone changed. Incomplete if halted."""
         pages: list[Page] = []
         touched: list[Filed] = []
         now = self._clock()
@@ -326,7 +326,7 @@ class _Reading:
                 try:
                     page = self._page(path, stamp, old)
                 except FileNotFoundError:
-                    continue  # gone since: the next reading sees to it
+                    continue  # deleted meanwhile: handled by the next read
                 except (ValueError, OSError) as error:
                     skipped[path] = _why(error)
                     continue
@@ -337,7 +337,7 @@ class _Reading:
         return pages, touched
 
     def _page(self, path: str, stamp: Stamp, old: Filed | None) -> Page | None:
-        """What stands in a file; None when it is what was read before."""
+        """Return the page of a file, or None if its content is unchanged."""
         content = files.content_of(self._place.path / path)
         digest = files.hash_of(content)
         if old and old.hash == digest:
@@ -354,7 +354,7 @@ class _Reading:
         owners: dict[int, int],
         skipped: dict[str, str],
     ) -> Iterator[builtins.list[tuple[Page, builtins.list[_Told]]]]:
-        """The pages with what is to be done for them, as many as go into one changeset."""
+        """Yield pages with their decisions, in batches of one changeset each."""
         batch: list[tuple[Page, list[_Told]]] = []
         size = 0
         for page in pages:
@@ -394,7 +394,7 @@ class _Reading:
         owners: dict[int, int],
     ) -> Verdict:
         old = pair.old
-        if old and owners[old.memory] > 1 and pair.said.says != old.says:  # what another part still says stays
+        if old and owners[old.memory] > 1 and pair.said.says != old.says:  # another part still has this text
             owners[old.memory] -= 1
             old = None
         if old is None:
@@ -412,9 +412,9 @@ class _Reading:
         return {memory.id: memory for memory in self._store.get([each for each in ids if each])}
 
     def _spare(self, page: Page, pairs: Sequence[Pair], owners: Mapping[int, int]) -> dict[int, list[Memory]]:
-        """The memories with this file as their source that are no part's, by their words; live ones are taken first.
+        """Return memories with this file as source that belong to no part, by text fingerprint; live ones come first.
 
-        A reading that died before it noted what it read has left them, or the file was gone for a while.
+        They remain if a read died before it was recorded, or if the file was missing for a while.
         """
         if all(isinstance(pair.said, Note) or pair.old for pair in pairs):
             return {}
@@ -426,7 +426,7 @@ class _Reading:
         return found
 
     def _heir(self, memory: Memory) -> Memory | None:
-        """The live memory that took its place by corrections; what was merged with others has none."""
+        """Return the live memory that replaced this one by corrections; None if it was merged with others."""
         for _ in range(_LONGEST):
             found = self._store.get([memory.superseded_by]) if memory.superseded_by else []
             if not found or found[0].supersedes != memory.id:
@@ -452,7 +452,7 @@ class _Reading:
     # ── doing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _keep(self, batch: Sequence[tuple[Page, Sequence[_Told]]]) -> None:
-        """Do what was decided for these pages, and note that they were read."""
+        """Apply the decisions for these pages and record the pages as read."""
         told = [each for _, page in batch for each in page]
         writing = [each for each in told if each.verdict.memory is None]
         first = [each.verdict.decisions[0] for each in writing]
@@ -466,20 +466,20 @@ class _Reading:
         self._store.notes.put(self._place.key, noted)
 
     def _let_go(self, ids: Sequence[int]) -> None:
-        """Archive what no part says any more."""
+        """Archive memories whose parts no longer exist."""
         for some in _some(list(dict.fromkeys(ids))):
             live = [memory.id for memory in self._store.get(some) if not memory.archived]
             self._apply([Delete(each, "its note is gone") for each in live])
 
     def _note(self, touched: Sequence[Filed], gone: Sequence[str]) -> None:
-        """Note how files look from outside by now, and which are there no more."""
+        """Record new stamps of unchanged files and remove deleted files."""
         if touched and not self._dry_run:
             self._store.notes.put(self._place.key, touched)
         if gone and not self._dry_run:
             self._store.notes.drop(self._place.key, gone)
 
     def _apply(self, decisions: Sequence[Decision]) -> Sequence[Change]:
-        """The changes; none in a dry run, which only counts."""
+        """Apply the decisions and return the changes; a dry run only counts."""
         if not decisions:
             return ()
         done, waiting = None, 0
@@ -502,12 +502,12 @@ class _Reading:
 
 
 def _is_tied(pairs: Sequence[Pair]) -> bool:
-    """Whether a page holds what stood in another file: the two are noted in one reading, or its memory is lost."""
+    """Return whether a page holds a part moved from another file; both must be recorded together to keep its memory."""
     return any(pair.moved for pair in pairs)
 
 
 def _to_nobody(so_far: int, of: int) -> None:
-    """Told how far it is, where nobody asked."""
+    """Ignore progress."""
 
 
 def _never() -> bool:
@@ -519,7 +519,7 @@ def _updates(decision: Decision, came_back: set[int]) -> bool:
 
 
 def _one_each(first: Sequence[Decision], changes: Sequence[Change]) -> Iterator[Change]:
-    """The change that wrote each of the new memories; an Update archives another one too."""
+    """Yield the change that wrote each new memory; an Update also archives another one."""
     place = 0
     for decision in first if changes else ():
         yield changes[place]
@@ -531,7 +531,7 @@ def _listed(told: Sequence[_Told]) -> tuple[list[Pair], list[int]]:
 
 
 def _is_settled(old: Filed, stamp: Stamp, at: str) -> bool:
-    """Whether a file that looks as it did is what it was when it was read, at that time."""
+    """Return whether a file with an unchanged stamp is known to be unchanged since it was read at `at`."""
     if (old.size, old.modified) != stamp:
         return False
     return stamp.modified + _SETTLED < datetime.fromisoformat(at).timestamp() * 1_000_000_000
@@ -542,7 +542,7 @@ def _why(error: ValueError | OSError) -> str:
 
 
 def _redacted(value: Any) -> Any:
-    """The value with every text in it redacted, names too."""
+    """Return the value with all texts redacted, including keys."""
     if isinstance(value, str):
         return hygiene.redact(value)
     if isinstance(value, Mapping):
@@ -558,11 +558,11 @@ def _some(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 class _Left(Exception):
-    """A file that is left as it is, and why."""
+    """File that is left unchanged; the message is the reason."""
 
 
 class _Writing:
-    """One writing of a vault."""
+    """One export to a vault."""
 
     def __init__(self, store: Store, place: Place) -> None:
         self._store = store
@@ -595,7 +595,7 @@ class _Writing:
         )
 
     def _read_here(self) -> set[int]:
-        """The memories that were read from notes in this folder, or around it: they are there already."""
+        """Return the memories that were read from notes in this folder or a parent; they need no note."""
         around = [key for key in self._store.notes.folders() if self._place.path.is_relative_to(Place.of(key).path)]
         filed = (each for key in around for each in self._store.notes.files(key).values())
         return {part.memory for each in filed for part in each.parts if not part.exported}
@@ -629,12 +629,12 @@ class _Writing:
             if old is None or old.hash != files.hash_of(content):
                 self._note(path, content, memory)
             return
-        if old is None or self._paths.get(memory.id) != path:  # that it was read makes it nobody's note
-            raise _Left("There is such a file, and it is not ours.")
+        if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
+            raise _Left("A file of that name exists and is not an exported note.")
         if old.hash != files.hash_of(content):
             raise _Left("It was edited since. Read the folder first.")
         with files.draft(self._place.path, wanted) as written:
-            if files.content_of(target) != content:  # somebody is writing it right now
+            if files.content_of(target) != content:  # edited while it was compared
                 raise _Left("It was edited since. Read the folder first.")
             files.put_over(written, target)
         self._note(path, wanted.encode(), memory)
@@ -645,7 +645,7 @@ class _Writing:
             try:
                 files.put_new(written, self._place.path / path)
             except FileExistsError as error:
-                raise _Left("There is such a file, and it is not ours.") from error
+                raise _Left("A file of that name exists and is not an exported note.") from error
         self._note(path, page.encode(), memory)
         self._written += 1
 
@@ -663,7 +663,7 @@ class _Writing:
             self._noted = []
 
     def _remove(self) -> int:
-        """Remove the notes of what was archived or erased, where nobody has touched them; how many."""
+        """Remove unedited notes of archived or erased memories; return the number removed."""
         live = {
             memory.id for some in _some(list(self._paths)) for memory in self._store.get(some) if not memory.archived
         }

@@ -1,6 +1,6 @@
-"""What people look at, for whoever draws it: `keeper.outlook`. Reading and drawing, strung together; nothing changes.
+"""Dashboard queries: `keeper.outlook`. Read-only.
 
-store.pictures ─▶ counts by day, who is at work ─▶ Overview, [Agent]      dots ─ layout ─▶ Map
+store.pictures ─▶ counts by day, active agents ─▶ Overview, [Agent] dots ─ layout ─▶ Map
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from cofio.picture import MOST_DAYS, MOST_DOTS, Agent, Kept, Map, Overview, Puls
 from cofio.ports import Clock, Store
 from cofio.stores.blas import one_thread
 
-_CHARACTERS = 120  # of a text, on the map
+_CHARACTERS = 120  # of each text on the map
 
 
 class Lent(NamedTuple):
-    """What a keeper lends to its outlook."""
+    """Dependencies that a keeper passes to its outlook."""
 
     store: Store
     clock: Clock
-    flush: Callable[[], None]  # has what was recalled written
-    viewer: Viewer | None  # who looks; None for the owner, who sees everything
-    atlas: layout.Atlas  # the maps that were drawn last
+    flush: Callable[[], None]  # writes buffered retrievals
+    viewer: Viewer | None  # None for the owner, who sees everything
+    atlas: layout.Atlas  # cache of drawn maps
 
 
 class Outlook:
-    """The store as a picture. Belongs to a keeper, and sees what that sees."""
+    """Dashboard queries of a keeper, limited to what it may see."""
 
     def __init__(self, lent: Lent) -> None:
         self._store, self._clock, self._flush, self._viewer, self._atlas = lent
 
     def overview(self, *, days: int = 30) -> Overview:
-        """How the store stands, and what went on in the last days, today among them."""
+        """Return the state of the store and counts of the last `days` days, including today."""
         now = self._clock()
         told = _days(now, whole(days, "days", least=1, most=MOST_DAYS))
         pictures = self._store.pictures
@@ -59,28 +59,28 @@ class Outlook:
         )
 
     def agents(self, *, limit: int = 100) -> list[Agent]:
-        """Who is at work with the store, the latest first. For its owner alone."""
+        """List the agents that use the store, the most recent first. Owner only."""
         self._flush()
         return self._store.pictures.agents(whole(limit, "limit", least=1, most=1_000))
 
     def pulse(self) -> Pulse:
-        """What rises when something moves: memories, what was recalled, the inbox. To be asked for every second."""
+        """Return counters that change with memories, recalls and the inbox. Cheap enough to poll every second."""
         self._flush()
         return self._store.pictures.pulse()
 
     def map(self, *, most: int = MOST_DOTS, **within: Any) -> Map:
-        """The newest memories of a scope, as points of a plane. Its dots come without their vectors."""
+        """Return the newest memories of a scope as points of a plane, without their vectors."""
         scope, count = as_scope(within), whole(most, "most", least=1, most=MOST_DOTS)
 
         def draw(before: layout.Ground | None) -> tuple[Map, layout.Ground]:
             dots = self._store.pictures.dots(scope, count, _CHARACTERS)
-            with one_thread():  # nobody who searches has to wait for a map
+            with one_thread():  # keeps the other cores free for searches
                 return layout.redrawn(dots, before)
 
         return self._atlas.map((self._viewer, scope, count), self.pulse().changeset, draw)
 
 
 def _days(now: str, count: int) -> list[str]:
-    """So many days up to this moment's, oldest first."""
+    """Return `count` days up to the day of `now`, oldest first."""
     today = datetime.fromisoformat(now).date()
     return [(today - timedelta(days=back)).isoformat() for back in reversed(range(count))]

@@ -1,4 +1,4 @@
-"""The words of what people look at: the store over time, who is at work with it, and memories as points of a map."""
+"""Value types of the dashboard: counts over time, active agents, and memories as points on a map."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Occasion = Literal["start", "prompt"]
-#: What may have moved, as those who watch are told.
+#: Kinds of changes that watchers are notified about.
 MOVES = ("memories", "recalls", "inbox")
-#: That an overview tells of.
+#: Maximum number of days in an overview.
 MOST_DAYS = 366
 
 
 class Injection(NamedTuple):
-    """Something was put before an agent, or was looked for in vain: tokens and memories are 0 then."""
+    """Context injected for an agent; tokens and memories are 0 if nothing was found."""
 
     at: str
     caller: str
@@ -28,59 +28,59 @@ class Injection(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """How many live memories of a category were said on a day; day "" for all before the first."""
+    """Number of live memories of a category created on a day; day "" counts all before the first day."""
 
     day: str
     category: str
-    count: int  # type: ignore[assignment]  # a tuple has a method of that name
+    count: int  # type: ignore[assignment]  # shadows tuple.count
 
 
 class Injected(NamedTuple):
-    """What was put before agents on a day."""
+    """Context injections of a day."""
 
     day: str
-    prompts: int  # at which anything was looked for
-    answered: int  # of those, to which something was added
-    starts: int  # of sessions
+    prompts: int  # prompts with a recall
+    answered: int  # of those, prompts with injected context
+    starts: int  # session starts
     memories: int
     tokens: int
 
 
 class Agent(NamedTuple):
-    """Someone who is at work with the store: the client, or the agent, by the name that it gives itself."""
+    """Client or agent that uses the store, by its own name."""
 
     name: str
-    memories: int  # live ones that came from it
-    kept_at: str | None  # the last
-    recalls: int  # memories that it was given, in what is still in the log
+    memories: int  # live memories from it
+    kept_at: str | None  # time of the newest one
+    recalls: int  # memories recalled for it, as far as the log goes back
     recalled_at: str | None
 
 
 class Kept(NamedTuple):
-    """What keeps the memories, and how it stands."""
+    """Store backend, its size and its vectors."""
 
     name: str  # sqlite, postgresql
     bytes: int
     embedder: str | None
     vectors: int
-    waiting: int  # memories that have no vector yet
+    waiting: int  # memories without a vector
 
 
 class Pulse(NamedTuple):
-    """Numbers that rise when something moves: two alike, and nothing has."""
+    """Counters that increase with every change: equal values mean nothing has changed."""
 
     changeset: int
     retrieval: int
-    inbox: tuple[int, ...]  # captures by where they stand
+    inbox: tuple[int, ...]  # captures by state
 
     def moved(self, since: Pulse) -> list[str]:
-        """What has moved since: some of MOVES, in that order."""
+        """Return the kinds of changes since `since`, in the order of MOVES."""
         pairs = zip(MOVES, self, since, strict=True)
         return [name for name, now, before in pairs if now != before]
 
 
 class Dots(NamedTuple):
-    """Live memories with vectors, newest first, column by column; the texts are only how they begin."""
+    """Live memories with vectors, newest first, as columns; texts are truncated."""
 
     ids: Sequence[int]
     vectors: NDArray[np.float32]
@@ -88,11 +88,11 @@ class Dots(NamedTuple):
     categories: Sequence[str]
     projects: Sequence[str]
     created: Sequence[str]
-    total: int  # how many there are, with those that were left out
+    total: int  # number of memories, including those left out
 
 
 class Cluster(NamedTuple):
-    """Memories that lie together, by the words that tell them apart from the rest."""
+    """Group of nearby memories, named by its distinctive words."""
 
     words: tuple[str, ...]
     x: int
@@ -102,16 +102,16 @@ class Cluster(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Map:
-    """Memories as points of a square of SIDE by SIDE, near each other where they mean alike."""
+    """Memories as points on a square of SIDE by SIDE; similar memories are close."""
 
     dots: Dots
     x: Sequence[int] = ()
     y: Sequence[int] = ()
-    cluster: Sequence[int] = ()  # of each point, its place in `clusters`; -1 for none
+    cluster: Sequence[int] = ()  # per point, the index in `clusters`; -1 for none
     clusters: Sequence[Cluster] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values: columns, with categories and projects as places in their lists."""
+        """Return plain JSON values: columns, with categories and projects as indexes into their lists."""
         categories, projects = sorted(set(self.dots.categories)), sorted(set(self.dots.projects))
         return {
             "total": self.dots.total,
@@ -133,18 +133,18 @@ class Map:
 
 
 SIDE = 10_000
-#: Memories of a map.
+#: Maximum number of memories on a map.
 MOST_DOTS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How the store stands and what went on lately. What a viewer may not know is None."""
+    """Dashboard summary of the store. Fields that a viewer may not see are None."""
 
     at: str
     live: int
     archived: int
-    days: Sequence[str]  # the days that are told of, oldest first; the last is today
+    days: Sequence[str]  # days covered, oldest first; the last is today
     arrived: Sequence[Arrived] = ()
     done_today: Mapping[str, int] | None = None  # changes by action
     injected: Sequence[Injected] | None = None

@@ -1,10 +1,10 @@
-"""Freshness: whether what a memory speaks of is still as it was when it was said.
+"""Freshness: detects whether code that a memory refers to has changed since the memory was recorded.
 
-    text ─ naming ─▶ what it names ─ tree ─▶ [Anchor]        memory ─ check ─▶ Freshly
+    text ─ naming ─▶ names in it ─ tree ─▶ [Anchor]        memory ─ check ─▶ Freshly
 
-A memory that names a file, a definition or a command of a repository keeps an anchor: where that stands, and a hash of
-it. What is not there when the memory is made is not anchored. What has changed since is labelled, and what has vanished
-is not told as a fact any more.
+A memory that names a file, a definition or a command of a repository keeps an anchor: its location and a hash. Names
+that do not exist when the memory is recorded get no anchor. A memory is labelled as changed if its code has changed,
+and no longer presented as a fact if its code has vanished.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from cofio.model import Anchor, Fact, Freshly, Memory
 __all__ = ["MOST", "Freshly", "Freshness"]
 
 MOST = 4  # anchors of one memory
-_PATIENCE = 0.5  # seconds that a tree may be searched for what a text names
-_TREES = 16  # that are remembered
+_PATIENCE = 0.5  # seconds to search a tree for the names of a text
+_TREES = 16  # cached trees
 _WORST = ("vanished", "changed", "fresh", "")
 _SECRET = re.compile(
     r"(?:^|/)(?:\.env[^/]*|[^/]*\.(?:pem|key|p12|pfx|jks|keystore)|id_(?:rsa|dsa|ecdsa|ed25519)[^/]*"
@@ -36,21 +36,24 @@ _SECRET = re.compile(
 
 
 class Freshness:
-    """Takes anchors and checks them. Safe to use from many threads; one that does not read knows nothing."""
+    """Creates and checks anchors.
+
+    Thread-safe. With `reads=False` it reads no files and reports everything as unknown.
+    """
 
     def __init__(self, *, reads: bool = True) -> None:
         self.reads = reads
         self._trees: dict[str, Tree] = {}
 
     def anchored(self, fact: Fact) -> Fact:
-        """The fact with the anchors that its text has now, in place of any that it had."""
+        """Return the fact with anchors for its text as of now, replacing existing ones."""
         anchors = self.anchors(fact.text, fact.project)
         return fact if anchors == fact.anchors else replace(fact, anchors=anchors)
 
     def anchors(self, text: str, project: str) -> tuple[Anchor, ...]:
-        """What the text names that is there now, in its order; a definition stands for the file that is named with it.
+        """Return anchors for existing code named by the text, in order; a definition replaces the file named with it.
 
-        () where the project is no working tree on this machine.
+        Returns () if the project is not a working tree on this machine.
         """
         tree = self._tree(project)
         if tree is None:
@@ -67,7 +70,7 @@ class Freshness:
         return tuple(each for each in found.values() if each.kind != "file" or each.path not in inside)[:MOST]
 
     def check(self, memory: Memory) -> Freshly:
-        """How what the memory speaks of stands now: the worst of its anchors counts, each stale one is noted."""
+        """Return the current freshness of a memory: the worst state of its anchors, with a note for each stale one."""
         tree = self._tree(memory.project) if memory.anchors else None
         if tree is None:
             return Freshly()
@@ -76,7 +79,7 @@ class Freshness:
         return Freshly(worst, tuple(dict.fromkeys(note for _, note in told if note)))
 
     def _tree(self, project: str) -> Tree | None:
-        """The tree of the project; None where there is none on this machine, or we do not read."""
+        """Return the tree of the project; None if there is none on this machine or reading is disabled."""
         if not self.reads or not project.startswith("/") or "\x00" in project:
             return None
         tree = self._trees.get(project)
@@ -87,11 +90,11 @@ class Freshness:
         return tree if tree.is_here else None
 
 
-# ── taking anchors ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── creating anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anchor | None:
-    """The anchor of what is named; None when it is not there, or nobody can tell which one is meant."""
+    """Return the anchor of a name; None if it does not exist or is ambiguous."""
     paths: Iterable[str]
     if each.kind == "file":
         paths = [files[each.name]] if each.name in files else []
@@ -109,9 +112,9 @@ def _anchor(tree: Tree, each: Named, files: dict[str, str], until: float) -> Anc
 
 
 def _file(tree: Tree, name: str, until: float) -> str:
-    """The path of the file that is meant: as it is written from the root, else the only one that ends so; else "".
+    """Return the path of the named file: as written from the root, else the only file with this ending; else "".
 
-    One that holds secrets is left alone: of a short one, even a hash tells.
+    Files that hold secrets are skipped: even the hash of a short secret can reveal it.
     """
     if _SECRET.search(name):
         return ""
@@ -124,13 +127,13 @@ def _file(tree: Tree, name: str, until: float) -> str:
 
 
 def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]:
-    """The one file that defines the name: among those that the text names, else outside of the tests, else of all."""
+    """Return the only file that defines the name: of the files named in the text, else outside tests, else in the tree."""
     if at_hand := list(_holding(tree, name, sorted(files))):
         return at_hand if len(at_hand) == 1 else []
     last = definitions.last_part(name)
     found, are_all = tree.defining(last, definitions.names, until)
     if last != name:
-        found, are_all = list(_holding(tree, name, found)), True  # hardly two have the same owner and the same name
+        found, are_all = list(_holding(tree, name, found)), True  # two definitions rarely share both owner and name
     if not are_all:
         return []
     among = [each for each in found if not _is_test(each)] or found
@@ -151,7 +154,7 @@ def _is_test(path: str) -> bool:
 
 
 def _digest(tree: Tree, kind: str, name: str, path: str) -> str | None:
-    """The hash of a file, of a definition in it, or of what a command does; None when the file holds no such thing."""
+    """Return the hash of a file, a definition or a command recipe; None if the file does not contain it."""
     if kind == "file":
         return tree.made(path, "file", _hash)
     if kind == "symbol":
@@ -160,7 +163,7 @@ def _digest(tree: Tree, kind: str, name: str, path: str) -> str | None:
 
 
 def _hash(content: bytes, size: int) -> str:
-    """Of the bytes; of a large file, of its beginning and its size."""
+    """Hash the content; for a large file, its beginning and its size."""
     return hashlib.sha256(content if size <= MOST_BYTES else content + str(size).encode()).hexdigest()[:16]
 
 
@@ -168,13 +171,13 @@ def _hashed(text: str | None) -> str | None:
     return None if text is None else hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-# ── checking them ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── checking anchors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
-    """How the anchor stands, and what is to be said of it."""
+    """Return the state of the anchor and a note for people."""
     if anchor.kind not in ("file", "symbol", "command"):
-        return "", ""  # of a later version
+        return "", ""  # kind of a newer version
     called = anchor.path if anchor.kind == "file" else anchor.name
     try:
         now = _digest(tree, anchor.kind, anchor.name, anchor.path)
@@ -193,7 +196,7 @@ def _state(tree: Tree, anchor: Anchor) -> tuple[str, str]:
 
 
 def _moved(tree: Tree, anchor: Anchor) -> str:
-    """Where the definition stands now: where it is the same, else the only other place; "" when a glance finds none."""
+    """Return the new path of a definition: an identical one, else the only one; "" if a quick search finds none."""
     paths = tree.glance(definitions.last_part(anchor.name), definitions.names)
     found = {path: _digest(tree, "symbol", anchor.name, path) for path in _holding(tree, anchor.name, paths)}
     same = [path for path, digest in found.items() if digest == anchor.hash]

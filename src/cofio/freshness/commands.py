@@ -1,4 +1,4 @@
-"""Commands of a repository: where each is defined, and what it does according to that."""
+"""Commands of a repository: the files that may define them, and their recipes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import tomllib
 from typing import Any
 
-#: The files in which a tool looks for its commands, in its order.
+#: Files in which each tool looks for its commands, in lookup order.
 _FILES = {
     "make": ("GNUmakefile", "makefile", "Makefile"),
     "just": ("justfile", "Justfile", ".justfile"),
@@ -15,12 +15,12 @@ _FILES = {
 
 
 def files(name: str) -> tuple[str, ...]:
-    """Where such a command may be defined."""
+    """Return the files that may define a command."""
     return _FILES.get(name.split()[0], ("pyproject.toml",))
 
 
 def recipe(content: bytes, name: str) -> str | None:
-    """What the command does, according to the file that defines it; None when it has no such command."""
+    """Return the recipe of a command in the file that defines it; None if the file has no such command."""
     tool, *words = name.split()
     text = content.decode("utf-8", "replace")
     if tool in ("make", "just"):
@@ -31,7 +31,7 @@ def recipe(content: bytes, name: str) -> str | None:
 
 
 def _rules(text: str, target: str, tool: str) -> str | None:
-    """Every rule of the target: its line and what is indented below."""
+    """Return every rule of the target: its line and the indented lines below."""
     kept: list[str] = []
     inside = False
     for line in text.splitlines():

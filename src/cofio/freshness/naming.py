@@ -1,4 +1,4 @@
-"""What a text may name of a repository: files, definitions, commands. Whether they are there is for others to see."""
+"""Names of files, definitions and commands in a text. Their existence is checked elsewhere."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from cofio import late
 
-_READ = 8_000  # characters of a text that are looked at
-_MOST = 60  # names that are looked for
+_READ = 8_000  # characters of a text that are read
+_MOST = 60  # maximum number of names
 
 
 class Named(NamedTuple):
-    """Something that a text names, and where in it."""
+    """Name of a file, symbol or command, and its offset in the text."""
 
     place: int
     kind: str  # file, symbol, command
@@ -21,7 +21,7 @@ class Named(NamedTuple):
 
 
 def named(text: str, root: str) -> list[Named]:
-    """What the text names, in its order; the same once. Whole paths of files in the root count as well."""
+    """List the names in the text in order, without duplicates. Absolute paths of files below the root count as well."""
     said = text[:_READ].replace(f"{root}/", "")
     said = _ELSEWHERE.sub(lambda found: " " * len(found[0]), said)
     found = [*_commands(said), *_files(said), *_symbols(said)]
@@ -75,7 +75,7 @@ _ELSEWHERE = late.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s`<>\"']{1,2000}|[\w.+
 _SPAN = late.compile(r"`([^`\n]{1,200})`")
 _PATH = late.compile(r"(?<![\w/~.\\@+-])(?:\./)?(?:[\w.@+-]{1,100}/){0,20}[\w.@+-]{1,150}(?![\w/\\])")
 _LETTER = late.compile(r"[^\W\d_]")
-#: Files that are known by a name without an ending.
+#: Well-known files without a file extension.
 _KNOWN = frozenset(
     "Dockerfile Containerfile Makefile makefile GNUmakefile justfile Justfile Procfile Jenkinsfile Vagrantfile Gemfile"
     " Rakefile Brewfile Podfile Fastfile Tiltfile Caddyfile Pipfile LICENSE NOTICE CODEOWNERS BUILD WORKSPACE".split()
@@ -86,7 +86,7 @@ _COMMAND = late.compile(
     r"[A-Za-z0-9][\w:./-]{0,79}(?<![.:/])"
 )
 _QUOTED = late.compile(r"[`\"'“‘$>&;(][ \t]*$")
-#: What stands before a command in prose. "make" is a word of the language, too.
+#: Text before a command in prose; needed because "make" is also an English word.
 _ASKED = late.compile(
     r"(?:^|[:,][ \t]+|\b(?:run|runs|running|ran|use|uses|using|with|via|by|through|execute|executes|call|calls|invoke"
     r"|type|and|then|is|are)[ \t]+)$",
@@ -98,6 +98,6 @@ _PROGRAM = late.compile(r"[A-Za-z][\w.-]{0,79}(?=\s|$)")
 
 _IDENTIFIER = r"[^\W\d][\w$]{0,99}(?:(?:\.|::|#)[^\W\d][\w$]{0,99}){0,4}"
 _SYMBOL = late.compile(rf"({_IDENTIFIER})(\([^\n]{{0,150}}\))?")
-_TELLING = late.compile(r"\w_\w|[.:#]|[^\W\d_a-z]")  # no plain word: it has an underscore, a part, a capital
+_TELLING = late.compile(r"\w_\w|[.:#]|[^\W\d_a-z]")  # has an underscore, a qualifier or a capital letter
 _CALLED = late.compile(rf"(?<![\w.:#$/-])({_IDENTIFIER})\(")
 _SNAKE = late.compile(r"(?<![\w./:#$-])[A-Za-z][^\W_]{1,60}(?:_[^\W_]{1,60}){1,8}(?![\w(/]|\.\w)")

@@ -1,7 +1,7 @@
-"""A working tree on this machine, read with care: nothing outside it, regular files alone, and never much of one.
+"""Safe, bounded reading of a working tree: only regular files inside it, with limits on size and number.
 
-What a memory names was written by anybody. So a path is walked one folder at a time without following links; a link
-that stays inside is followed once, when it is known where it leads.
+Names come from untrusted memories. Paths are therefore walked one folder at a time without following links; a link
+whose target is inside the tree is resolved once.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-MOST_BYTES = 1_048_576  # that are read of a file
-MOST_FILES = 20_000  # that are listed of a tree
-MOST_SOURCES = 5_000  # that are searched for definitions
+MOST_BYTES = 1_048_576  # read from a file
+MOST_FILES = 20_000  # listed in a tree
+MOST_SOURCES = 5_000  # searched for definitions
 _MOST_FOLDERS = 5_000
-_DEEPEST = 30  # folders inside each other
-_REMEMBERED = 10_000  # what was made of files, at most
-_RECENT = 5.0  # seconds that a listing is good for
-_GLANCE = 0.05  # seconds that may be spent on a listing while somebody waits
+_DEEPEST = 30  # folder depth
+_REMEMBERED = 10_000  # cached results per tree
+_RECENT = 5.0  # seconds before a listing expires
+_GLANCE = 0.05  # seconds to spend on listings during a request
 
-#: What tells a tree from any other folder: a repository, or the manifest of a project.
+#: Entries that mark a folder as a working tree: a repository or a project manifest.
 SIGNS = (
     ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
     "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
 )  # fmt: skip
-#: Folders that are nobody's work: never looked into, not even when a file in them is named.
+#: Folders of third-party or tool files: never read, even if a memory names a file in them.
 _NEVER = frozenset(
     ".git .hg .jj .svn .bare node_modules bower_components .venv venv .tox .nox .direnv __pycache__ .mypy_cache"
     " .pytest_cache .ruff_cache .hypothesis .cache .gradle .terraform .yarn .pnpm-store .eggs site-packages".split()
 )
-#: What is made from the sources: not searched, but a file in it may be named by its path.
+#: Build outputs: not searched, but a file in them can be named by its path.
 _MADE = frozenset("dist build target out .next .nuxt .output coverage htmlcov .idea .vscode".split())
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -42,27 +42,27 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Stamp = tuple[int, int, int]
 T = TypeVar("T")
-#: What reads the names that a file of this path defines; None where such a file defines nothing.
+#: Maps a path to a function that reads the names defined in such a file; None if its type is unsupported.
 Names = Callable[[str], Callable[[bytes], frozenset[str]] | None]
 
 
 @dataclass(slots=True)
 class Listing:
-    """The files of a tree: by their names, and in the order in which they are searched."""
+    """Files of a tree, by name and in search order."""
 
     at: float
     complete: bool = True
-    hurried: bool = False  # there was no time to list them all
-    glanced: float = 0.0  # seconds that were spent on glances
+    hurried: bool = False  # stopped by the deadline
+    glanced: float = 0.0  # seconds spent in `glance`
     paths: list[str] = field(default_factory=list)
     by_name: dict[str, list[str]] = field(default_factory=dict)
-    looked: int = 0  # how many of the paths were looked at for definitions
-    sources: int = 0  # how many of these may have some
-    defining: dict[str, list[str]] = field(default_factory=dict)  # by a name that is defined there
+    looked: int = 0  # paths searched for definitions so far
+    sources: int = 0  # of these, files of a supported type
+    defining: dict[str, list[str]] = field(default_factory=dict)  # paths by defined name
 
 
 class Tree:
-    """One working tree. Safe to use from many threads."""
+    """Working tree on this machine. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -73,15 +73,18 @@ class Tree:
 
     @property
     def is_here(self) -> bool:
-        """Whether there is a tree. An empty folder may be where one is mounted on other days."""
+        """Return whether the tree exists.
+
+        An empty folder may be an unmounted mount point, so a marker file is required.
+        """
         return any(os.path.lexists(f"{self.root}/{sign}") for sign in SIGNS)
 
     # ── one file ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def made(self, path: str, name: str, make: Callable[[bytes, int], T]) -> T:
-        """What `make` makes of the file's first megabyte and its size; kept under the name until the file changes.
+        """Return `make(first megabyte, size)` of a file, cached under `name` until the file changes.
 
-        FileNotFoundError when the tree has no such regular file, any other OSError when nobody can tell.
+        Raise FileNotFoundError if the tree has no such regular file, another OSError if it cannot be read.
         """
         folder, leaf = self._folder(path)
         try:
@@ -111,7 +114,7 @@ class Tree:
         return value
 
     def _folder(self, path: str) -> tuple[int, str]:
-        """An open folder of the tree, and the name in it."""
+        """Return an open descriptor of the file's folder, and the file's name in it."""
         try:
             return self._walked(_parts(path))
         except OSError as error:
@@ -142,12 +145,12 @@ class Tree:
     # ── all of them ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def listing(self, until: float) -> Listing:
-        """The files, as they were some seconds ago; of a large tree the first, by their depth."""
+        """Return the files, up to some seconds old; of a large tree only the first, by depth."""
         with self._lock:
             return self._listed(until)
 
     def glance(self, name: str, names: Names) -> list[str]:
-        """The files that define the name, as far as a glance tells. All glances together may take that long."""
+        """Return files that define the name, within a small time budget shared by all glances of a listing."""
         began = time.monotonic()
         known = self._listing
         left = _GLANCE - (known.glanced if known and began - known.at <= _RECENT else 0.0)
@@ -157,7 +160,7 @@ class Tree:
         return found
 
     def defining(self, name: str, names: Names, until: float) -> tuple[list[str], bool]:
-        """The files that define the name, as far as they can be searched until then; whether these are all."""
+        """Return files that define the name, searched until the deadline, and whether the search was complete."""
         if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return [], False
         try:
@@ -194,11 +197,11 @@ class Tree:
 
 
 class _Link(OSError):
-    """A link stands where a file or a folder was looked for."""
+    """A symbolic link was found instead of a file or folder."""
 
 
 def _listed(root: str, now: float, until: float) -> Listing:
-    """The files of the tree, folder by folder, those near the root first."""
+    """List the files of the tree breadth-first."""
     listing = Listing(now)
     waiting, folders = deque([""]), 0
     while waiting:
@@ -219,7 +222,7 @@ def _listed(root: str, now: float, until: float) -> Listing:
 
 
 def _entries(folder: str) -> list[tuple[str, bool]]:
-    """The regular files of a folder, and those folders in it that may hold somebody's work; by name."""
+    """List a folder by name: its regular files, and subfolders that are not excluded."""
     try:
         with os.scandir(folder) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
@@ -237,7 +240,7 @@ def _entries(folder: str) -> list[tuple[str, bool]]:
 
 
 def _parts(path: str) -> list[str]:
-    """The parts of a path from the root. FileNotFoundError when it leads out of the tree, or where nobody works."""
+    """Split a path relative to the root. Raise FileNotFoundError if it leaves the tree or enters an excluded folder."""
     parts = path.split("/")
     if any(part in ("", ".", "..") or part in _NEVER or _is_odd(part) for part in parts) or len(parts) > _DEEPEST:
         raise FileNotFoundError(path)
@@ -245,7 +248,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _is_odd(name: str) -> bool:
-    """Whether it can be no name of a file, or none that can be written down."""
+    """Return whether it is not a valid or encodable file name."""
     return "\x00" in name or len(name) > 255 or any("\ud800" <= letter <= "\udfff" for letter in name)
 
 

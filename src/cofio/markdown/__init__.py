@@ -1,7 +1,7 @@
-"""Markdown as memory: what a page says, part by part, and how memories follow it.
+"""Markdown as memory: splitting pages into parts, and keeping memories in sync with them.
 
-    page ─ front ─▶ front matter, body ─ parts ─▶ [Part] ─ following ─▶ which memory each is ─▶ [Decision]
-    memory ─ vault ─▶ a note, which says whose it is ─ vault ─▶ what was changed in it
+    page ─ front ─▶ front matter, body ─ parts ─▶ [Part] ─ following ─▶ matched with memories ─▶ [Decision]
+    memory ─ vault ─▶ a note with the memory's id ─ vault ─▶ edits made to it
 
-`folder` looks at files and writes them; all else is functions from values to values.
+`folder` reads and writes files; all other modules are pure functions.
 """

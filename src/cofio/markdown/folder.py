@@ -1,9 +1,9 @@
-"""A folder of Markdown on this machine: which files it has, what stands in one, and how one is written.
+"""Markdown files of a folder: listing, reading and atomic writing.
 
-    folder ─ look ─▶ stamps, and what was left out ─ text_of ─▶ what stands there
+    folder ─ look ─▶ stamps, and skipped files ─ text_of ─▶ their text
 
-Hidden folders are not looked into, and links are not followed: they lead out, or to what is read anyway. A file is
-written beside its place and moved there when it is whole, so that nobody reads half of one.
+Hidden folders are not read. Links are not followed: they lead outside, or to files that are read anyway. Files are
+written to a temporary file and moved into place, so that readers never see a partial file.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from cofio.errors import InvalidInput, NotFound, StoreError
 from cofio.model import MAX_LABEL
 from cofio.notes import Stamp
 
-BIGGEST = 1 << 20  # bytes of a page; what has more is no note
+BIGGEST = 1 << 20  # bytes; larger files are not read as notes
 _ENDING = ".md"
 _LEFT_OUT = frozenset({"node_modules", "__pycache__", "site-packages"})
-_LONGEST = MAX_LABEL // 2  # characters of a path within its folder
+_LONGEST = MAX_LABEL // 2  # characters of a relative path
 _LINKLESS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV)
 
 
 @dataclass(slots=True)
 class Looked:
-    """The Markdown files of a folder, by path, and what was left out. `unseen` are folders that cannot be read."""
+    """Markdown files of a folder by path, and skipped files. `unseen` lists unreadable folders."""
 
     stamps: dict[str, Stamp] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
-    empty: bool = True  # there is nothing at all in it
+    empty: bool = True  # the folder has no entries at all
 
     def is_unseen(self, path: str) -> bool:
-        """Whether it cannot be told if this file is there."""
+        """Return whether the existence of this file cannot be determined."""
         return path in self.skipped or any(path.startswith(f"{folder}/") for folder in self.unseen)
 
 
 def whole(folder: Path | str) -> Path:
-    """The folder's own path, once it is known to be one."""
+    """Return the resolved path of an existing folder."""
     given = Path(folder).expanduser()
     try:
         path = given.resolve(strict=True)
     except FileNotFoundError as error:
         raise NotFound(f"There is no folder {given}.", "Check the path; nothing was changed.") from error
     except (OSError, RuntimeError, ValueError) as error:
-        raise InvalidInput(f"{given} cannot be looked at.", "Give the path of a folder.") from error
+        raise InvalidInput(f"{given} cannot be read.", "Give the path of a folder.") from error
     if not path.is_dir():
         raise InvalidInput(f"{given} is not a folder.", "Give the folder that the notes are in.")
     if path == Path(path.anchor):
-        raise InvalidInput(f"{given} is the whole machine.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{given} is the root of the file system.", "Give the folder that the notes are in.")
     if not _fits(str(path)):
-        raise InvalidInput(f"The path of {given} is no UTF-8.", "Rename the folder.")
+        raise InvalidInput(f"The path of {given} is not valid UTF-8.", "Rename the folder.")
     return path
 
 
 def look(folder: Path) -> Looked:
-    """The Markdown files below a folder, in order of their paths. InvalidInput when it cannot be read."""
+    """Return the Markdown files below a folder, sorted by path. Raise InvalidInput if it cannot be read."""
     looked = Looked()
     waiting = [""]
     while waiting:
@@ -84,7 +84,7 @@ def look(folder: Path) -> Looked:
 
 
 def _noted(entry: os.DirEntry[str], path: str, looked: Looked) -> str:
-    """Note a file where it is Markdown; the path of a folder that is to be looked into."""
+    """Record a Markdown file; return the path of a folder to descend into, else ""."""
     if entry.name.startswith(".") or entry.name in _LEFT_OUT:
         return ""
     is_folder, is_page = entry.is_dir(follow_symlinks=False), entry.name.lower().endswith(_ENDING)
@@ -105,11 +105,11 @@ def _noted(entry: os.DirEntry[str], path: str, looked: Looked) -> str:
 
 
 def _unfit(entry: os.DirEntry[str], path: str, size: int) -> str:
-    """Why a file is left out; "" when it is not."""
+    """Return the reason why a file is skipped, or ""."""
     if not entry.is_file(follow_symlinks=False):
-        return "It is a link, or no file."
+        return "It is a link, or not a regular file."
     if not _fits(path):
-        return "Its name is no UTF-8, or has more than a line."
+        return "Its name is not valid UTF-8, or contains a line break."
     if len(path) > _LONGEST:
         return f"Its path has more than {_LONGEST} characters."
     return f"It has more than {BIGGEST >> 20} MB." if size > BIGGEST else ""
@@ -131,11 +131,14 @@ def _shown(path: str) -> str:
 
 
 def content_of(path: Path) -> bytes:
-    """What is in a file; no link is followed at its end, and no pipe is waited for. Raises OSError."""
+    """Return the content of a regular file; a link at the end is not followed and a pipe does not block.
+
+    Raise OSError.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         with open(handle, "rb", closefd=False) as file:
             return file.read(BIGGEST + 1)
     finally:
@@ -143,41 +146,41 @@ def content_of(path: Path) -> bytes:
 
 
 def hash_of(content: bytes) -> str:
-    """A name for exactly this content."""
+    """Return a hash of the content."""
     return hashlib.blake2b(content, digest_size=20).hexdigest()
 
 
 def text_of(content: bytes) -> str:
-    """The content as text. ValueError, with the reason, when it is none."""
+    """Decode the content. Raise ValueError with the reason if it is not text."""
     if len(content) > BIGGEST:
         raise ValueError(f"It has more than {BIGGEST >> 20} MB.")
     if b"\x00" in content:
-        raise ValueError("It is no text.")
+        raise ValueError("It is not a text file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError("It is no UTF-8.") from error
+        raise ValueError("It is not valid UTF-8.") from error
 
 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def make(folder: Path) -> Path:
-    """The folder's own path, made where there was none: for its owner alone."""
+    """Return the resolved path of a folder, created with mode 0700 if missing."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
-        raise InvalidInput(f"{folder} is not a folder.", "Name a folder, or one that is to be made.") from error
+        raise InvalidInput(f"{folder} is not a folder.", "Give a folder, or a path to create one at.") from error
     except OSError as error:
         raise StoreError(
-            f"{folder} cannot be made: {error.strerror}.", "Check the path and its permissions."
+            f"{folder} cannot be created: {error.strerror}.", "Check the path and its permissions."
         ) from error
     return whole(folder)
 
 
 @contextmanager
 def draft(folder: Path, text: str) -> Iterator[Path]:
-    """A file with this text that nobody sees yet, for its owner alone; gone at the end, unless it was put in place."""
+    """Create a hidden temporary file with this text, mode 0600; removed at the end unless moved into place."""
     try:
         handle, name = tempfile.mkstemp(dir=folder, prefix=".cofio-", suffix=".tmp")
     except OSError as error:
@@ -197,7 +200,7 @@ def draft(folder: Path, text: str) -> Iterator[Path]:
 
 
 def put_new(written: Path, target: Path) -> None:
-    """Move a draft to where no file is. FileExistsError when there is one."""
+    """Move a draft to a new path. Raise FileExistsError if a file exists there."""
     try:
         os.link(written, target)
     except FileExistsError:
@@ -205,13 +208,13 @@ def put_new(written: Path, target: Path) -> None:
     except OSError as error:
         if error.errno not in _LINKLESS:
             raise _unwritten(target, error) from error
-        if os.path.lexists(target):  # this file system knows no links
+        if os.path.lexists(target):  # no hard links on this file system
             raise FileExistsError(errno.EEXIST, "there is a file", str(target)) from error
         put_over(written, target)
 
 
 def put_over(written: Path, target: Path) -> None:
-    """Move a draft to where a file may be."""
+    """Move a draft to a path, replacing an existing file."""
     try:
         written.replace(target)
     except OSError as error:
@@ -224,7 +227,7 @@ def _unwritten(path: Path, error: OSError) -> StoreError:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """One at a time among the processes of this machine, where the file system can tell."""
+    """Hold an exclusive lock on the folder among processes of this machine, if the file system supports locks."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):

@@ -1,10 +1,10 @@
-"""Which memory each part of a page is, and what is to be done so that memories say what the pages say.
+"""Synchronization of memories with Markdown pages: matches parts to memories and decides the changes.
 
-    pages that were read, what was read before ─ matched ─▶ parts with what they were ─ for_part, for_note ─▶ [Decision]
+    pages read now, and as last read ─ matched ─▶ parts with their previous version ─ for_part, for_note ─▶ [Decision]
 
-The same heading is the same memory: its words change in place, and the journal keeps what they were. Words that moved,
-within a file or with it, keep their memory. What somebody forgot or corrected stays so while the part says the same;
-once its words change, the page has the last word.
+A part under the same heading stays the same memory: its text is edited in place and the journal keeps the old text. A
+part that moved, within a file or with it, keeps its memory. A memory that was archived or corrected stays so while its
+part is unchanged; once the text of the part changes, the page wins.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from cofio.markdown.vault import Note
 from cofio.model import Add, Decision, Edit, Fact, Memory, Restore, Update, edited
 from cofio.notes import Filed, FiledPart, Stamp
 
-_SECOND = 19  # characters of a moment, up to the second
+_SECOND = 19  # characters of a timestamp, up to the second
 
 
 class Page(NamedTuple):
-    """A file as it stands."""
+    """Content of a file as read now."""
 
     path: str
     stamp: Stamp
     hash: str
     parts: tuple[Part, ...]
-    note: Note | None = None  # the memory that was written there, if one was
+    note: Note | None = None  # the exported memory, if the page is one
 
 
 @dataclass(slots=True)
 class Pair:
-    """A part of a page, and what it was when it was read last."""
+    """Part of a page, and its version as last read."""
 
     said: Part | Note
     old: FiledPart | None = None
-    moved: bool = False  # it stood in another file
+    moved: bool = False  # it was in another file
 
 
 class Left(NamedTuple):
-    """A part that is there no more."""
+    """Part that no longer exists."""
 
     path: str
     old: FiledPart
@@ -52,13 +52,13 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Matched:
-    """The parts of each page, and what is left of what was read before."""
+    """Parts of each page with their previous versions, and previous parts without a match."""
 
     pairs: dict[str, list[Pair]] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
 
 
-#: What tells a part, where it stands now and where it stood.
+#: Key that identifies a part in its new and its previous version.
 _Key = Callable[[str, str, str], Any]
 _BY: tuple[_Key, ...] = (
     lambda path, heading, says: (path, heading, says),
@@ -69,7 +69,7 @@ _BY: tuple[_Key, ...] = (
 
 
 def matched(pages: Sequence[Page], filed: Mapping[str, Filed], gone: Collection[str]) -> Matched:
-    """Which part of these pages is which that was read before; the files that are gone take part."""
+    """Match parts of these pages with parts as last read, including those of deleted files."""
     touched = {*gone, *(page.path for page in pages)}
     free = [Left(path, old) for path in sorted(touched) if path in filed for old in filed[path].parts]
     held = {old.memory for path in filed.keys() - touched for old in filed[path].parts if old.exported}
@@ -79,7 +79,7 @@ def matched(pages: Sequence[Page], filed: Mapping[str, Filed], gone: Collection[
     heirs: dict[str, Counter[str]] = defaultdict(Counter)
     for by in _BY:
         loose, free = _paired(loose, free, by, heirs)
-    # A file that was renamed and edited: what is left of it went where most of it went.
+    # A file that was renamed and edited: unmatched parts are assumed to be where most of its parts went.
     to = {path: counts.most_common(1)[0][0] for path, counts in heirs.items() if path in set(gone)}
     renamed = [Left(to.get(each.path, each.path), each.old) for each in free]
     _, found.left = _paired(loose, renamed, _BY[3], heirs)
@@ -89,7 +89,10 @@ def matched(pages: Sequence[Page], filed: Mapping[str, Filed], gone: Collection[
 
 
 def _claimed(pages: Sequence[Page], found: Matched, free: list[Left], held: set[int]) -> list[Left]:
-    """Give the notes of a vault their memories: to the file that had it, or else the first. A copy is a page as any."""
+    """Assign notes of a vault to their memories: the file that had it wins, else the first.
+
+    Copies are ordinary pages.
+    """
     home = {(each.path, each.old.memory): each for each in free if each.old.exported}
     away = {each.old.memory: each for each in free if each.old.exported}
     taken = set(held)
@@ -107,7 +110,7 @@ def _claimed(pages: Sequence[Page], found: Matched, free: list[Left], held: set[
 def _paired(
     loose: list[tuple[str, Pair]], free: list[Left], by: _Key, heirs: dict[str, Counter[str]]
 ) -> tuple[list[tuple[str, Pair]], list[Left]]:
-    """Pair what has the same key, in order; the parts and what was read before that still have none."""
+    """Pair parts with equal keys, in order; return the parts and previous parts that remain unmatched."""
     there: dict[Any, list[Left]] = defaultdict(list)
     for each in reversed(free):
         there[by(each.path, each.old.heading, each.old.says)].append(each)
@@ -130,16 +133,16 @@ def _paired(
 
 
 class Verdict(NamedTuple):
-    """What is to be done for a part, and the memory that it is; None for the one that the first decision writes."""
+    """Decisions for a part, and the id of its memory; None if the first decision creates it."""
 
     decisions: list[Decision]
     memory: int | None
 
 
 def for_part(pair: Pair, fact: Fact, memory: Memory | None, heir: Memory | None) -> Verdict:
-    """What is to be done for a part that was read before.
+    """Decide the changes for a part that was read before.
 
-    `memory` is what it was then, None when that was undone or erased; `heir` the live memory that took its place by a
+    `memory` is its memory, None if that was undone or erased; `heir` is the live memory that replaced it by a
     correction.
     """
     part, old = pair.said, pair.old
@@ -159,20 +162,20 @@ def for_part(pair: Pair, fact: Fact, memory: Memory | None, heir: Memory | None)
 
 
 def new(fact: Fact) -> Verdict:
-    """What is to be done for a part that is new. What was stored, but not noted, is there already."""
+    """Return the decision for a new part. If it was stored but not recorded, the add becomes a noop."""
     return Verdict([Add(fact, "read in a note", unless_known=True)], None)
 
 
 def found_again(part: Part, fact: Fact, memory: Memory) -> Verdict:
-    """What is to be done for a part that some memory of its file says, of which nobody knows what was read."""
+    """Return decisions for a part that matches an existing memory of its file for which no read is recorded."""
     back: list[Decision] = [Restore(memory.id, "its note is back")] if memory.archived else []
     return Verdict([*back, *level(memory, fact, part.brings, words=True, about=True)], memory.id)
 
 
 def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, about: bool) -> list[Decision]:
-    """The edit that has the memory say what the fact says, as far as that has changed; none where it does.
+    """Return the edit that makes the memory match the fact; empty if it already does.
 
-    Of what is known about the words, only what the page `brings` and where it stands is taken from the fact.
+    Besides the text, only fields that the page `brings` and its location are taken from the fact.
     """
     wanted: dict[str, Any] = {"text": fact.text} if words else {}
     if about:
@@ -180,12 +183,12 @@ def level(memory: Memory, fact: Fact, brings: Sequence[str], *, words: bool, abo
         wanted["metadata"] = _metadata(memory, fact)
     changed = {name: value for name, value in wanted.items() if getattr(memory, name) != value}
     if "kind" in changed:
-        changed["category"] = fact.category  # else a new kind brings its own
+        changed["category"] = fact.category  # otherwise derived from the new kind
     return [Edit(memory.id, changed, "its note was edited")] if changed else []
 
 
 def _metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
-    """The memory's own, with the note's fields of now in place of those that it had."""
+    """Return the memory's metadata with the note's fields replaced by the current ones."""
     note = memory.metadata.get("note")
     named = note.get("fields") if isinstance(note, dict) else None
     past = set(named) if isinstance(named, list) else set()
@@ -193,22 +196,25 @@ def _metadata(memory: Memory, fact: Fact) -> dict[str, Any]:
 
 
 def for_note(pair: Pair, memory: Memory | None) -> list[Decision]:
-    """What the note of a memory changes in it. InvalidInput when it cannot be told, or cannot be taken."""
+    """Return the changes that an exported note makes to its memory.
+
+    Raise InvalidInput if the memory has changed since the export, or the edit is invalid.
+    """
     note, old = pair.said, pair.old
     assert isinstance(note, Note)
     if memory is None:
-        return []  # erased, or undone: an old note does not bring it back
+        return []  # erased or undone: an old note does not restore it
     before = vault.noted(memory)
     was = old or FiledPart(memory.id, "", before.says, before.about)
     words, about = note.says != was.says, note.about != was.about
     if not words and (not about or memory.archived):
         return []
     if old is None and (memory.archived or _is_older(note, memory)):
-        hint = "Export it again, or take `updated` out of it."
+        hint = "Export it again, or remove `updated` from it."
         raise InvalidInput(f"Memory {memory.id} was changed since the note was written.", hint)
     fields = {**({"text": note.text} if words else {}), **({"tags": note.tags, "pinned": note.pinned} if about else {})}
     if words and not note.text:
-        raise InvalidInput("It says nothing any more.", "Delete the file to have its memory forgotten.")
+        raise InvalidInput("The note has no text left.", "Delete the file to archive its memory.")
     after = edited(memory, fields)
     changed = {name: value for name in fields if (value := getattr(after, name)) != getattr(memory, name)}
     back: list[Decision] = [Restore(memory.id, "its note was edited")] if memory.archived else []
@@ -220,7 +226,7 @@ def _is_older(note: Note, memory: Memory) -> bool:
 
 
 def filed(page: Page, pairs: Sequence[Pair], memories: Sequence[int]) -> Filed:
-    """The page as it was read, with the memories that its parts are."""
+    """Return the record of a page as read, with the memories of its parts."""
     parts = tuple(_filed(pair.said, memory) for pair, memory in zip(pairs, memories, strict=True))
     return Filed(path=page.path, hash=page.hash, size=page.stamp.size, modified=page.stamp.modified, parts=parts)
 
@@ -232,12 +238,12 @@ def _filed(said: Part | Note, memory: int) -> FiledPart:
 
 
 def touched(old: Filed, stamp: Stamp) -> Filed:
-    """The file with another look from outside, and the same content."""
+    """Return the record with a new stamp and the same content."""
     return replace(old, size=stamp.size, modified=stamp.modified, at="")
 
 
 def owned(filed: Mapping[str, Filed], pairs: Mapping[str, Sequence[Pair]], gone: Collection[str]) -> Counter[int]:
-    """How many parts each memory has, once these pages are read and those are gone."""
+    """Count the parts of each memory after these pages are read and the others are gone."""
     rest = (old.memory for path, each in filed.items() if path not in pairs and path not in gone for old in each.parts)
     return Counter([*rest, *_memories(pairs)])
 

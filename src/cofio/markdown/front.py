@@ -1,10 +1,10 @@
-"""Front matter: the fields at the top of a page, between two lines of three dashes.
+"""Front matter: fields at the top of a page between two lines of three dashes.
 
     text ─ parted ─▶ Front, body          values ─ written ─▶ lines
 
-The part of YAML that people and Obsidian write there: `key: value`, quoted texts, `[a, b]`, a list of dashes below its
-key, a text of several lines after `|` or `>`. Every value is a text or a list of texts: `no` is a word, and 1.10 is not
-1.1. A line that is none of that is passed over.
+Supports the subset of YAML that people and Obsidian use: `key: value`, quoted strings, `[a, b]`, a list of dashes below
+its key, and multi-line strings after `|` or `>`. Every value is a string or a list of strings: `no` is a word, and 1.10
+is not 1.1. Other lines are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TAGS = late.compile(r"[#\s,]+")
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The fields of a page, and each with the lines as they stand."""
+    """Fields of a page, each with its original lines."""
 
     fields: FrontMatter = field(default_factory=dict)
     lines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Front:
 
 
 def parted(text: str) -> tuple[Front, str]:
-    """The front matter and the body, which is left as it stands. What does not end is no front matter."""
+    """Split a text into front matter and unchanged body. Front matter without an end line is part of the body."""
     plain = text.removeprefix("\ufeff")
     lines: list[str] = []
     at = plain.find("\n") + 1
@@ -67,7 +67,7 @@ def _read(lines: Sequence[str]) -> Front:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
-    """Each key that is not inside another, what stands beside it, and its lines."""
+    """Yield each top-level key with its inline value and its lines."""
     name, value, below = "", "", list[str]()
     for line in lines:
         found = None if line.startswith((" ", "\t", "- ")) else _keyed(line)
@@ -82,7 +82,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _keyed(line: str) -> tuple[str, str] | None:
-    """The key on a line and what stands beside it, if there is one."""
+    """Return the key and the value on a line, or None."""
     quoted = _QUOTED_KEY.match(line)
     ends = (place for place, char in enumerate(line[: _LONGEST_KEY + 1]) if char == ":")
     at = quoted.end() if quoted else next((end for end in ends if line[end + 1 : end + 2] in ("", " ", "\t")), 0)
@@ -93,7 +93,7 @@ def _keyed(line: str) -> tuple[str, str] | None:
 
 
 def _fields(name: str, value: str, below: Sequence[str]) -> FrontMatter:
-    """What a key holds; keys inside it come under their own names."""
+    """Return the value of a key; nested keys are returned under their own names."""
     if _BLOCK.fullmatch(value):
         return {name: _folded(below, "\n" if value[0] == "|" else " ")}
     if value not in _NOTHING:
@@ -121,8 +121,8 @@ def _value(text: str) -> str | list[str]:
 
 
 def _entries(text: str) -> Iterator[str]:
-    """What stands between commas; those inside quotes do not count."""
-    quote, begun, blank = "", 0, True  # blank: nothing but blanks since the last comma
+    """Split at commas outside quotes."""
+    quote, begun, blank = "", 0, True  # blank: only white space since the last comma
     for place, char in enumerate(text):
         if quote:
             escaped = quote == '"' and text[place - 1] == "\\" and text[place - 2] != "\\"
@@ -154,14 +154,14 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def tags_of(fields: FrontMatter) -> list[str]:
-    """The tags that the front matter names, as a list or in a line, without the # that some put before them."""
+    """Return the tags, given as a list or on one line, without leading "#"."""
     value = fields.get("tags", fields.get("tag", []))
     found = value if isinstance(value, list) else _TAGS.split(value)
     return [each.lstrip("#").strip() for each in found if each.strip("# ")]
 
 
 def listed(value: str | list[str] | None) -> list[str]:
-    """The texts of a field that may hold one or several."""
+    """Return the values of a field that may hold one or several."""
     return value if isinstance(value, list) else [value] if value else []
 
 
@@ -169,7 +169,7 @@ def listed(value: str | list[str] | None) -> list[str]:
 
 
 def written(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:
-    """Fields as lines. What is empty is left out."""
+    """Format fields as lines. Empty fields are omitted."""
     lines: list[str] = []
     for name, value in fields:
         if isinstance(value, str):
@@ -180,7 +180,7 @@ def written(fields: Iterable[tuple[str, str | Sequence[str]]]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text as a value that every reader of YAML takes for this text."""
+    """Quote a text so that every YAML reader returns exactly this text."""
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS_OF_YAML and not _UNSEEN.search(text):
         return text
     return _UNSEEN.sub(lambda char: f"\\u{ord(char.group()):04x}", json.dumps(text, ensure_ascii=False))

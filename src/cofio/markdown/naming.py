@@ -1,7 +1,7 @@
-"""What files, notes and folders are called.
+"""Names of note files, and labels of note folders.
 
-A flushed note is named by its hour, a note of a vault by its first words and its id. A folder is known by its label and
-its path; the label stands in the sources of its memories, so that equal names in two folders do not mix.
+A flushed note is named by its hour, an exported note by its first words and its id. A folder is identified by its label
+and path; the label is part of the sources of its memories, so that equal file names in two folders do not collide.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, Memory
 
 _WORDS = 9
-_BYTES = 120  # of a name; file systems take 255
+_BYTES = 120  # of a name; file systems allow 255
 _SOURCE = "file:"
 _UNFIT = re.compile(r'[\\/:*?"<>|#^\[\]\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff`]+')
 _LABEL = re.compile(r"[^/=,\x00-\x1f\x7f]+")
 
 
 class Place(NamedTuple):
-    """A folder, and what it is called in sources: "" for the folder of flushed notes."""
+    """Folder and its label in sources; "" for the folder of flushed notes."""
 
     label: str
     path: Path
 
     @property
     def key(self) -> str:
-        """What the store knows it by."""
+        """Return the key of the folder in the store."""
         return f"{self.label}={self.path}" if self.label else str(self.path)
 
     def source(self, path: str) -> str:
-        """The source of what is read from this file of it."""
+        """Return the source of memories read from this file."""
         return f"{_SOURCE}{self.label}/{path}" if self.label else f"{_SOURCE}{path}"
 
     @classmethod
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 
 
 def label_of(label: str) -> str:
-    """The label, once it is known to be one."""
+    """Return the stripped label if it is valid."""
     bare = label.strip()
     if bare and (not _LABEL.fullmatch(bare) or len(bare) > MAX_LABEL // 4):
         raise InvalidInput(f"label is {label!r}.", "Give a short name without /, = and commas.")
@@ -52,7 +52,7 @@ def label_of(label: str) -> str:
 
 
 def free_label(path: Path, taken: Iterable[str]) -> str:
-    """What to call a folder that nobody named: its own name, with a number if there is such a label already."""
+    """Return a label for an unlabelled folder: its name, with a number if that label is taken."""
     known = set(taken)
     name = re.sub(r"[/=,\x00-\x1f\x7f]+", " ", path.name).strip()[: MAX_LABEL // 8] or "notes"
     names = (name if number == 1 else f"{name}-{number}" for number in range(1, len(known) + 3))
@@ -60,12 +60,12 @@ def free_label(path: Path, taken: Iterable[str]) -> str:
 
 
 def hour_of(at: str) -> str:
-    """The hour of a moment in UTC, as it is written in names: 2026-01-31-23."""
+    """Return the UTC hour of a timestamp as used in names: 2026-01-31-23."""
     return f"{at[:10]}-{at[11:13]}"
 
 
 def note_name(memory: Memory) -> str:
-    """What the note of a memory is called: its first words and its id."""
+    """Return the file name of an exported note: first words and id of the memory."""
     plain = unicodedata.normalize("NFC", _UNFIT.sub(" ", memory.text[:1_000].strip().partition("\n")[0]))
     words: list[str] = []
     for word in plain.split()[:_WORDS]:

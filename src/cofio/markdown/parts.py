@@ -1,10 +1,10 @@
-"""A page as parts, each of which becomes a memory: one a heading, with the way to it.
+"""Splitting of a Markdown page into parts; each part becomes a memory.
 
     text ─ page ─▶ title, tags, dates ─ sections ─▶ pieces of at most PIECE characters ─▶ [Part]
 
-A part is what stands under its heading, up to the next one; what comes before the first heading is a part too. A long
-section is split between paragraphs, and code between fences stays whole. [[X|y]] reads as y, and X is what the part is
-about. What `flush` wrote is one part, word for word, whatever is in it. Pure, and linear in the text.
+A part is the text under one heading up to the next; text before the first heading is a part too. Long sections are
+split between paragraphs, and fenced code is kept in one piece. [[X|y]] reads as y, with X as an entity of the part. A
+file written by `flush` is one part, verbatim. Pure functions, linear in the size of the text.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cofio.markdown import front
 from cofio.markdown.front import FrontMatter
 from cofio.model import CATEGORIES, KINDS, MAX_LABEL, MAX_LABELS, MAX_TEXT, Memory, moment
 
-PIECE = 1_500  # characters: about what a small model embeds at once
-_FEW = 5  # words; fewer say too little without their heading
-_ROOM = 16_384  # characters of the fields that are kept as metadata
+PIECE = 1_500  # characters: roughly the input limit of a small embedding model
+_FEW = 5  # words; shorter parts get their heading as a prefix
+_ROOM = 16_384  # characters of fields stored as metadata
 _LONGEST = 500  # characters of a heading
 _HEADING = late.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _CLOSING = late.compile(r"(?:^|[ \t]+)#+[ \t]*$")
@@ -51,48 +51,48 @@ _FLUSHED = late.compile(r"# Memory: (\d{4}-\d\d-\d\d-\d\d)\n\nTags:[ \t]*([^\n]*
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a page: its words, and what is known of them."""
+    """Part of a page: text, heading path and fields."""
 
     text: str
-    heading: str = ""  # the way to it: "Deploy > Staging"
+    heading: str = ""  # heading path: "Deploy > Staging"
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     context: str = ""
     kind: str = "other"
     category: str = ""
     created_at: str = ""
-    fields: Mapping[str, Any] = field(default_factory=dict)  # of the front matter, those that mean nothing to us
-    brings: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # what the page can say of it
+    fields: Mapping[str, Any] = field(default_factory=dict)  # front matter without a meaning to cofio
+    brings: tuple[str, ...] = ("tags", "entities", "context", "kind", "category")  # fields that the page defines
 
     @property
     def says(self) -> str:
-        """A digest of its words."""
+        """Return a digest of the text."""
         return digest(self.text)
 
     @property
     def under(self) -> str:
-        """A digest of the way to it, if there is one: whoever notes that it was read need not keep its words."""
+        """Return a digest of the heading path, or ""; lets records of reads hold no text."""
         return digest(self.heading) if self.heading else ""
 
     @property
     def about(self) -> str:
-        """A digest of what else it brings."""
+        """Return a digest of the other fields."""
         told = [self.tags, self.entities, self.context, self.kind, self.category, dict(self.fields)]
         return digest(json.dumps(told, ensure_ascii=False, sort_keys=True))
 
     def noted(self, path: str) -> dict[str, Any]:
-        """Where it stands, for the metadata, beside the fields of its page."""
+        """Return its metadata: location, and fields of its page."""
         named = {"fields": sorted(self.fields)} if self.fields else {}
         return {**self.fields, "note": {"path": path, "heading": self.heading, **named}}
 
 
 def digest(text: str) -> str:
-    """A short name for exactly this text, well-formed or not."""
+    """Return a short hash of the text, which may hold lone surrogates."""
     return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def parts(text: str, path: str) -> list[Part]:
-    """The parts of a page in order. The path tells what it is called, where it has no title."""
+    """Return the parts of a page in order. The path provides the title if the page has none."""
     whole = text.removeprefix("\ufeff")
     plain = whole.replace("\r\n", "\n").replace("\r", "\n")
     for each in (whole, plain):
@@ -105,7 +105,7 @@ def parts(text: str, path: str) -> list[Part]:
 
 
 def flushed(summary: str, tags: Sequence[str], hour: str) -> str:
-    """A page that says one memory."""
+    """Return the page of a flushed memory."""
     return f"# Memory: {hour}\n\n{('Tags: ' + ', '.join(tags)).rstrip()}\n\n{summary}\n"
 
 
@@ -120,11 +120,11 @@ def _flushed(head: re.Match[str], summary: str) -> list[Part]:
     return [Part(text=summary.strip(), tags=tags[:MAX_LABELS], created_at=at, brings=("tags",))]
 
 
-# ── what the whole page says ──────────────────────────────────────────────────────────────────────────────────────────
+# ── fields of the page ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _page(fields: FrontMatter, path: str) -> dict[str, Any]:
-    """What every part of the page has of it."""
+    """Return the fields shared by every part of the page."""
     title = front.listed(fields.get("title"))
     aliases = [*front.listed(fields.get("aliases")), *front.listed(fields.get("alias"))]
     date = next((name for name in _DATES if _when(fields.get(name))), "")
@@ -156,7 +156,7 @@ def _when(value: str | list[str] | None) -> str:
 
 
 def _kept(fields: FrontMatter) -> dict[str, Any]:
-    """Fields as metadata. A name of ours gets `note_` in front; what there is no room for is left out."""
+    """Return fields as metadata. Reserved names get the prefix `note_`; fields beyond the size limit are dropped."""
     kept: dict[str, Any] = {}
     room = _ROOM
     for name, value in fields.items():
@@ -175,7 +175,7 @@ def _labels(found: Sequence[str]) -> list[str]:
 
 
 def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[tuple[str, bool]]) -> Part | None:
-    """The part that these blocks are, each with whether it is code; None when there is nothing in it."""
+    """Return the part made of these blocks, each with whether it is code; None if it has no words."""
     tags: list[str] = list(page["tags"])
     links: list[str] = list(page["entities"])
     said = [text if code else _plain(text, tags, links) for text, code in blocks]
@@ -198,7 +198,7 @@ def _part(page: Mapping[str, Any], headings: tuple[str, ...], blocks: Sequence[t
 
 
 def _plain(text: str, tags: list[str], links: list[str]) -> str:
-    """The text as it reads; its tags and links are put to the others."""
+    """Return the text as displayed; append its tags and links to the lists."""
 
     def read(found: re.Match[str]) -> str:
         if found.group("code"):
@@ -225,7 +225,7 @@ def _link(target: str, shown: str | None, links: list[str]) -> str:
 
 
 def _uncommented(lines: Sequence[str]) -> list[str]:
-    """The lines without comments; what looks like one in code stays."""
+    """Remove comments, except in fenced code."""
     kept: list[str] = []
     prose: list[str] = []
     fence = ""
@@ -245,7 +245,7 @@ def _without_comments(lines: Sequence[str]) -> list[str]:
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[str, bool]]]]:
-    """Each piece under its headings: blocks of text, each with whether it is code, to be read one after another."""
+    """Yield pieces with their headings; a piece is a list of text blocks, each with whether it is code."""
     for headings, section in _sections(lines):
         room, piece = PIECE, list[tuple[str, bool]]()
         for text, code in _sized(_blocks(section)):
@@ -259,7 +259,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[tuple[
 
 
 def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """The lines under each heading, with the headings above them."""
+    """Yield the lines under each heading, with the heading path."""
     path: list[tuple[int, str]] = []
     section: list[str] = []
     at, fence = 0, ""
@@ -277,19 +277,19 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[tuple[str, ...], list[str]
 
 
 def _heading(lines: Sequence[str], at: int) -> tuple[int, str, int] | None:
-    """The level and text of the heading that begins here, and where it ends."""
+    """Return level and text of the heading that starts here, and the index of the line after it; else None."""
     line = lines[at]
     if found := _HEADING.match(line):
         return len(found.group(1)), _CLOSING.sub("", line[found.end() :][:_LONGEST]).strip(), at + 1
     following = lines[at + 1] if at + 1 < len(lines) else ""
-    alone = at == 0 or not lines[at - 1].strip()  # the last line of a paragraph with a rule below is none
+    alone = at == 0 or not lines[at - 1].strip()  # a paragraph followed by a rule is not a heading
     if line.strip() and alone and _UNDERLINE.match(following) and not _OPENS.match(line):
         return (1 if "=" in following else 2), line.strip()[:_LONGEST], at + 2
     return None
 
 
 def _fenced(line: str, fence: str) -> str:
-    """The fence that is open after this line, if one is."""
+    """Return the fence that is open after this line, or ""."""
     found = _FENCE.match(line)
     if not found:
         return fence
@@ -300,7 +300,7 @@ def _fenced(line: str, fence: str) -> str:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Paragraphs with the blank lines behind them, and code from fence to fence."""
+    """Yield paragraphs with the blank lines after them, and fenced code blocks."""
     block: list[str] = []
     fence = ""
     for line in lines:
@@ -323,7 +323,7 @@ def _block(lines: Sequence[str], *, code: bool) -> Iterator[tuple[str, bool]]:
 
 
 def _sized(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
-    """The blocks, those that are too long in pieces; code only where no memory may be so long."""
+    """Split blocks that are too long; code only if it exceeds the size of a memory."""
     for text, code in blocks:
         most = MAX_TEXT // 2 if code else PIECE
         while len(text) > most:
@@ -335,7 +335,7 @@ def _sized(blocks: Iterator[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
 
 
 def _break(text: str, most: int) -> int:
-    """Where to cut a text that is longer than this: after a line, a sentence or a word, the last in its second half."""
+    """Return where to cut a long text: after a line, a sentence or a word, the last one in the second half."""
     line = text.rfind("\n", most // 2, most)
     if line > 0:
         return line + 1

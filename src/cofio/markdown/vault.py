@@ -1,9 +1,9 @@
-"""The notes of a vault: a memory as a page that can be edited in Obsidian and read in again.
+"""Notes of a vault: a memory as a page that can be edited in Obsidian and read back.
 
-    memory ─ written ─▶ front matter that says whose it is, and the text ─ read ─▶ Note: what it says by now
+    memory ─ written ─▶ front matter with its id, and the text ─ read ─▶ Note: its current content
 
-The text stands below the front matter as it is, every character of it. Of the front matter, tags and `pinned` are read
-back; the rest is for people, and is written anew when the memory has changed. Fields of one's own stay.
+The text follows the front matter verbatim. Of the front matter, tags and `pinned` are read back; the rest is
+informational and rewritten when the memory changes. Fields added by the user are kept.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _OURS = (
     "supersedes",
 )  # fmt: skip
 _NONE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-_SECOND = 19  # characters of a moment, up to the second
+_SECOND = 19  # characters of a timestamp, up to the second
 
 
 class Note(NamedTuple):
-    """What a note says of the memory that was written there."""
+    """Content of an exported note."""
 
     memory: int
     text: str
     tags: tuple[str, ...] = ()
     pinned: bool = False
-    updated: str = ""  # when the memory was changed last, as of when it was written
+    updated: str = ""  # `updated_at` of the memory at export
 
     @property
     def says(self) -> str:
@@ -45,7 +45,7 @@ class Note(NamedTuple):
 
 
 def written(memory: Memory, store: str, *, supersedes: str = "", kept: Mapping[str, tuple[str, ...]] = _NONE) -> str:
-    """The page of a memory; `supersedes` is the name of another note, `kept` are fields of one's own, as they stand."""
+    """Return the page of a memory; `supersedes` is the name of another note, `kept` are lines of user fields."""
     link = supersedes.removesuffix(".md")
     fields = front.written(
         (
@@ -68,7 +68,7 @@ def written(memory: Memory, store: str, *, supersedes: str = "", kept: Mapping[s
 
 
 def read(text: str, store: str) -> Note | None:
-    """What the note of a memory of this store says; None for any other page."""
+    """Parse the note of a memory of this store; return None for any other page."""
     fields, body = _parted(text)
     number, whose = fields.fields.get("cofio"), fields.fields.get("store")
     if whose != store or not isinstance(number, str) or not number.isdecimal() or len(number) > 18:
@@ -84,12 +84,12 @@ def read(text: str, store: str) -> Note | None:
 
 
 def noted(memory: Memory) -> Note:
-    """What the note of a memory says when nobody has touched it."""
+    """Return the content of a memory's note when it is unedited."""
     return Note(memory.id, memory.text.strip(), memory.tags, memory.pinned, memory.updated_at[:_SECOND])
 
 
 def is_level(one: str, other: str) -> bool:
-    """Whether two pages say the same of a memory, but for when it was changed and for fields of one's own."""
+    """Return whether two pages have the same content, ignoring the update time and user fields."""
     (here, body), (there, text) = _parted(one), _parted(other)
     ours = [name for name in _OURS if name != "updated"]
     same = all(here.fields.get(name) == there.fields.get(name) for name in ours if name != "tags")
@@ -97,17 +97,17 @@ def is_level(one: str, other: str) -> bool:
 
 
 def own_fields(text: str) -> Mapping[str, tuple[str, ...]]:
-    """The fields of a page that are not ours, as they stand."""
+    """Return the fields of a page with their original lines."""
     return _parted(text)[0].lines
 
 
 def _tags(fields: Front) -> tuple[str, ...]:
-    """The tags as they stand in a list; from a line, as of any page."""
+    """Return the tags: verbatim from a list, else parsed as on any page."""
     given = fields.fields.get("tags")
     return tuple(dict.fromkeys(given if isinstance(given, list) else front.tags_of(fields.fields)))
 
 
 def _parted(text: str) -> tuple[Front, str]:
-    """The front matter and the body. Where some tool has put another end to every line, it is taken back."""
+    """Split front matter and body, normalizing CRLF line ends added by other tools."""
     plain = text.removeprefix("\ufeff")
     return front.parted(plain.replace("\r\n", "\n") if plain.startswith("---\r\n") else plain)
