@@ -83,7 +83,7 @@ def test_what_was_read_is_judged_by_its_words_too(keeper: Keeper) -> None:
     assert after.why is not None
     shares = after.why.vector_share + after.why.keyword_share
     assert shares + READ_WEIGHT == pytest.approx(after.score)
-    assert f"{READ_WEIGHT:.2f} × 1.000 (read word by word)" in after.why.formula
+    assert f"{READ_WEIGHT:.2f} × 1.000 (re-ranking)" in after.why.formula
     plain = keeper.search("when does the ferry leave", closely=False)[0]
     assert plain.score == pytest.approx(before.score)
 

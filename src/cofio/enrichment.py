@@ -1,10 +1,10 @@
-"""Enrichment: what memories add to the system message of a model that is about to answer.
+"""Enrichment: memories added to the system message of a model request.
 
     question ─▶ (search, relevance) ─▶ hits ─ chosen ─▶ personal, team ─ sections ─▶ text
 
-Two sections, each only where it has something to say. Personal is what was said in the session that asks; where none is
-named, what is private to whoever asks, and what is there for everybody. Team is what is visible to the team. Either way
-only what answers the question: a model takes what stands before it for relevant, whether it is or not.
+Two sections, each omitted if empty. Personal: memories of the given session, or without one the caller's private
+memories and global ones. Team: memories visible to the team. Both contain only memories that answer the question,
+because models treat injected context as relevant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cofio.briefing import digest, item
 from cofio.model import Freshly, Hit, Memory, Scope
 from cofio.wording import passage
 
-USUAL = 5  # facts of a section
+USUAL = 5  # default number of facts per section
 MOST = 50
 PERSONAL = "## Relevant Personal Context:"
 TEAM = "## Relevant Team Context:"
@@ -24,17 +24,17 @@ _GONE = "vanished"
 
 
 def personal(session: str) -> Scope:
-    """What is the caller's own: of one session whatever was said in it, else what is not the team's."""
+    """Return the scope of personal memories: those of the session if given, else private and global ones."""
     return Scope(session=session) if session else Scope(visibility=("private", "global"))
 
 
 def team() -> Scope:
-    """What the team knows."""
+    """Return the scope of team memories."""
     return Scope(visibility=("team",))
 
 
 def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[Memory]:
-    """Return the first of the hits, each text once, without what is told elsewhere."""
+    """Return the first hits, each text once, excluding memories in `told`."""
     known = {digest(memory.text) for memory in told}
     best: dict[str, Memory] = {}
     for hit in hits:
@@ -44,12 +44,12 @@ def chosen(hits: Iterable[Hit], most: int, told: Iterable[Memory] = ()) -> list[
 
 
 def text(own: Sequence[Memory], of_team: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
-    """Both sections as they are put right behind a system message; "" when there is nothing to say."""
+    """Return both sections, to append to a system message; "" if both are empty."""
     return _section(PERSONAL, own, fresh) + _section(TEAM, of_team, fresh)
 
 
 def _section(heading: str, memories: Sequence[Memory], fresh: Callable[[Memory], Freshly]) -> str:
-    """A blank line, the heading, a line a memory. Those whose subject has vanished come last and say so."""
+    """Return a heading and one line per memory; memories whose subject has vanished come last, marked as such."""
     looked_at = sorted(((memory, fresh(memory)) for memory in memories), key=lambda row: row[1].state == _GONE)
     items = [
         item(passage(memory.text, memory.speaker), told.notes, doubtful=told.state == _GONE)

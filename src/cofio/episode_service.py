@@ -1,6 +1,6 @@
-"""Episodes from end to end: indexing what was captured, searching it, and removing it again.
+"""Episode index of a store: indexing of captures, search and removal.
 
-capture ─ learned from ─▶ index ─▶ passages, found by words ─ embed ─▶ found by meaning too
+capture ─ processed ─▶ index ─▶ passages, searchable by keyword ─ embed ─▶ searchable by vector
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from cofio.errors import CofioError, NotFound
 from cofio.model import Query
 from cofio.ports import EpisodeIndex, Matrix
 
-_BATCH = 64  # passages embedded, or captures indexed, at a time
+_BATCH = 64  # passages embedded, or captures indexed, per batch
 MEGABYTE = 1_000_000
 _log = logging.getLogger(__name__)
 
 
 class Embed(Protocol):
-    """Embeds texts with the embedder that the store is bound to."""
+    """Function that embeds texts with the store's embedder."""
 
     def __call__(self, texts: Sequence[str], kind: Literal["query", "document"] = ...) -> Matrix: ...
 
 
 class EpisodeService:
-    """Indexes and searches the episodes of one store, as one viewer may see them."""
+    """Indexes and searches the episodes of a store on behalf of a viewer."""
 
     def __init__(self, index: EpisodeIndex, embed: Embed, floor: Callable[[], float], *, enabled: bool = True) -> None:
         self._index = index
@@ -36,28 +36,28 @@ class EpisodeService:
         self._enabled = enabled
 
     def search(self, query: Query) -> list[EpisodeHit]:
-        """Return the episodes that answer, best first, each with its best passage."""
+        """Return matching episodes, best first, each with its best passage."""
         vector = self._embed([query.text], "query")[0]
         return search.episode_hits(query, vector, self._index, self._floor())
 
     def get(self, episode_id: int) -> Episode:
-        """Return one episode."""
+        """Return an episode."""
         found = self._index.get([episode_id])
         if not found:
             raise _not_found(episode_id)
         return found[0]
 
     def of_memory(self, memory_id: int) -> int | None:
-        """Return the id of the episode that a memory was learned from."""
+        """Return the id of the episode a memory was learned from."""
         return self._index.of_memory(memory_id)
 
     def purge(self, episode_id: int) -> None:
-        """Erase an episode for good, with the words of its capture."""
+        """Erase an episode permanently, including the text of its capture."""
         if not self._index.remove([episode_id]):
             raise _not_found(episode_id)
 
     def index_capture(self, capture: int) -> None:
-        """Index a capture that was just learned from. If that fails, `index_missing` does it later."""
+        """Index a processed capture. On failure, `index_missing` retries later."""
         if not self._enabled:
             return
         try:
@@ -66,7 +66,7 @@ class EpisodeService:
             _log.warning("capture %d is not indexed yet: %s", capture, error)
 
     def index_missing(self, most: int | None = None) -> int:
-        """Index captures that have no episode yet, all or `most` of them; return how many."""
+        """Index captures without an episode, at most `most`; return their number."""
         total = 0
         while self._enabled and (captures := self._index.unindexed(_left(most, total))):
             for capture in captures:
@@ -75,7 +75,7 @@ class EpisodeService:
         return total
 
     def embed_missing(self, most: int | None = None) -> int:
-        """Embed passages that have no vector yet, all or `most` of them; return how many."""
+        """Embed passages without a vector, at most `most`; return their number."""
         total = 0
         while passages := self._index.unembedded(_left(most, total)):
             vectors = self._embed([passage.text for passage in passages])
@@ -84,7 +84,7 @@ class EpisodeService:
         return total
 
     def forget(self, before: str, megabytes: int) -> int:
-        """Remove episodes from before this time, and the oldest beyond so many megabytes; return how many."""
+        """Remove episodes older than `before`, and the oldest beyond the size limit; return their number."""
         return self._index.forget(before, megabytes * MEGABYTE)
 
 

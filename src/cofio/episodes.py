@@ -1,6 +1,6 @@
-"""Episodes: what was said, turn by turn, cut into passages that search finds. Part of the words.
+"""Episodes: captured turns as indexed for search, and their division into passages.
 
-Every function here is pure. A store keeps an episode for each captured turn; the inbox keeps the capture itself.
+All functions are pure. A store keeps one episode per captured turn; the inbox keeps the capture itself.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from cofio.model import MatchType
 from cofio.wording import LEFT_OUT
 
 PASSAGE_WORDS = 120
-MAX_PASSAGES = 20  # of one turn; of a longer one the beginning and the end
-_LATER = 2  # passages that a part of a turn gets at least, when it comes in after the others
-_WORD_CHARACTERS = 10  # text without spaces counts as a word for every so many characters
+MAX_PASSAGES = 20  # per turn; a longer turn keeps its beginning and end
+_LATER = 2  # minimum passages of a turn part delivered later
+_WORD_CHARACTERS = 10  # characters per word in text without spaces
 _SENTENCE = late.compile(r".+?(?:\n+|(?<=[.!?])\s+|$)", re.DOTALL)
 _WORD = late.compile(r"\S{1,200}\s*")
 _PART = late.compile(r"\+[1-9][0-9]*$")
 _LINE, _LABEL = 400, 80  # characters of a passage and of a session on one line
-_MARK = late.compile(r"~[0-9a-f]{12}$")  # ends the name of a client that a key was used from
+_MARK = late.compile(r"~[0-9a-f]{12}$")  # suffix of a client name that identifies its API key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Episode:
-    """One turn of a conversation as it is indexed: where, when and by whom it was said, and its text."""
+    """Indexed turn of a conversation: text, time, place and speaker."""
 
     id: int = 0
     at: str
@@ -39,24 +39,24 @@ class Episode:
     client: str = ""
     session: str = ""
     turn: str = ""
-    context: str = ""  # "compact_summary" for what a model wrote to compact a conversation; "" for a turn
+    context: str = ""  # "compact_summary" for a compaction summary; "" for a turn
     agent: str = ""
     user: str = ""
     team: str = ""
     visibility: str = "private"
-    capture: int | None = None  # the item of the inbox that it was made from; None in a copy of another store
+    capture: int | None = None  # its inbox item; None if copied from another store
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Episode:
-        """Read what `as_dict` wrote; ignore keys of later versions."""
+        """Read an episode written by `as_dict`, ignoring unknown keys."""
         return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
 
 
 class Passage(NamedTuple):
-    """A part of an episode, about 120 words long, and what a reader wants to know of that episode."""
+    """Part of an episode of about 120 words, with details of the episode."""
 
     id: int
     episode: int
@@ -69,7 +69,7 @@ class Passage(NamedTuple):
 
 
 class EpisodeHit(NamedTuple):
-    """The passage of an episode that answers a query best. Scores are on the scale of `model.Hit`."""
+    """Best passage of an episode for a query. Scores are on the scale of `model.Hit`."""
 
     passage: Passage
     score: float
@@ -98,24 +98,24 @@ class EpisodeHit(NamedTuple):
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> EpisodeHit:
-        """Read what `as_dict` wrote."""
+        """Read a hit written by `as_dict`."""
         values = {**plain, "id": plain["passage"]}
         passage = Passage(**{name: values[name] for name in Passage._fields})
         return cls(passage, plain["score"], plain["similarity"], plain["keyword_score"], plain["match_type"])
 
 
 class EpisodeCounts(NamedTuple):
-    """How much of what was said is indexed."""
+    """Counts of indexed and pending episodes."""
 
     episodes: int
     passages: int
     embedded: int  # passages that have a vector
     bytes: int  # of text
-    unindexed: int  # captures that are still to be indexed
+    unindexed: int  # captures not yet indexed
 
 
 class CarriedEpisode(NamedTuple):
-    """An episode on its way to another store: without its capture, each passage with its vector if it has one."""
+    """Episode for export: without its capture, with the passages and their vectors."""
 
     episode: Episode
     passages: tuple[tuple[str, bytes | None], ...]
@@ -124,9 +124,8 @@ class CarriedEpisode(NamedTuple):
 def is_indexed(exchange: Exchange | None) -> bool:
     """Return whether a capture becomes an episode.
 
-    Reports in the context "analysis" do not: an agent that watches a domain sends the same readings again and again,
-    and its claims are kept as rows of domain knowledge. Observed dialogues do: both sides said something.
-    A review does not: its turns are episodes already.
+    Reports with context "analysis" do not: monitoring agents repeat the same readings, and their claims are stored as
+    domain knowledge. Observed dialogues do. Reviews do not: their turns are episodes already.
     """
     if exchange is None or exchange.context in (ANALYSIS, REVIEW):
         return False
@@ -159,18 +158,18 @@ def text_of(exchange: Exchange) -> str:
 
 
 def base_turn(turn: str) -> str:
-    """Return the name of the whole turn: the inbox names parts that come in later "t+1", "t+2" and so on."""
+    """Return the turn's id without the part suffix: later parts are named "t+1", "t+2" and so on."""
     return _PART.sub("", turn)
 
 
 def passages_of(text: str, others: int = 0) -> list[str]:
-    """Cut a text into passages of about 120 words, at the ends of sentences or lines where possible.
+    """Split a text into passages of about 120 words, at ends of sentences or lines where possible.
 
-    Joined again they are the text; of a text that is too long, its beginning and its end with a mark between them.
-    `others` is how many passages earlier parts of the same turn have.
+    Joined, the passages equal the text; a text that is too long keeps its beginning and end with a mark in between.
+    `others` is the number of passages of earlier parts of the same turn.
     """
     passages: list[str] = []
-    size = PASSAGE_WORDS  # of the passage that grows
+    size = PASSAGE_WORDS  # of the current passage
     for unit in _units(text):
         words = _size(unit)
         if size + words > PASSAGE_WORDS:
@@ -182,7 +181,7 @@ def passages_of(text: str, others: int = 0) -> list[str]:
 
 
 def _units(text: str) -> list[str]:
-    """Split a text into sentences and lines; split those further that are longer than a passage."""
+    """Split a text into sentences and lines; split units longer than a passage into words."""
     units: list[str] = []
     for sentence in _SENTENCE.findall(text.strip()):
         units += [sentence] if _size(sentence) <= PASSAGE_WORDS else _WORD.findall(sentence)
@@ -202,18 +201,18 @@ def _both_ends(passages: list[str], most: int) -> list[str]:
 
 
 def line(hit: EpisodeHit) -> str:
-    """Render a hit as one line with its date and session: `2026-02-20, session s1: User: ...`."""
+    """Render a hit as one line with date and session: `2026-02-20, session s1: User: ...`."""
     session = shortened(hit.passage.session, _LABEL)
     where = f", session {session}" if session else ""
     return f"{hit.passage.at[:10]}{where}: {shortened(hit.text)}"
 
 
 def shortened(text: str, most: int = _LINE) -> str:
-    """Put a text on one line, as plain words that cannot end a block of memories; shorten a long one."""
+    """Render a text as one neutral line, which cannot end a block of memories; shorten a long one."""
     plain = neutral(text)
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
 def shown_client(client: str) -> str:
-    """Return the client's own name, without the mark that keeps apart the sessions of different keys."""
+    """Return the client's name without the suffix that separates sessions of different API keys."""
     return _MARK.sub("", client)

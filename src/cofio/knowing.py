@@ -1,11 +1,11 @@
-"""What is known exactly of a domain, for whoever keeps it: `keeper.knowledge`.
+"""Domain knowledge of a keeper: `keeper.knowledge`.
 
     fields ─ made, restated ─▶ Put ┐
-    verdict ─ belief ─▶ Put, Put … ├─ keeper.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ what holds
+    verdict ─ belief ─▶ Put, Put … ├─ keeper.apply ─▶ KnowledgeChange      value, time, name ─ exact lane ─▶ results
     id ─▶ Drop, Erase ─────────────┘
 
-It strings the steps of `knowledge` together; what they decide is theirs. Whatever is decided on a row is decided again
-when another process changes that row meanwhile: each decision says what it was made on, and the store refuses it else.
+Combines the functions of `knowledge`. Decisions carry the version of the row they are based on; if another process
+changes the row meanwhile, the store rejects them and they are made again.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ from cofio.ports import Clock, Domain
 
 MAX_PAGE = 1_000
 MAX_DEPTH = 10  # steps of a walk
-_TRIES = 20  # of a decision that others were in the way of: whenever they are, one of them gets on
-_FOLLOWS = {"prior", "confirmed", "refuted", "processed"}  # what nobody sets: it comes of confidence and verdicts
+_TRIES = 20  # attempts per decision; in every conflict one process succeeds
+_FOLLOWS = {"prior", "confirmed", "refuted", "processed"}  # derived from confidence and verdicts; not settable
 _SIDES = ("source_a", "source_b")
-#: Decides, on what is there.
+#: Makes decisions based on the current rows.
 _Decide: TypeAlias = Callable[[], Sequence[KnowledgeDecision]]
 
 
@@ -68,18 +68,18 @@ class Apply(Protocol):
 
 
 class Lent(NamedTuple):
-    """What a keeper lends to its knowledge."""
+    """Dependencies that a keeper passes to its knowledge."""
 
     domain: Domain
     apply: Apply
-    own: Callable[[Knowledge], Knowledge]  # the row as whoever puts it may keep it
+    own: Callable[[Knowledge], Knowledge]  # row with the owner and visibility the caller may set
     clock: Clock
     deciding: AbstractContextManager[Any]
-    viewer: Viewer | None  # who looks; None for the owner, who sees everything
+    viewer: Viewer | None  # None for the owner, who sees everything
 
 
 class Knowing:
-    """The tables of domain knowledge. Belongs to a keeper, and sees what that sees."""
+    """Domain knowledge tables of a keeper, limited to what it may see."""
 
     def __init__(self, lent: Lent) -> None:
         self._domain, self._apply, self._own, self._clock, self._deciding, self._viewer = lent
@@ -87,11 +87,11 @@ class Knowing:
     # ── the tables ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def put(self, table: str, *, by: str = "library", why: str = "", **known: Any) -> KnowledgeChange:
-        """Keep a row of a table: new, or in the place of what has its id.
+        """Store a row in a table, replacing an existing row with the same id.
 
-        What is kept stays what it was where the fields say nothing new. A confidence that is given counts from now on,
-        and the verdicts so far do not; one that is not given stays, and with it the verdicts unless what it says has
-        changed (`knowledge.belief.restated`). Where nothing changes, nothing is written: the changeset is 0.
+        Fields that are not given keep their values. A given confidence becomes the new prior and resets the verdicts;
+        otherwise confidence is kept, and so are the verdicts unless the claim has changed
+        (`knowledge.belief.restated`). If nothing changes, nothing is written and the changeset is 0.
         """
         if checked_table(table) == "feedback":
             old = cast(Feedback | None, self._there("feedback", known.get("id")))
@@ -113,40 +113,40 @@ class Knowing:
         return _put(new, old)
 
     def upsert_pattern(self, pattern: str, **known: Any) -> Pattern:
-        """Keep a pattern; as it is kept."""
+        """Store a pattern and return it."""
         return cast(Pattern, self.put("patterns", pattern=pattern, **known).after)
 
     def upsert_correlation(self, source_a: str, source_b: str, rule: str, **known: Any) -> Correlation:
-        """Keep a correlation; as it is kept."""
+        """Store a correlation and return it."""
         sides = {"source_a": source_a, "source_b": source_b}
         return cast(Correlation, self.put("correlations", **sides, rule=rule, **known).after)
 
     def upsert_threshold(self, source: str, metric: str, value: float, direction: str, **known: Any) -> Threshold:
-        """Keep a threshold; as it is kept."""
+        """Store a threshold and return it."""
         about = {"source": source, "metric": metric, "direction": direction}
         return cast(Threshold, self.put("thresholds", **about, value=value, **known).after)
 
     def upsert_seasonal(self, pattern: str, period: str, **known: Any) -> Seasonal:
-        """Keep a seasonal pattern; as it is kept. InvalidInput when its times make no sense."""
+        """Store a seasonal pattern and return it. Raise InvalidInput for invalid times."""
         return cast(Seasonal, self.put("seasonal", pattern=pattern, period=period, **known).after)
 
     def get(self, table: str, key: str) -> Knowledge:
-        """A row. NotFound when there is none."""
+        """Return a row. Raise NotFound if it does not exist."""
         return self._there(checked_table(table), key) or _refuse_unknown(f"{table}/{key}")
 
     def list(
         self, table: str, *, min_confidence: float = 0.0, limit: int = 50, after: str | None = None, **where: Any
     ) -> builtins.list[Knowledge]:
-        """The rows of a table, claims by confidence (the highest first), feedback newest first."""
+        """List the rows of a table: claims by confidence in descending order, feedback newest first."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         return self._domain.rows(checked_table(table), least=min_confidence, where=where, limit=limit, after=after)
 
     def patterns(self, min_confidence: float = 0.0, **how: Any) -> builtins.list[Pattern]:
-        """The patterns, the surest first."""
+        """List the patterns by confidence, highest first."""
         return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
-        """Remove a row; `undo` of its changeset brings it back. What a processed verdict moved moves back with it."""
+        """Remove a row; undoing the changeset restores it. The effect of a processed verdict is reverted."""
 
         def decide() -> builtins.list[KnowledgeDecision]:
             row = self.get(table, key)
@@ -155,26 +155,26 @@ class Knowing:
         return self._decided(decide, by, why or "delete").knowledge[0]
 
     def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
-        """Erase a row for good, from the journal too. What a processed verdict moved moves back with it."""
+        """Erase a row permanently, also from the journal. The effect of a processed verdict is reverted."""
 
         def decide() -> builtins.list[KnowledgeDecision]:
-            row = self._there(checked_table(table), key)  # what was removed before can be erased too
+            row = self._there(checked_table(table), key)  # rows removed earlier can be erased too
             return [Erase(checked_table(table), key, why), *(self._moved_back(row) if row else ())]
 
         return self._decided(decide, by, why or "purge").knowledge[0]
 
     def history(self, table: str, key: str) -> builtins.list[KnowledgeChange]:
-        """Every change of a row, oldest first."""
+        """Return every change of a row, oldest first."""
         return self._domain.history(checked_table(table), key)
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return the number of rows per table."""
         return self._domain.counts()
 
     # ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def evaluate(self, source: str, metric: str, value: float, *, unit: str = "") -> builtins.list[Firing]:
-        """The thresholds that this value crosses, the surest first: those of the source, and those of every source."""
+        """Return the thresholds of the source, or of any source, that this value crosses, by confidence."""
         for name, given in (("source", source), ("metric", metric), ("unit", unit)):
             checked_text(given, name, MAX_LABEL)
         found = [
@@ -185,9 +185,9 @@ class Knowing:
         return lane.firing(cast(Iterable[Threshold], found), value, unit)
 
     def active(self, at: str = "", *, source: str = "") -> builtins.list[Active]:
-        """The seasonal patterns that are on at a time (default: now), the surest first.
+        """Return the seasonal patterns active at a time (default: now), by confidence.
 
-        With a source, those of that source and those that name none.
+        With a source, only patterns of that source and those without one.
         """
         checked_text(source, "source", MAX_LABEL)
         when = moment(at) if at else self._clock()
@@ -196,13 +196,13 @@ class Knowing:
         return seasons.active(cast(Iterable[Seasonal], found), when)
 
     def related(self, source: str, *, depth: int = 1) -> builtins.list[Step]:
-        """What goes together with a source, from either side, up to so many steps away; nearest first."""
+        """Return the sources correlated with a source, in either direction, up to `depth` steps away; nearest first."""
         if not checked_text(source, "source", MAX_LABEL).strip():
-            raise InvalidInput("source is empty.", "Say which source is meant.")
+            raise InvalidInput("source is empty.", "Give the source.")
         return lane.walk(_Sides(self._domain), source, whole(depth, "depth", least=1, most=MAX_DEPTH))
 
     def read(self, text: str) -> builtins.list[Reading]:
-        """What capture would read in a text: rows that it would keep, and those that it would drop. Changes nothing."""
+        """Return the rows that capture would store or drop for a text. Changes nothing."""
         found = extract_knowledge(checked_text(text, "text", MAX_TEXT))
         return [
             Reading(each.content, checked_table(each.table), each.fields, each.denied, each.confidence)
@@ -224,10 +224,10 @@ class Knowing:
         why: str = "",
         **whose: Any,
     ) -> Changeset:
-        """Keep a verdict on an anomaly, and have the claims that it names move by it: all in one changeset.
+        """Store a verdict on an anomaly and apply it to the claims that it names, in one changeset.
 
-        A later verdict on the same anomaly takes its place, and what it moved moves back; where that names no claims,
-        it is about the same ones. The same again changes nothing, and its changeset is 0.
+        A later verdict on the same anomaly replaces it and reverts its effect; if it names no claims, it applies to the
+        same ones. Repeating a verdict changes nothing and returns changeset 0.
         """
         truth(process, "process")
         _refuse_what_follows(whose)
@@ -235,7 +235,7 @@ class Knowing:
         return self._decided(lambda: self._judged(said, process=process), by, why or "feedback")
 
     def _judged(self, said: Mapping[str, Any], *, process: bool) -> builtins.list[KnowledgeDecision]:
-        """The decisions that a verdict comes to. NotFound when it is about a claim that is not there."""
+        """Return the decisions for a verdict. Raise NotFound if it names a claim that does not exist."""
         new = cast(Feedback, self._own(made("feedback", said)))
         old = cast(Feedback | None, self._there("feedback", new.id))
         if old:
@@ -252,9 +252,9 @@ class Knowing:
         return [_put(new, old), *claims.decisions()]
 
     def process_feedback(self, *, by: str = "library", why: str = "") -> Changeset | None:
-        """Have every verdict that was only kept so far move what it names, once; None when there is none.
+        """Apply every pending verdict to its claims, once; return None if there are none.
 
-        Claims that are gone by now are passed over. A verdict on what may not be seen waits for somebody who may.
+        Claims that no longer exist are skipped. A verdict on claims hidden from the viewer stays pending.
         """
 
         def decide() -> builtins.list[KnowledgeDecision]:
@@ -268,19 +268,19 @@ class Knowing:
         return self._decided_if_any(decide, by, why or "process feedback")
 
     def pending_feedback(self) -> builtins.list[Feedback]:
-        """The verdicts that have not moved anything yet, oldest first."""
+        """List the verdicts that have not been applied yet, oldest first."""
         found = cast(builtins.list[Feedback], self._domain.rows("feedback", where={"processed": False}))
         return sorted(found, key=lambda each: (each.created_at, each.id))
 
     def _moved_back(self, row: Knowledge) -> Iterator[KnowledgeDecision]:
-        """What undoes the moves of a verdict; nothing for any other row."""
+        """Return decisions that revert the effect of a verdict; none for other rows."""
         claims = _Claims(self._there)
         if isinstance(row, Feedback):
             self._take_back(row, claims)
         return claims.decisions()
 
     def _take_back(self, verdict: Feedback, claims: _Claims) -> None:
-        """Move back what a verdict moved: the claims that are still there, and in which it still counts."""
+        """Revert the effect of a verdict on existing claims in which it still counts."""
         if not verdict.processed:
             return
         if hidden := self._hidden(verdict):
@@ -291,12 +291,12 @@ class Knowing:
                 claims.move(claim, verdict.verdict, -1, "a verdict was taken back")
 
     def _hidden(self, verdict: Feedback) -> builtins.list[str]:
-        """The claims that it judges and that are not for who looks: neither they nor what became of them are seen."""
+        """Return the judged claims that the viewer cannot see, now or in the past."""
         refs = verdict.about if self._viewer else ()
         return [ref for ref in refs if not self._there(*parsed(ref)) and not self._past(*parsed(ref))]
 
     def _past(self, table: Table, key: str) -> Sequence[KnowledgeChange]:
-        """The history of a row; nothing of one that never was."""
+        """Return the history of a row; empty if it never existed."""
         try:
             return self._domain.history(table, key)
         except NotFound:
@@ -312,7 +312,7 @@ class Knowing:
         return cast(Changeset, self._decided_if_any(decide, by, why))
 
     def _decided_if_any(self, decide: _Decide, by: str, why: str) -> Changeset | None:
-        """Do what is decided. What another process was in the way of is decided anew, on what is there by then."""
+        """Make and apply decisions. On a conflict with another process, decide again on the current rows."""
         for tries in range(1, _TRIES + 1):
             try:
                 with self._deciding:
@@ -324,14 +324,14 @@ class Knowing:
             except Conflict:
                 if tries == _TRIES:
                     raise
-                pause = random.uniform(0, min(0.1, 0.002 * 2**tries))  # noqa: S311  # else two would meet again and again
+                pause = random.uniform(0, min(0.1, 0.002 * 2**tries))  # noqa: S311  # avoids repeated collisions
                 time.sleep(pause)
         return None
 
     def _known_already(self, decisions: Sequence[KnowledgeDecision], by: str, why: str) -> Changeset | None:
-        """What comes of decisions that put only what is there just so: noops of a changeset 0, and nothing is written.
+        """Return a changeset 0 of noops if the decisions only store rows that exist unchanged; nothing is written.
 
-        None where anything is to be done.
+        Returns None if anything has to be changed.
         """
         rows = [row for each in decisions if (row := self._there_just_so(each))]
         if len(rows) < len(decisions):
@@ -357,7 +357,7 @@ class Knowing:
         return Changeset(id=0, at=at, by=by, why=why, knowledge=tuple(noops))
 
     def _there_just_so(self, decision: KnowledgeDecision) -> Knowledge | None:
-        """The row that is there, where the decision puts the same; None else."""
+        """Return the existing row if the decision would store it unchanged; else None."""
         if not isinstance(decision, Put):
             return None
         there = self._there(decision.known.TABLE, decision.known.id)
@@ -365,8 +365,10 @@ class Knowing:
 
 
 class _Sides:
-    """The correlations with a side that is of some name or begins with it, as one walk asks for them. Many names are
-    found by the same word: what that finds is read once a walk, and its sides are folded once."""
+    """Correlations by name of a side, cached for one walk.
+
+    Matches sides that equal a name or begin with it. Names with the same lookup word share one query.
+    """
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -384,7 +386,7 @@ class _Sides:
 
 
 class _Claims:
-    """Claims as verdicts move them: each is put once, however many verdicts do."""
+    """Claims moved by verdicts; each is stored once, however many verdicts apply."""
 
     def __init__(self, there: Callable[[Table, str], Knowledge | None]) -> None:
         self._there = there
@@ -392,17 +394,17 @@ class _Claims:
         self._new: dict[str, tuple[Claim, str]] = {}
 
     def get(self, ref: str) -> Claim | None:
-        """The claim as it has been moved so far; None when it is not there."""
+        """Return the claim with the moves so far; None if it does not exist."""
         if ref not in self._old:
             self._old[ref] = cast(Claim | None, self._there(*parsed(ref)))
         return self._new[ref][0] if ref in self._new else self._old[ref]
 
     def move(self, claim: Claim, verdict: str, times: Literal[1, -1] = 1, reason: str = "") -> None:
-        """Move it by a verdict, or back. The reason holds no word of the verdict's: that may be erased some day."""
+        """Apply a verdict or revert it. The reason contains no text of the verdict, which may be erased later."""
         self._new[claim.ref] = (belief.judged(claim, verdict, times), reason or verdict.replace("_", " "))
 
     def decisions(self) -> Iterator[KnowledgeDecision]:
-        """What puts the moved ones in the place of what they were."""
+        """Yield decisions that store the moved claims."""
         for ref, (new, reason) in self._new.items():
             old = self._old[ref]
             if old is not None and new != old:
@@ -414,7 +416,7 @@ def _put(new: Knowledge, old: Knowledge | None, reason: str = "") -> Put:
 
 
 def _changed(old: Knowledge, given: Mapping[str, Any]) -> Knowledge:
-    """The row with some of its fields anew. A memory that says what it no longer says is not its own any more."""
+    """Return the row with new field values. A memory that no longer matches the content is unlinked."""
     told = {name: value for name, value in given.items() if name not in ("created_at", "updated_at")}
     new = made(old.TABLE, {**_fields(old), **told})
     if not isinstance(old, Claim) or not isinstance(new, Claim):
@@ -425,7 +427,7 @@ def _changed(old: Knowledge, given: Mapping[str, Any]) -> Knowledge:
 
 
 def _replacing(old: Feedback, verdict: str, said: Mapping[str, Any]) -> Feedback:
-    """A later verdict in the place of an earlier one: about the same where it names nothing, and with its own note."""
+    """Return a later verdict that replaces an earlier one: same claims if it names none, with its own note."""
     note = old.note if verdict == old.verdict else ""
     told = {name: value for name, value in said.items() if value or name not in ("note", "about")}
     times = {"created_at": old.created_at, "updated_at": old.updated_at}
@@ -438,7 +440,7 @@ def _fields(row: Knowledge) -> dict[str, Any]:
 
 def _refuse_what_follows(given: Mapping[str, Any]) -> None:
     if found := sorted(_FOLLOWS & given.keys()):
-        hint = "State a confidence, or give a verdict on it: the rest follows."
+        hint = "Set the confidence, or give feedback; the other values are derived."
         raise InvalidInput(f"{', '.join(found)} cannot be set.", hint)
 
 

@@ -1,6 +1,6 @@
-"""Regular expressions that are compiled when they are first used.
+"""Lazily compiled regular expressions.
 
-There are hundreds of them, and a command uses few: to compile them all would be a good part of its start.
+There are hundreds, and a command uses few; compiling all of them would be a large part of its start-up time.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any, cast
 _all: list[_Late] = []
 
 
-def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 - it takes the place of that of `re`
-    """What `re.compile` makes of it, made at the first use. An error in it is raised then."""
+def compile(pattern: str, flags: int = 0) -> re.Pattern[str]:  # noqa: A001 - same interface as re.compile
+    """Return a lazy `re.Pattern`, compiled on first use. A syntax error is raised then."""
     late = _Late(pattern, flags)
     _all.append(late)
     return cast("re.Pattern[str]", late)
 
 
 def compile_all() -> None:
-    """Compile what nobody has used yet, so that the first who does waits for nothing."""
+    """Compile all patterns that are not compiled yet, to keep the delay out of the first request."""
     for late in _all:
-        late.search  # noqa: B018 - to ask for it is enough
+        late.search  # noqa: B018 - the access compiles it
 
 
 class _Late:
-    """Stands for a compiled expression. What was asked of it once it has itself, and is as fast as the real one."""
+    """Lazy proxy for `re.Pattern`. Methods are cached on the proxy after first access."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = pattern, flags

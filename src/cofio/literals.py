@@ -1,10 +1,10 @@
-"""What must be written as it is: code, flags, paths, operators, names with inner capitals. A sign makes another thing.
+"""Literal tokens whose exact spelling matters: code, flags, paths, operators, names with inner capitals.
 
     "use docker ps -a" ─▶ {-a}        "`!user.admin` is checked" ─▶ {!user.admin}
 
-`-d` is not `-D`, `../dist` not `./dist`, `getUser` not `getUsers`, `!=` not `=`, however much the rest is the same.
+`-d` differs from `-D`, `../dist` from `./dist`, `getUser` from `getUsers`, and `!=` from `=`, however similar the rest.
 
-Part of the words: pure functions over str.
+Pure functions over str.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from cofio import late
 
 
 def unlike(one: str, other: str) -> str:
-    """What of one text is written nowhere in the other; "" when there is no such thing.
+    """Return why the texts differ in literal tokens: a token that occurs in only one of them; "" if there is none.
 
-    Stricter than `literals`: any sign that stands alone counts, and any word in capitals.
+    Stricter than `literals`: standalone signs and capitalized abbreviations count too.
     """
     for first, second in ((one, other), (other, one)):
         missing = sorted((literals(first) | signed(first)) - forms(second))
@@ -29,14 +29,14 @@ def unlike(one: str, other: str) -> str:
 
 @lru_cache(maxsize=8192)
 def literals(text: str) -> frozenset[str]:
-    """What stands in backticks, and whatever else has the signs of code or inner capitals."""
+    """Return the tokens in backticks, and other tokens with code signs or inner capitals."""
     spans = (part for span in _SPAN.findall(text) for part in span.split())
     return frozenset(map(_form, spans)) | coded(text)
 
 
 def coded(text: str) -> frozenset[str]:
-    """What has the signs of code or inner capitals, in backticks or not."""
-    if not _ANYWHERE.search(text):  # most texts are plain, and there may be many
+    """Return the tokens with code signs or inner capitals, in backticks or not."""
+    if not _ANYWHERE.search(text):  # fast path: most texts are plain
         return frozenset()
     parts = enumerate(text.split("`"))
     odd = ((token, place % 2) for place, part in parts for token in part.split() if not _PLAIN.match(token))
@@ -46,7 +46,7 @@ def coded(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def signed(text: str) -> frozenset[str]:
-    """What has signs or capitals, in backticks or not."""
+    """Return the tokens with signs or in capitals, in backticks or not."""
     return frozenset(
         _form(token)
         for token, quoted in _tokens(text)
@@ -56,13 +56,13 @@ def signed(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=8192)
 def forms(text: str) -> frozenset[str]:
-    """Every word and sign of the text, as `literals` writes them."""
+    """Return every word and sign of the text in the form used by `literals`."""
     found = {_form(token) for token, _ in _tokens(text)}
     return frozenset(found | {_SHORT[each] for each in found if each in _SHORT})
 
 
 def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Each token without what wraps it, and whether it stood in backticks."""
+    """Yield each token without surrounding punctuation, and whether it was in backticks."""
     for place, part in enumerate(_BACKTICK.split(text)):
         for token in part.split():
             core = token if place % 2 else _core(token)
@@ -71,11 +71,11 @@ def _tokens(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _core(token: str) -> str:
-    """The token without quotation marks, brackets around it and punctuation behind it."""
+    """Return the token without quotation marks, surrounding brackets and trailing punctuation."""
     if not any(letter.isalnum() for letter in token):
         return "" if token in _PROSE else token
     plain = token.strip("\"'“”‘’…")
-    if plain[:1] == "*" == plain.rstrip(".,;:!?")[-1:]:  # it is stressed
+    if plain[:1] == "*" == plain.rstrip(".,;:!?")[-1:]:  # emphasis
         plain = plain.rstrip(".,;:!?").strip("*")
     plain = plain.lstrip("([{<").rstrip(".,;:!?")
     while plain and plain[-1] in ")]}>" and plain.count(plain[-1]) > plain.count(_OPENING[plain[-1]]):
@@ -90,7 +90,7 @@ def _is_coded(token: str) -> bool:
 
 
 def _form(token: str) -> str:
-    """Flags are told apart by their case, nothing else is."""
+    """Return the comparison form: flags are case-sensitive, other tokens are not."""
     return token if token.startswith("-") else token.lower()
 
 
@@ -99,7 +99,7 @@ _BACKTICK = late.compile(r"`")
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _PROSE = frozenset(("", "-", "–", "—", "•", "*", "…", "...", ".", ":", "!", "?", "(", ")"))
 _SIGNED = late.compile(
-    r"[_=<>!|$#@~^\\{}\[\];*]|^-{1,2}\w|\+\+|^\.{0,2}/|^\.\w|/.*[./]|\w\.\w|\w:\w|[a-z][A-Z]"  # signs that code has
+    r"[_=<>!|$#@~^\\{}\[\];*]|^-{1,2}\w|\+\+|^\.{0,2}/|^\.\w|/.*[./]|\w\.\w|\w:\w|[a-z][A-Z]"  # signs used in code
 )
 _ANYWHERE = late.compile(
     r"[_=<>|$#@~^\\{}\[\];*%+&/]|!\S|(?<!\w)-{1,2}\w|\.[\w/.]|\w:\w|[a-z][A-Z]|(?<!\w)[^\w\s]+(?!\w)"
@@ -107,7 +107,7 @@ _ANYWHERE = late.compile(
 _PLAIN = late.compile(r"[(\"'“‘]*(?:[A-Z]+|[A-Z]?[^\W_A-Z]+)(?:[-'’][^\W_A-Z]+)*[.,;:!?)\"'”’]*\Z")
 _CAPITALS = late.compile(r"[A-Z]{2,}$")
 _WORD = late.compile(r"[^\W_]")
-_BETWEEN = frozenset((",", ";", "/", "+", "&"))  # signs that may stand in prose too
+_BETWEEN = frozenset((",", ";", "/", "+", "&"))  # signs that also occur in prose
 _ABBREVIATED = frozenset(("e.g", "i.e", "a.m", "p.m", "u.s", "etc."))
-#: Two names of one thing, of which one has inner capitals.
+#: Short forms of names whose full form has inner capitals.
 _SHORT = {"postgres": "postgresql", "js": "javascript", "ts": "typescript", "k8s": "kubernetes"}

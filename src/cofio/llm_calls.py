@@ -1,8 +1,8 @@
-"""Calls of language models: what caused a call, what it took, and the daily limits.
+"""Language model calls: their log, their attribution, and daily limits.
 
 occasion ─▶ Metered.complete ─ reserve ─▶ LLMCall "running" ─ model ─▶ "done", "refused" or "failed"
-                                  │                           └─ no reply came: "interrupted", and counted
-                                  └─ daily limit reached: BudgetSpent, and nothing is sent
+                                  │                           └─ no reply: "interrupted", counted as spent
+                                  └─ daily limit reached: BudgetSpent, nothing is sent
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from cofio.errors import BudgetSpent
 from cofio.model import moment
 
 Outcome = Literal["running", "done", "refused", "failed", "interrupted"]
-PERIODS = (1, 7, 30)  # days that usage is summed over; 1 is today
-MOST_SESSIONS = 20  # of a period
-LETTERS = 4  # characters of a token, where the provider does not count them
+PERIODS = (1, 7, 30)  # usage periods in days; 1 is today
+MOST_SESSIONS = 20  # sessions listed per period
+LETTERS = 4  # characters per token, if the provider does not report tokens
 
 
 class Limits(NamedTuple):
-    """Most calls and tokens of a day in UTC; 0 is no limit."""
+    """Daily limits (UTC) of calls and tokens; 0 means unlimited."""
 
     calls: int = 0
     tokens: int = 0
 
 
 class Spent(NamedTuple):
-    """Calls and tokens of a day. Failed calls do not count."""
+    """Calls and tokens of a day. Failed calls are not counted."""
 
     calls: int = 0
     tokens: int = 0
 
     def reaches(self, limits: Limits) -> bool:
-        """Whether a limit is reached."""
+        """Return whether a limit is reached."""
         return bool(limits.calls and self.calls >= limits.calls) or bool(limits.tokens and self.tokens >= limits.tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
-    """What a model is called for."""
+    """Purpose and context that a model call is attributed to."""
 
     purpose: str = ""  # learn, extract, consolidate or prune
     client: str = ""
     session: str = ""
     project: str = ""
-    capture: int | None = None  # the item of the inbox
+    capture: int | None = None  # inbox item
 
 
 _OCCASION: ContextVar[Occasion] = ContextVar("occasion", default=Occasion())  # noqa: B039 (it is frozen)
@@ -59,7 +59,7 @@ _OCCASION: ContextVar[Occasion] = ContextVar("occasion", default=Occasion())  # 
 
 @contextmanager
 def occasion(purpose: str, **about: Any) -> Iterator[None]:
-    """Attribute the calls made inside to this occasion."""
+    """Attribute calls within this context to a purpose."""
     token = _OCCASION.set(Occasion(purpose=purpose, **about))
     try:
         yield
@@ -68,19 +68,19 @@ def occasion(purpose: str, **about: Any) -> Iterator[None]:
 
 
 def exchange_occasion(purpose: str, exchange: Exchange, capture: int | None = None) -> AbstractContextManager[None]:
-    """Attribute the calls made inside to an exchange."""
+    """Attribute calls within this context to an exchange."""
     project = exchange.project or exchange.source
     return occasion(purpose, client=exchange.client, session=exchange.session, project=project, capture=capture)
 
 
 def current_occasion() -> Occasion:
-    """Return the occasion of the calls made here."""
+    """Return the occasion that calls are currently attributed to."""
     return _OCCASION.get()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMCall:
-    """One call of a model. Its texts are redacted, and "" once their retention is over."""
+    """Log entry of a model call. Its texts are redacted, and "" after their retention period."""
 
     id: int
     at: str
@@ -104,13 +104,13 @@ class LLMCall:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> LLMCall:
-        """Return the call that `as_dict` wrote; keys of later versions are ignored."""
+        """Read a call written by `as_dict`, ignoring unknown keys."""
         return cls(**_known(cls, told))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMTotal:
-    """Sums over calls: of a model, or of a session with it."""
+    """Totals of calls per model, or per model and session."""
 
     provider: str
     model: str
@@ -118,29 +118,29 @@ class LLMTotal:
     session: str = ""
     project: str = ""
     calls: int = 0
-    failed: int = 0  # calls without a reply, not among `calls`
+    failed: int = 0  # calls without a reply, not included in `calls`
     characters: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class LLMPeriod(NamedTuple):
-    """Sums over the last days, today included."""
+    """Totals of the last days, including today."""
 
     days: int
     models: tuple[LLMTotal, ...]
-    sessions: tuple[LLMTotal, ...]  # those with the most tokens
+    sessions: tuple[LLMTotal, ...]  # sessions with the most tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMUsage:
-    """What models were called for, and how much of today's budget is spent."""
+    """Usage of language models and today's budget."""
 
     limits: Limits
     today: Spent
     resets_at: str
     periods: tuple[LLMPeriod, ...]
-    calls: tuple[LLMCall, ...]  # the newest, without their texts
+    calls: tuple[LLMCall, ...]  # newest calls, without texts
 
     @property
     def is_spent(self) -> bool:
@@ -184,7 +184,7 @@ def _known(kind: type[LLMCall | LLMTotal], told: Mapping[str, Any]) -> dict[str,
 
 
 class DaySum(NamedTuple):
-    """Sums over the calls of one day, model and session."""
+    """Totals of calls per day, model and session."""
 
     day: str
     provider: str
@@ -200,22 +200,22 @@ class DaySum(NamedTuple):
 
 
 def longest_call(timeout: float) -> float:
-    """Return the seconds after which a call without an end has died: four attempts, and the pauses between them."""
+    """Return the seconds after which a call without a result is considered dead: four attempts with pauses."""
     return 4 * timeout + 60
 
 
 def day_of(at: str) -> str:
-    """Return the beginning of the day in UTC."""
+    """Return the start of the UTC day."""
     return moment(moment(at)[:10])
 
 
 def reset_after(at: str) -> str:
-    """Return the beginning of the next day in UTC, when the budget is full again."""
+    """Return the start of the next UTC day, when the budget resets."""
     return moment(datetime.fromisoformat(day_of(at)) + timedelta(days=1))
 
 
 def refuse_if_spent(spent: Spent, limits: Limits, at: str) -> None:
-    """Raise BudgetSpent where a daily limit is reached."""
+    """Raise BudgetSpent if a daily limit is reached."""
     if spent.reaches(limits):
         until = reset_after(at)
         said = f"The daily limit of the language model is reached: {spent.calls:,} calls, {spent.tokens:,} tokens."
@@ -224,7 +224,7 @@ def refuse_if_spent(spent: Spent, limits: Limits, at: str) -> None:
 
 
 def periods_of(sums: Iterable[DaySum], at: str) -> tuple[LLMPeriod, ...]:
-    """Return the sums over each period up to now."""
+    """Return the totals for each period up to `at`."""
     rows = list(sums)
     today = datetime.fromisoformat(day_of(at))
     found = []

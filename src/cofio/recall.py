@@ -1,16 +1,16 @@
-"""Recall: which memories are put before an agent that did not ask.
+"""Recall: selection of memories to inject into an agent's context without being asked.
 
     prompt ─ names ─▶ (domain knowledge) ─▶ lines ─ exact ──────────────────────┐
     prompt ─ questions ─▶ (search) ─▶ candidates ─ Relevance ─▶ relevant hits ──┤
     start ─ at_start ─▶ memories of the project within a token budget ──────────┴─ brief ─▶ Briefing
 
-At a prompt, first what is known exactly of what it names, which takes no vector; then the memories that help with it,
-by the probability of the judgement model, without a model by the score of the search. At the start of a session there
-is nothing to compare with, so `briefing.select_start` decides. Memories that the session has already, because they were
-given to it or learned from it, are left out: the text before the agent only grows, and prompt caches hold.
+At a prompt: first domain knowledge that it names, found without vectors; then memories that help with it, by the
+probability of the judgement model or, without a model, by the search score. At the start of a session there is no
+query, so `briefing.select_start` decides. Memories that the session was given or that were learned from it are skipped:
+the injected context only grows, so prompt caches stay valid.
 
-A memory that speaks of something that has changed since says so. One whose subject has vanished is no fact any more: at
-a prompt it comes last and says why, at the start of a session it is left out.
+A memory whose referenced code has changed is labelled. If the code has vanished, the memory comes last at a prompt,
+with the reason, and is omitted at the start of a session.
 """
 
 from __future__ import annotations
@@ -42,41 +42,41 @@ from cofio.model import MAX_HITS, Briefing, Freshly, Hit, Memory, Query, Scope
 from cofio.ports import Judge, Store
 from cofio.wording import passage
 
-AT_PROMPT = 5  # memories at most
-CANDIDATES = 16  # memories of a prompt whose relevance is judged, about 2 ms each
-FURTHER = 0.5  # of the least probability that the first memory needs: what the next ones need beside it
-EXACTLY = 5  # lines at most of what is known exactly
-LEAST_SURE = 0.2  # confidence of what is put in unasked: what was refuted again and again is not
-SAID = 2  # passages of earlier sessions, at most
-SAID_SCORE = 0.5  # least score of such a passage: it is what was said, not a fact that somebody keeps current
+AT_PROMPT = 5  # maximum number of memories
+CANDIDATES = 16  # memories per prompt that the model judges, about 2 ms each
+FURTHER = 0.5  # share of the first memory's minimum probability that further memories need
+EXACTLY = 5  # maximum number of domain knowledge lines
+LEAST_SURE = 0.2  # minimum confidence of injected rows; excludes rows refuted repeatedly
+SAID = 2  # maximum number of passages of earlier sessions
+SAID_SCORE = 0.5  # minimum score of such a passage; higher because passages are not kept up to date
 SAID_EARLIER = "## Said Earlier"
-ANSWERS = 0.4  # score without re-ranking from which a memory answers a question
-MIN_SCORE = 0.24  # of a hit, from 0 to 1, without a judgement model; `evals/recall.py` chose it
-MOST = 50  # memories that may be asked for
-SPARE = 3  # answers more than are wanted: they go before those whose subject has vanished
+ANSWERS = 0.4  # minimum score without re-ranking for a memory to answer a question
+MIN_SCORE = 0.24  # minimum hit score (0 to 1) without a judgement model, measured by `evals/recall.py`
+MOST = 50  # maximum number of memories per request
+SPARE = 3  # extra hits, used instead of memories whose subject has vanished
 LOOKED_THROUGH = 100  # newest memories of each group that are considered at the start of a session
 
-#: How what a memory speaks of stands now.
+#: Function that returns the freshness of a memory.
 Fresh = Callable[[Memory], Freshly]
-#: A memory, and how what it speaks of stands now.
+#: A memory and its freshness.
 Looked: TypeAlias = tuple[Memory, Freshly]
 _GONE = "vanished"
 
-_WHOLE = 150  # tokens of a prompt that is taken as it is: 20 ms of embedding
-_PART = 75  # tokens of either end of a longer one
-_NEAR = 4_000  # characters from either end that are looked at
+_WHOLE = 150  # tokens of a prompt that is embedded as a whole (20 ms)
+_PART = 75  # tokens taken from each end of a longer prompt
+_NEAR = 4_000  # characters read from each end
 
 
 def nobody_can_tell(_memory: Memory) -> Freshly:
-    """The answer where nobody looks."""
+    """Return unknown freshness."""
     return Freshly()
 
 
 def questions(prompt: str) -> list[str]:
-    """What to look for: the prompt; of a long one what the person says at its beginning and at its end; else nothing.
+    """Return the search queries of a prompt: the prompt itself or, if long, the prose at its beginning and at its end.
 
-    Each end is a question of its own. Whatever is pasted between them would outweigh them: with 20,000 characters of
-    log, code or JSON behind it, a question finds less than half of what it finds alone (docs/explanation/recall.md).
+    Each end is a separate query, because pasted text in between would dominate: with 20,000 characters of log, code or
+    JSON, a question finds less than half of what it finds alone (docs/explanation/recall.md).
     """
     if is_trivial(prompt):
         return []
@@ -90,14 +90,14 @@ def questions(prompt: str) -> list[str]:
 
 
 class CurrentSession(NamedTuple):
-    """The session that is to be given memories; `since` is when the agent last lost sight of what was said before."""
+    """Session that receives memories; `since` is when the agent last lost its context."""
 
     client: str = ""
     session: str = ""
     since: str = ""
 
     def has(self, memory: Memory) -> bool:
-        """Return whether the memory was learned in this session from something that the agent still has before it."""
+        """Return whether the memory was learned in this session from text still in the agent's context."""
         if not self.session or memory.session != self.session or memory.created_at < self.since:
             return False
         return not self.client or self.client in memory.source.split("/")
@@ -105,19 +105,19 @@ class CurrentSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """Decides which candidates help with a prompt: by the judgement model, without one by the score of the search."""
+    """Filter of candidates for a prompt: by the judgement model or, without one, by the search score."""
 
     judge: Judge | None
-    chosen: float = 0.0  # the least probability or score; 0 for the usual one
+    chosen: float = 0.0  # minimum probability or score; 0 for the default
 
     @property
     def least(self) -> float:
-        """The probability, or without a model the score, from which on a memory is injected."""
+        """Return the minimum probability or, without a model, the minimum score for injecting a memory."""
         usual = self.judge.thresholds["relevant"] if self.judge else MIN_SCORE
         return self.chosen or usual
 
     def queries(self, questions: Sequence[str], scope: Scope, most: int, spare: int = 0) -> list[Query]:
-        """Return a search for the candidates of each question; `spare` of them may be left out later."""
+        """Return a candidate query per question; `spare` is the number of hits that may be dropped later."""
         if self.judge:
             k = min(MAX_HITS, max(CANDIDATES, most) + spare)
             return [Query(text=each, k=k, closely=False, scope=scope) for each in questions]
@@ -127,9 +127,9 @@ class Relevance:
     def relevant(self, questions: Sequence[str], candidates: Sequence[Hit], most: int) -> list[Hit]:
         """Return the candidates that help with any of the questions, best first; of equals the newer first.
 
-        The score of each becomes the best of its probabilities: that it helps with a task, by the model, and that it
-        answers a question, by the score of the search. A task hardly shares words with the memory that it needs; a
-        question does. Where one memory helps, the prompt is about the project, and further ones need less.
+        The score of each becomes the highest of its probabilities: that it helps with a task, by the model, and that it
+        answers a question, by the search score. A task shares few words with the memories it needs; a question shares
+        many. If one memory helps, the prompt is about the project, so further memories need less.
         """
         if self.judge is None:
             return list(candidates)
@@ -145,12 +145,12 @@ class Relevance:
 
 
 def answers(score: float) -> float:
-    """Return the probability that a memory found with this score answers the prompt; 0 where the score is low."""
+    """Return the probability that a memory with this search score answers the prompt; 0 for low scores."""
     return 1 / (1 + exp(-(15.0 * score - 4.5))) if score >= ANSWERS else 0.0
 
 
 def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
-    """Return the hits of several questions, each memory once with the best of its scores, best first."""
+    """Merge the hits of several questions, each memory once with its best score, best first."""
     hits: dict[int, Hit] = {}
     for hit in (each for answer in answers for each in answer):
         if hit.id not in hits or hits[hit.id].score < hit.score:
@@ -159,7 +159,7 @@ def merge(answers: Iterable[Sequence[Hit]]) -> list[Hit]:
 
 
 def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
-    """Return the first hits, each text once."""
+    """Return the first hits with distinct texts."""
     kept: dict[str, Hit] = {}
     for hit in hits:
         kept.setdefault(digest(hit.text), hit)
@@ -167,7 +167,7 @@ def distinct(hits: Iterable[Hit], most: int) -> list[Hit]:
 
 
 def new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
-    """Return the memories whose texts the session was not given, each text once. An edited memory is new again."""
+    """Return memories with distinct texts that the session was not given. An edited memory counts as new."""
     known = set(given.values())
     fresh: dict[str, Memory] = {}
     for memory in memories:
@@ -177,15 +177,15 @@ def new(memories: Iterable[Memory], given: Mapping[int, str]) -> list[Memory]:
 
 
 def start_rule(tokens: int, now: str, most: int | None = None) -> StartRule:
-    """Return the bounds of a block at the start of a session at this time."""
+    """Return the limits of a block at the start of a session at this time."""
     until = date.fromisoformat(now[:10]) + timedelta(days=DUE_DAYS)
     return StartRule(tokens, now[:10], until.isoformat(), most)
 
 
 def at_start(store: Store, project: str, rule: StartRule, fresh: Fresh = nobody_can_tell) -> list[Looked]:
-    """Return the memories for the start of a session in the project, in order, without those that have vanished.
+    """Return the memories for the start of a session in order, without those whose subject has vanished.
 
-    Memories that were given are among them: a resumed session has them, and is not given others in their place.
+    Memories already given are included: a resumed session has them and must not receive others instead.
     """
     memories = {
         memory.id: memory
@@ -209,10 +209,10 @@ def _entry(memory: Memory) -> Entry:
 
 
 def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) -> tuple[list[Line], set[int]]:
-    """The first of the lines of what is known exactly that say something new to the session, and the memories that say
-    no more than what it was given, now or before.
+    """Select domain knowledge lines that are new to the session, and the memories that these or earlier lines cover.
 
-    Each line comes with the memory that says it in words. One that was given makes the line no news, but for its note.
+    Each line comes with the memory that states it in words. If that memory was given, the line is new only for its
+    note.
     """
     chosen: list[Line] = []
     told: set[int] = set()
@@ -228,7 +228,7 @@ def exact(lines: Sequence[tuple[Line, int | None]], given: Mapping[int, str]) ->
 
 
 def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[Line] = ()) -> Briefing:
-    """Return the block: what is known exactly, then these memories, in order, each with how its subject stands."""
+    """Render the block: domain knowledge, then these memories in order, with their freshness."""
     text, ids = block([_line(memory, freshly) for memory, freshly in chosen], heading, exactly)
     shown = {memory.id: digest(memory.text) for memory, _ in chosen}
     shown.update((line.id, exact_digest(line)) for line in exactly)
@@ -237,7 +237,7 @@ def brief(chosen: Sequence[Looked], heading: str, *, exactly: Sequence[Line] = (
 
 
 def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing:
-    """Return the block of passages from earlier sessions, each marked with its date and session."""
+    """Render passages of earlier sessions, each with date and session."""
     best = {hit.episode: hit for hit in sorted(hits, key=lambda hit: hit.score)}
     lines = [
         Line(exact_id(f"episode {hit.episode}", noted=False), episodes.line(hit), hit.passage.source, hit.passage.at)
@@ -249,9 +249,9 @@ def brief_said(hits: Sequence[EpisodeHit], given: Mapping[int, str]) -> Briefing
 
 
 def first(memories: Sequence[Memory], most: int, fresh: Fresh = nobody_can_tell) -> list[Looked]:
-    """Return the first of these, each with how its subject stands; those whose subject has vanished come last.
+    """Return the first memories with their freshness; those whose subject has vanished come last.
 
-    No more are looked at than are needed.
+    Checks only as many as needed.
     """
     firm: list[Looked] = []
     gone: list[Looked] = []
@@ -273,7 +273,7 @@ def _line(memory: Memory, told: Freshly) -> Line:
 
 
 def _own_words(lines: Sequence[str]) -> Iterator[str]:
-    """The lines from the first on that a person wrote, up to what is pasted or set apart."""
+    """Yield lines from the first one of prose up to pasted or set-off text."""
     begun = False
     for line in map(str.strip, lines):
         if _is_own(line):
@@ -284,26 +284,26 @@ def _own_words(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _is_own(line: str) -> bool:
-    """Whether it is prose: letters and what stands between words, nearly all of it."""
+    """Return whether a line is prose: almost only letters and punctuation."""
     plain = len(_PROSE.findall(line))
     worded = len(_WORDS.findall(line)) >= 2 or (plain >= 4 and not line.isascii())
     return worded and plain >= 0.9 * len(line) and not line.startswith("Traceback (")
 
 
 def _beginning(text: str) -> str:
-    """As much of the text as makes a question of the usual length, up to the end of a word."""
+    """Return the beginning, at the length of a query, up to a word end."""
     kept = text[: _fitting(text[: 8 * _PART])]
     return kept if len(kept) == len(text) else kept[: kept.rfind(" ")] if " " in kept else kept
 
 
 def _end(text: str) -> str:
-    """The same from its end, from the start of a word."""
+    """Return the end, at the length of a query, from a word start."""
     kept = text[-_fitting(text[-8 * _PART :]) :]
     return kept if len(kept) == len(text) else kept[kept.find(" ") + 1 :]
 
 
 def _fitting(text: str) -> int:
-    """How many characters of such text make a question of the usual length."""
+    """Return the number of characters of such text that fit into a query."""
     return max(1, int(len(text) * min(1.0, _PART / max(1, tokens(text)))))
 
 

@@ -1,7 +1,4 @@
-"""Which memories were returned, for what and to whom, and how much was put before agents.
-
-Noted off the request's path, in batches.
-"""
+"""Log of returned memories and injected context, written asynchronously in batches."""
 
 from __future__ import annotations
 
@@ -19,34 +16,34 @@ from cofio.ports import Clock, Store
 _log = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two batches
 _QUERY_CHARACTERS = 500
-_MOST_WAITING = 50_000  # beyond that nothing is noted: a log may not eat the memory
+_MOST_WAITING = 50_000  # entries; further ones are dropped to bound memory use
 _Line = TypeVar("_Line")
 
 
 class RetrievalLog:
-    """A buffer that a background thread empties into the store; reading counts empties it first."""
+    """Buffer that a background thread writes to the store; reading counts flushes it first."""
 
     def __init__(self, store: Store, clock: Clock, redact: Callable[[str], str] = str) -> None:
         self._store = store
         self._clock = clock
-        self._redact = redact  # what is asked may hold a secret; that is seen to here, where nobody waits
+        self._redact = redact  # redacts secrets in queries, on the background thread
         self._waiting: list[Retrieval] = []
         self._injected: list[Injection] = []
-        self.told: Callable[[Injection], None] = lambda _: None  # hears at once of all that is put before agents
+        self.told: Callable[[Injection], None] = lambda _: None  # called at once for each injection
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def note(self, hits: Sequence[Hit | Memory], query: str, caller: str) -> None:
-        """Remember that these were returned. Costs the caller an append."""
+        """Log returned memories. Only appends to the buffer."""
         if not hits:
             return
         at, asked = self._clock(), query[:_QUERY_CHARACTERS]
         self._wait(self._waiting, [Retrieval(hit.id, asked, caller, at) for hit in hits])
 
     def inject(self, told: Briefing, occasion: Occasion, caller: str) -> None:
-        """Remember how much was put before an agent; also that nothing was. Costs the caller an append."""
+        """Log an injection, even an empty one. Only appends to the buffer."""
         injection = Injection(self._clock(), caller, occasion, len(told.ids), told.tokens)
         self._wait(self._injected, [injection])
         self.told(injection)
@@ -60,13 +57,13 @@ class RetrievalLog:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Write what waits, now."""
+        """Write the buffer now."""
         with self._writing:
             with self._lock:
                 batch, injections = self._waiting[:], self._injected[:]
             if batch:
                 clean = {each: self._redact(each) for each in {retrieval.query for retrieval in batch}}
-                # What cannot be written waits for the next time.
+                # On failure the entries stay in the buffer.
                 self._store.note([replace(each, query=clean[each.query]) for each in batch])
                 with self._lock:
                     del self._waiting[: len(batch)]
@@ -76,7 +73,7 @@ class RetrievalLog:
                     del self._injected[: len(injections)]
 
     def close(self) -> None:
-        """Write what waits and stop."""
+        """Write the buffer and stop the thread."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -87,8 +84,8 @@ class RetrievalLog:
             self.flush_or_tell()
 
     def flush_or_tell(self) -> None:
-        """Write what waits, if the store takes it: nothing that only reads may fail because of a log."""
+        """Write the buffer; log a failure instead of raising, so that logging never breaks a read."""
         try:
             self.flush()
         except CofioError as error:
-            _log.warning("retrievals could not be noted: %s", error)
+            _log.warning("retrieval log not written: %s", error)

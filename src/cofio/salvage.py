@@ -1,9 +1,8 @@
-"""What a model meant by its reply: the JSON array in it, however it is wrapped, talked about or cut off.
+"""Tolerant extraction of the JSON array from a model's reply, even if wrapped, commented or truncated.
 
-Nothing to be found and an empty array are two answers. Somebody who takes the one for the other loses what was said and
-never hears of it.
+"No array found" and "empty array" are different results: confusing them would silently lose facts.
 
-Part of the words: pure functions over str. The time is linear in the text, and nothing in it makes them raise.
+Pure functions over str, linear in the length of the text, that never raise.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from typing import Any, NamedTuple
 
 from cofio import late
 
-_DEEPEST = 24  # lists and objects inside each other; whatever is deeper is no reply of a model's
-#: An object with one of these, as a plain value, is an entry; any other one is a wrapper around the entries.
+_DEEPEST = 24  # nesting depth; anything deeper is not a valid reply
+#: An object with one of these keys and a plain value is an entry; any other object wraps the entries.
 _OF_AN_ENTRY = frozenset({"text", "fact", "fact_index", "content", "action"})
 _LISTS_OF_AN_ENTRY = frozenset({"entities", "tags"})
 
-_BLANK = late.compile(r"[\s,]*+")  # a comma too many, or one too few, hides nothing
+_BLANK = late.compile(r"[\s,]*+")  # tolerates extra and missing commas
 _STRING = late.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _PLAIN = late.compile(
     r"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|(?:true|false|null|True|False|None|NaN|-?Infinity)\b"
 )
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
-_WORDS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"))  # no numbers to reckon with
+_WORDS |= dict.fromkeys(("NaN", "Infinity", "-Infinity"))  # not valid numbers
 _OPENING = late.compile(r"[\[{]")
 _ESCAPE = late.compile(r"\\(?:([\"\\/bfnrt]|u[0-9a-fA-F]{4})|)")
 _THOUGHTS = late.compile(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
@@ -34,22 +33,22 @@ _THOUGHT = late.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECAS
 
 
 class Reply(NamedTuple):
-    """What could be read of a reply: the entries, None when there are none to be found, and whether it was all."""
+    """Parsed reply: the entries, None if no array was found, and whether they are complete."""
 
     entries: list[Any] | None
     whole: bool = True
 
 
 def array(text: str) -> list[Any] | None:
-    """The entries of the array that the reply means, whole ones only; None when there is none to be found."""
+    """Return the complete entries of the array in the reply; None if there is none."""
     return read(text).entries
 
 
 def read(text: str) -> Reply:
-    """The array that the reply means.
+    """Parse the array in the reply.
 
-    Of several the one with the most texts and objects is meant, and of equals the last. Objects that stand on their
-    own, one a line or amid prose, are an array too.
+    Of several arrays, the one with the most strings and objects is used; of equals the last. Standalone objects, one
+    per line or within prose, count as an array too.
     """
     pieces = _pieces(_after_thinking(text))
     best = max(reversed(pieces), key=_worth, default=Reply(None))
@@ -63,17 +62,17 @@ def _worth(piece: Reply) -> int:
 
 
 def _after_thinking(text: str) -> str:
-    """The reply without what a reasoning model says to itself first. Thoughts without an end are all there is."""
+    """Return the reply without the reasoning at its start; "" if the reasoning does not end."""
     if text.lstrip()[:1] in ("[", "{", "`"):
         return text
     if _THOUGHTS.match(text):
         ends = _THOUGHT.search(text)
         return text[ends.end() :] if ends else ""
-    return _THOUGHT.split(text)[-1]  # some open their thoughts in the prompt, and only close them here
+    return _THOUGHT.split(text)[-1]  # some models only emit the closing tag
 
 
 def _pieces(text: str) -> list[Reply]:
-    """Every array in the text; what stands loose, or was saved from a broken one, is gathered with its neighbours."""
+    """Return every array in the text; standalone objects and entries of broken arrays are collected into one."""
     reader = _Reader(text)
     pieces: list[Reply] = []
     loose: list[Any] = []
@@ -84,14 +83,14 @@ def _pieces(text: str) -> list[Reply]:
         entries = _entries(value)
         if reader.broken or _is_entry(value):
             loose += entries or []
-            all_of_it &= not reader.broken or (opening.group() == "[" and not entries)  # prose has brackets too
+            all_of_it &= not reader.broken or (opening.group() == "[" and not entries)  # a bracket in prose
         elif entries is not None:
             pieces.append(Reply(entries))
     return [*pieces, Reply(loose, all_of_it)] if loose else pieces
 
 
 def _entries(value: Any) -> list[Any] | None:
-    """The entries that a value holds: its own, those of the list or the object in a wrapper, or itself."""
+    """Return the entries of a value: its own, those inside a wrapper, or itself."""
     if isinstance(value, list):
         return value
     if not isinstance(value, dict):
@@ -113,20 +112,20 @@ def _tells(key: str, inner: Any) -> bool:
 
 
 class _CutOffError(Exception):
-    """Here the JSON ends, or is none any more."""
+    """The JSON ends or becomes invalid here."""
 
 
 class _Reader:
-    """Reads JSON from where it stands, forgiving; leaves off where it cannot go on."""
+    """Tolerant JSON reader that stops where it cannot continue."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.at = 0
-        self.broken = False  # the last value is what could be saved of it
-        self.ended = False  # a string runs to the end: whatever comes after is inside of it
+        self.broken = False  # the last value was only partly readable
+        self.ended = False  # an unterminated string covers the rest of the text
 
     def outermost(self) -> Any:
-        """The value here. Of a broken list, or of one in a broken wrapper, its whole entries; None of anything else."""
+        """Return the value here; of a broken list, also inside a broken wrapper, its complete entries; else None."""
         try:
             return self._value(1, whole=False)
         except _CutOffError:
@@ -145,7 +144,7 @@ class _Reader:
         return self._string() if start == '"' else self._plain()
 
     def _object(self, depth: int, *, whole: bool) -> dict[str, Any]:
-        """An object. Unless it must be whole, or is an entry, which is all or nothing, its last list may be broken."""
+        """Read an object. Its last list may be broken, unless the object must be whole or is an entry."""
         found: dict[str, Any] = {}
         try:
             for key in self._keys():
@@ -172,7 +171,7 @@ class _Reader:
         return found
 
     def _keys(self) -> Iterator[str]:
-        """The keys of the object here; the value of each is to be read before the next one is asked for."""
+        """Yield the keys of the object here; the caller reads each value before advancing."""
         self.at += 1
         while not self._closes("}"):
             key = self._string()
@@ -214,10 +213,10 @@ class _Reader:
 def _unescaped(written: str) -> str:
     try:
         return str(json.loads(written, strict=False))
-    except ValueError:  # a backslash that escapes nothing, as in a Windows path, is meant as one
+    except ValueError:  # an invalid escape, as in a Windows path, is a literal backslash
         return str(json.loads(_ESCAPE.sub(lambda found: found[0] if found[1] else "\\\\", written), strict=False))
 
 
 def _storable(text: str) -> str:
-    """The text without NUL and halves of surrogate pairs, which an escape can bring and nothing can keep."""
+    """Remove NUL and lone surrogates, which escapes can produce and a store cannot hold."""
     return text.replace("\x00", "").encode("utf-8", "ignore").decode()

@@ -1,12 +1,12 @@
-"""Whether two texts say the same, told from their words. However near their vectors are, that alone proves nothing.
+"""Duplicate detection by words; vector similarity alone is not sufficient.
 
-A correction is as near to what it corrects as a paraphrase is: "port 8080" and "port 9090", "tea over coffee" and
-"coffee over tea", "monday" and "tuesday" all have a cosine above 0.9. To take a correction for a repetition loses it;
-to take a repetition for news costs a line. So two texts are one when they use the same words in the same order, but for
-what says nothing ("the", "is", a plural, "repo" for "repository"); or when they are almost identical in meaning and
-nothing in them differs that could be a value.
+A correction is as close to its original as a paraphrase: "port 8080" and "port 9090", "tea over coffee" and "coffee
+over tea", "monday" and "tuesday" all have a cosine above 0.9. Treating a correction as a duplicate loses it; treating a
+duplicate as new costs one line. Two texts are therefore duplicates if they use the same words in the same order,
+ignoring words without content ("the", "is", plurals, "repo" for "repository"), or if their meaning is almost identical
+and they differ in nothing that could be a value.
 
-Part of the words: pure functions over str.
+Pure functions over str.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from cofio import late
 from cofio.literals import unlike
 from cofio.wording import words
 
-#: From this cosine on, another choice of ordinary words may say the same.
+#: Minimum cosine for texts in different ordinary words to be duplicates.
 SURE = 0.95
-#: Characters. Of a longer text the model may not have read the end.
+#: Characters; the embedding of a longer text may not cover its end.
 LONG = 1_200
 
 
 def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
-    """Return why a new text does not just repeat an old one; "" when it does."""
+    """Return the reason why a new text is not a duplicate of an old one; "" if it is."""
     if gist(new) == gist(old):
         return unlike(new, old)
     if max(len(new), len(old)) > LONG:
@@ -37,7 +37,7 @@ def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
 
 @lru_cache(maxsize=4096)
 def gist(text: str) -> tuple[str, ...]:
-    """The words that carry what a text says, in order."""
+    """Return the content words of a text, in order."""
     plain = _THOUSANDS.sub("", text.lower().replace("’", "'"))
     plain = _SHORT_NOT.sub(" not", plain.replace("cannot", "can not"))
     found = (each.strip("-") if each[-1:] == "-" else each for each in _TOKEN.findall(plain))
@@ -45,7 +45,7 @@ def gist(text: str) -> tuple[str, ...]:
 
 
 def called(word: str) -> str:
-    """The name under which a lower-case word goes: in the singular, "repository" for "repo"."""
+    """Return the canonical form of a lower-case word: singular, "repository" for "repo"."""
     if word in _CALLED:
         return _CALLED[word]
     plural = len(word) > 3 and word.isascii() and word.isalpha() and word[-1] == "s" and word[-2] not in "sui"
@@ -54,13 +54,13 @@ def called(word: str) -> str:
 
 
 def conflict(one: str, other: str) -> str:
-    """What in two texts cannot both be meant: a number, a name, a negation, an opposite, an order; "" when nothing."""
+    """Return a difference that makes two texts incompatible: number, name, negation, opposite or order; "" if none."""
     for what, first, second in (
         ("number", numbers(one), numbers(other)),
         ("name", *_names_of_both(one, other)),
         ("sign or a word of another script", _foreign(one), _foreign(other)),
     ):
-        if first != second:  # in their order: from 1 to 2 is not from 2 to 1
+        if first != second:  # ordered: from 1 to 2 is not from 2 to 1
             return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
     if negated(one) != negated(other):
         return "one of them negates"
@@ -71,7 +71,7 @@ def conflict(one: str, other: str) -> str:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers in it, in order, with their sign and what they count: "-5", "10 second", "two replica"."""
+    """Return the numbers in order, with sign and counted noun: "-5", "10 second", "two replica"."""
     tokens = gist(text)
     found = []
     for place, token in enumerate(tokens):
@@ -82,8 +82,10 @@ def numbers(text: str) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """Identifiers and names in it, in order, lower-cased, each once: what has a digit, a dot, a hyphen, an underscore,
-    a slash or inner capitals, or is capitalised inside a sentence."""
+    """Return the distinct identifiers and names in order, in lower case.
+
+    Words with a digit, dot, hyphen, underscore, slash or inner capitals, or capitalized inside a sentence.
+    """
     found: dict[str, None] = {}
     opening = True
     for match in re.finditer(r"\S+", text):
@@ -96,16 +98,16 @@ def names(text: str) -> list[str]:
 
 
 def negated(text: str) -> bool:
-    """Return whether there is a negation in a text. Which one does not matter: "never" and "does not" say the same."""
+    """Return whether a text is negated. The kind of negation does not matter: "never" equals "does not"."""
     return negations(text) > 0
 
 
 def negations(text: str) -> int:
-    """Return how many negations are in a text."""
+    """Return the number of negations in a text."""
     return sum(word in _NEGATIONS for word in gist(text))
 
 
-# ── parts of the comparison ───────────────────────────────────────────────────────────────────────────────────────────
+# ── comparison ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _more(new: str, old: str) -> str:
@@ -116,7 +118,7 @@ def _more(new: str, old: str) -> str:
 
 
 def _names_of_both(one: str, other: str) -> tuple[list[str], list[str]]:
-    """The names of both, where a word that the other text has in small letters counts as a name of that one too."""
+    """Return the names in each text; a word that is a name in one text counts as a name in the other in any case."""
     either = set(names(one)) | set(names(other))
 
     def held(text: str) -> list[str]:
@@ -136,16 +138,16 @@ def _is_identifier(token: str) -> bool:
 
 
 def _foreign(text: str) -> list[str]:
-    """What the model hardly knows and so does not tell apart: symbols, emoji, letters that are not Latin."""
+    """Return tokens that embedding models barely distinguish: symbols, emoji, non-Latin letters."""
     return [token for token in gist(text) if any(ord(letter) > 0x24F and not _is_mark(letter) for letter in token)]
 
 
 def _is_mark(letter: str) -> bool:
-    return unicodedata.category(letter)[0] in "PZ"  # punctuation and blanks
+    return unicodedata.category(letter)[0] in "PZ"  # punctuation and white space
 
 
 def opposite(only_one: set[str], only_other: set[str]) -> str:
-    """What the words that only one text has say against those that only the other has; "" when nothing."""
+    """Return why words unique to one text contradict words unique to the other; "" if they do not."""
     for values in VALUES:
         if values & only_one and values & only_other:
             return f"{min(values & only_one)} is not {min(values & only_other)}"
@@ -153,7 +155,7 @@ def opposite(only_one: set[str], only_other: set[str]) -> str:
 
 
 def inverse(only_one: set[str], only_other: set[str]) -> str:
-    """As `opposite`, of words that mean the opposite only: "day" and "daily" are two values, and may say the same."""
+    """Like `opposite`, but without exclusive values: "day" and "daily" are two values that may mean the same."""
     for left, right in OPPOSITES:
         if (left in only_one and right in only_other) or (right in only_one and left in only_other):
             return f"{left} and {right} are opposites"
@@ -170,18 +172,18 @@ def inverse(only_one: set[str], only_other: set[str]) -> str:
 _TOKEN = late.compile(
     r"(?<![\w.])[-+]?\d+(?:[.,:]\d+)*%?(?![\w])"  # a number, with its sign
     r"|[^\W_]+(?:[._'+#/:@-]+[^\W_]+)*(?:\+\+|#)?"  # a word, an identifier, a path
-    r"|[^\w\s.,;:!?()\[\]{}\"'`“”‘’…–—/-]"  # any other sign that is no punctuation
+    r"|[^\w\s.,;:!?()\[\]{}\"'`“”‘’…–—/-]"  # any other non-punctuation sign
 )
 _THOUSANDS = late.compile(r"(?<=\d),(?=\d{3}\b)")
 _SHORT_NOT = late.compile(r"n't\b")
 
-#: Words that say nothing of their own. "Was", "from", "before", "or" and their like say something.
+#: Words without content of their own. "Was", "from", "before", "or" and similar words carry meaning.
 _SILENT = frozenset(
     "a an the is are be been being am do does has have we our us that this it its there also just really very please"
     " so indeed".split()
 )
 
-#: Other words for the same, each group by its first; never one of a pair that somebody may want to tell apart.
+#: Synonyms, mapped to the first of each group; no words that users may want to distinguish.
 _CALLED = {
     other: group.split("/")[0]
     for group in """
@@ -192,7 +194,7 @@ _CALLED = {
     for other in group.split("/")
 }
 
-#: Words that turn a statement into its opposite, in the languages of Latin script that are most written here.
+#: Negations in common languages.
 _NEGATIONS = frozenset(
     called(word)
     for word in """
@@ -207,7 +209,7 @@ _NEGATIONS = frozenset(
 
 #: Pairs that are close in every vector space and mean the opposite.
 OPPOSITES = tuple(
-    tuple(map(called, pair.split("/")))  # as gists have them
+    tuple(map(called, pair.split("/")))  # canonical forms, as in `gist`
     for pair in """
     always/never always/not enable/disable enabled/disabled on/off true/false allow/deny allowed/forbidden allow/forbid
     above/below before/after left/right increase/decrease increased/decreased minimum/maximum min/max first/last
@@ -223,7 +225,7 @@ OPPOSITES = tuple(
     """.split()
 )
 
-#: Words of which one is not the other.
+#: Groups of mutually exclusive values.
 VALUES = tuple(
     frozenset(group.split())
     for group in (
@@ -242,6 +244,6 @@ _NUMBER_WORDS = frozenset(
     "zero one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty hundred thousand"
     " million half twice once double triple first third fourth fifth".split()
 )
-#: What may follow a number without being what it counts.
+#: Words that can follow a number without being the counted noun.
 _BETWEEN = frozenset("and or in on at to from of for with by as per not but when if then than".split())
 REVERSING = frozenset("un in im ir il dis non non- de anti anti- mis in- un-".split())

@@ -1,9 +1,9 @@
-"""The way out: candidates from the store, judged and fused into hits.
+"""Search: candidates from the store, scored and fused into hits.
 
-A hit's score does not depend on what else was found: the cosine counts from where similarity begins to mean something
-with this embedder, BM25 as a share of what a text holding every word would get. So a threshold means the same for every
-query. The best of them are judged by their words too, on the same scale. Weights come from `evals/fusion.py`
-(docs/explanation/search.md has the table).
+Scores do not depend on the other results: the cosine is scaled from the embedder's floor, below which similarity is
+noise, and BM25 is a share of the score of a text with every query word. A threshold therefore means the same for every
+query. The best candidates are re-ranked by late interaction on the same scale. Weights are measured by
+`evals/fusion.py` (table in docs/explanation/search.md).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from cofio.model import (
 from cofio.ports import EpisodeIndex, Reader, Store, Vector
 from cofio.wording import telling, words
 
-DEPTH = 40  # candidates that either ranking brings; more find nothing more that matters, and cost time
-REACH = 40  # places below the k from which a memory can rise by being named
+DEPTH = 40  # candidates per ranking; more cost time without improving results
+REACH = 40  # ranks below k from which a memory can rise by a name or date bonus
 VECTOR_WEIGHT = 0.55
-_PER_EPISODE = 8  # candidates for each episode that is wanted: several of its passages may answer
-READ = 2 * DEPTH  # candidates that are read word by word: all that there are
-READ_WEIGHT = 0.4  # of what the reading says; anything from 0.25 to 0.5 does as well
-NEAR_ALIKE = 0.85  # cosine from which the newer of two memories goes first
-_FIRST_PLACES = 12  # first places in which a memory goes before those that it probably replaces
-ALIKE_WITHIN = 0.03  # by which their scores may differ: more costs recall on LoCoMo
-NAMED_SPEAKER = 0.05  # the query names who said it
-NAMED_DATE = 0.10  # the query names the day; half for the month alone
+_PER_EPISODE = 8  # candidates per requested episode, because several of its passages may match
+READ = 2 * DEPTH  # candidates that are re-ranked: all of them
+READ_WEIGHT = 0.4  # weight of the re-ranking score; 0.25 to 0.5 perform equally
+NEAR_ALIKE = 0.85  # minimum cosine for ranking the newer of two memories first
+_FIRST_PLACES = 12  # top ranks in which a memory precedes those that it probably replaces
+ALIKE_WITHIN = 0.03  # maximum score difference for that; more costs recall on LoCoMo
+NAMED_SPEAKER = 0.05  # bonus if the query names the speaker
+NAMED_DATE = 0.10  # bonus if the query names the day; half for the month alone
 
 
 class _Judged(NamedTuple):
-    """A candidate with both of its scores, and their weighted sum on one scale from 0 to 1.
+    """Candidate with both scores and their weighted sum on a scale from 0 to 1.
 
-    Of one that was read word by word the sum is the weighted one of that and what the reading says.
+    For a re-ranked candidate the sum is combined with the re-ranking score.
     """
 
     id: int
@@ -55,16 +55,17 @@ class _Judged(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A question that was read word by word, and who reads."""
+    """Re-ranker and the question encoded for it."""
 
     reader: Reader
     question: bytes
 
 
 def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | None = None) -> list[Hit]:
-    """The memories that answer the query, best first; at most k, none below the thresholds.
+    """Return at most k memories that match the query and pass its thresholds, best first.
 
-    How deep the rankings go depends on k, not on what is skipped: so pages agree on one order, and end where it ends.
+    The depth of the rankings depends on k but not on `skip`, so pages of the same k share one order and end
+    consistently.
     """
     depth = max(DEPTH, 2 * query.k)
     near, matching = _candidates(query, vector, store, depth)
@@ -85,7 +86,7 @@ def hits(query: Query, vector: Vector, store: Store, floor: float, read: Read | 
 
 
 def episode_hits(query: Query, vector: Vector, index: EpisodeIndex, floor: float) -> list[EpisodeHit]:
-    """Return the episodes that answer the query, best first, each with its best passage; at most k."""
+    """Return at most k matching episodes, best first, each with its best passage."""
     near, matching = _candidates(query, vector, index, max(DEPTH, _PER_EPISODE * (query.skip + query.k)))
     judged = judge(near, matching, floor, VECTOR_WEIGHT if query.hybrid else 1.0)
     passing = [each for each in judged if each.similarity >= query.threshold and each.fused >= query.min_score]
@@ -110,19 +111,19 @@ def _episode_hit(judged: _Judged, passage: Passage, ideal: float, floor: float) 
 def _candidates(
     query: Query, vector: Vector, index: Store | EpisodeIndex, depth: int
 ) -> tuple[list[Candidate], Matching]:
-    """Both rankings, so deep; what matches by words comes with its cosine."""
+    """Return both rankings to this depth; keyword matches include their cosine."""
     looked_for = telling(query.text) if query.hybrid else []
     matching = index.matching(looked_for, depth, query.scope) if looked_for else Matching((), 0.0)
     return index.nearest(vector, depth, query.scope, also=(each.id for each in matching.candidates)), matching
 
 
 def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: float) -> list[_Judged]:
-    """Both rankings on one scale, and their weighted sum."""
+    """Return the candidates of both rankings with a weighted sum on one scale."""
     cosines: dict[int, float] = dict(near)
     scores: dict[int, float] = dict(matching.candidates)
     by_vector, by_words = weight / (1.0 - floor), 1.0 - weight
     judged = []
-    for each in cosines.keys() | scores.keys():  # hundreds in every search: plain arithmetic, no calls
+    for each in cosines.keys() | scores.keys():  # hundreds per search: inlined for speed
         cosine, bm25 = cosines.get(each, 0.0), scores.get(each, 0.0)
         fused = by_vector * (cosine - floor) if cosine > floor else 0.0
         if bm25 > 0.0:
@@ -132,11 +133,11 @@ def judge(near: Sequence[Candidate], matching: Matching, floor: float, weight: f
 
 
 def look_closer(judged: Sequence[_Judged], read: Read, depth: int, store: Store) -> list[_Judged]:
-    """The same candidates, the best of them judged by their words too. What was not read stays as it is: what is too
-    new, and what is too long.
+    """Re-rank the best candidates by late interaction.
 
-    What a reading says is counted from where it begins to mean something, on the scale of the sum: so neither is above
-    the other because it was read, and a least score means the same for both.
+    Candidates without token embeddings, because they are too new or too long, keep their score. The re-ranking score is
+    scaled from its noise floor to the scale of the sum, so that re-ranked and other candidates, and minimum scores,
+    remain comparable.
     """
     ordered = sorted(judged, key=_best_first)
     readings = store.readings.get([each.id for each in ordered[:depth]], read.reader.signature)
@@ -161,9 +162,9 @@ def merge_hybrid_results(
     max_results: int = 6,
     min_score: float = 0.35,
 ) -> list[tuple[int, float, MatchType]]:
-    """(id, score, match type) by a plain weighted sum of two lists of (id, score), keyword scores from 0 to 1.
+    """Merge two lists of (id, score) by a weighted sum into (id, score, match type); keyword scores are from 0 to 1.
 
-    The arithmetic that other tools agree on, as a function; the service's own search weighs as `judge` does.
+    This is the common formula of other tools; the service's own search uses `judge`.
     """
     near, matched = dict(vector), dict(keyword)
     merged: list[tuple[int, float, MatchType]] = []
@@ -176,11 +177,11 @@ def merge_hybrid_results(
 
 
 def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store) -> list[tuple[_Judged, float]]:
-    """Those that pass the thresholds, best first, with what each gains by being named in the query."""
+    """Return candidates that pass the thresholds, best first, with their bonus for a named speaker or date."""
     passing = sorted((each for each in judged if each.similarity >= query.threshold), key=_best_first)
     if not named.months and not store.has_speakers():
         return [(each, 0.0) for each in passing if each.fused >= query.min_score]
-    passing = passing[: 3 * query.k + REACH]  # the rest is too far down to be looked up, on every page
+    passing = passing[: 3 * query.k + REACH]  # same cut-off on every page
     said = store.said([each.id for each in passing])
     gained = [(each, named.bonus(*said[each.id])[0]) for each in passing if each.id in said]
     high = [(each, bonus) for each, bonus in gained if each.fused + bonus >= query.min_score]
@@ -188,7 +189,7 @@ def _ranked(judged: Sequence[_Judged], named: _Named, query: Query, store: Store
 
 
 def _newer_first(ranked: Sequence[tuple[_Judged, float]], k: int, store: Store) -> list[tuple[_Judged, float]]:
-    """Return the ranking with the newer of near-alikes first, as far down as pages of k agree on."""
+    """Apply `newer_first` to the ranking, down to the depth shared by pages of k."""
     rows = {row[0].id: row for row in ranked}
     ids, reach = list(rows), 3 * k + REACH
     scores = {each: rows[each][0].fused + rows[each][1] for each in ids[:reach]}
@@ -196,10 +197,10 @@ def _newer_first(ranked: Sequence[tuple[_Judged, float]], k: int, store: Store) 
 
 
 def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
-    """Return the ids in this order, but the newer of two near-alike memories before the older; nothing else moves.
+    """Return the ids in this order, with the newer of two near-identical memories first; others keep their order.
 
-    Near-alike are memories of the same place (project, audience, speaker) with a cosine of at least 0.85 whose scores
-    are close: mostly an earlier and a later state of one thing.
+    Near-identical memories have the same place (project, audience, speaker), a cosine of at least 0.85 and close
+    scores: mostly an earlier and a later state of one thing.
     """
     order = list(scores)
     newer = _newer(order, store)
@@ -215,7 +216,7 @@ def newer_first(scores: Mapping[int, float], store: Store) -> list[int]:
 
 
 def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
-    """Return the ids in this order, but every memory among the first before those that it probably replaces."""
+    """Move each memory among the first before the memories that it probably replaces."""
     for memory in store.get(order[:_FIRST_PLACES]):
         older = [order.index(each) for each in memory.may_replace if each in order]
         if older and min(older) < (place := order.index(memory.id)):
@@ -224,7 +225,7 @@ def _before_what_they_replace(order: list[int], store: Store) -> list[int]:
 
 
 def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, int]]]:
-    """Return, by memory, the near-alike memories of the same place that are newer, each with its date and id."""
+    """Return, per memory, the newer near-identical memories of the same place, each with its date and id."""
     pairs = [(one, other.id) for one, near in store.neighbours(ids, NEAR_ALIKE, len(ids)) for other in near]
     memories = {memory.id: memory for memory in store.get(list({one for one, _ in pairs}))} if pairs else {}
     newer: dict[int, dict[int, tuple[str, int]]] = {}
@@ -237,7 +238,7 @@ def _newer(ids: Sequence[int], store: Store) -> dict[int, dict[int, tuple[str, i
 
 
 def _best_first(judged: _Judged) -> tuple[float, int]:
-    return -judged.fused, -judged.id  # of equals the newer
+    return -judged.fused, -judged.id  # newer first on ties
 
 
 def _hit(judged: _Judged, memory: Memory, bonus: float, ideal: float, floor: float) -> Hit:
@@ -273,7 +274,7 @@ _MONTHS = {
     for name in names.split()
 }
 _ISO_DATE = re.compile(r"\b(\d{4})-(\d{2})(?:-(\d{2}))?\b")
-_MODAL = re.compile(r"\bmay\b")  # "you may": no month unless a number stands beside it
+_MODAL = re.compile(r"\bmay\b")  # "you may": a month only next to a number
 _MAY_DATE = re.compile(
     r"\bmay,? \d|\d(?:st|nd|rd|th)?(?: of)? may\b|\b(?:in|of|since|until|last|this|next|by|during) may\b"
 )
@@ -281,7 +282,7 @@ _MAY_DATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """Whom and which dates a query names."""
+    """Names and dates mentioned in a query."""
 
     words: frozenset[str]
     months: frozenset[int]
@@ -304,7 +305,7 @@ class _Named:
         return cls(frozenset(found), frozenset(months), frozenset(days), frozenset(years))
 
     def bonus(self, speaker: str, created_at: str) -> tuple[float, list[str]]:
-        """What a memory gains because its speaker or its date is named, and why."""
+        """Return the bonus of a memory whose speaker or date the query names, and the reasons."""
         gained, reasons = 0.0, []
         if speaker and self.words.intersection(speaker.lower().split()):
             gained += NAMED_SPEAKER
@@ -335,7 +336,7 @@ def _explained(
     floor: float,
     says: Mapping[int, float],
 ) -> list[Hit]:
-    """The same hits, each with why it is where it is."""
+    """Return the hits with an explanation of their rank."""
     looked_for = telling(query.text) if query.hybrid else []
     held = store.holding(looked_for, [hit.id for hit in kept])
     by_vector = {each.id: place for place, each in enumerate(near, start=1)}
@@ -351,7 +352,7 @@ def _explained(
             parts.append(f"{1 - weight:.2f} × {hit.keyword:.3f} (BM25 {bm25:.2f}; {matching.ideal:.2f} would be half)")
         if hit.id in says:
             parts = [f"{1 - READ_WEIGHT:.2f} × ({' + '.join(parts)})"]
-            parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (read word by word)")
+            parts.append(f"{READ_WEIGHT:.2f} × {says[hit.id]:.3f} (re-ranking)")
         rest = 1 - READ_WEIGHT if hit.id in says else 1.0
         parts += named.bonus(hit.memory.speaker, hit.memory.created_at)[1]
         why = Explanation(

@@ -1,6 +1,6 @@
-"""The sentences of a text, and what kind each one is: a question, code, something supposed.
+"""Sentence splitting and classification: questions, code, hypothetical statements.
 
-Pure functions over str, for patterns and for domain knowledge. Each is linear in its text.
+Pure functions, linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from functools import lru_cache
 
 from cofio import late
 
-LONGEST = 400  # characters; what runs on for longer is cut there
+LONGEST = 400  # characters; longer sentences are cut
 
 
 def split(text: str) -> list[str]:
-    """Sentence by sentence and line by line, without bullets; fenced code, quotations and tables are left out."""
+    """Split a text into sentences and lines, without bullets; fenced code, quotations and tables are skipped."""
     found: list[str] = []
     fenced = False
     for raw in text.splitlines():
@@ -28,24 +28,24 @@ def split(text: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=8)  # the gate and the patterns ask for the same sentence's, one after the other
+@lru_cache(maxsize=8)  # the gate and the patterns tokenize the same sentence in turn
 def tokens(text: str) -> tuple[str, ...]:
-    """The lower-case words of a sentence, quickly: without the punctuation around them, not without that inside."""
+    """Return the lower-case words of a sentence without surrounding punctuation; inner punctuation is kept."""
     lower = text.lower()
     plain = lower if lower.isascii() else lower.translate(_TYPED)
-    found = [each if each.isalpha() else each.strip(_AROUND) for each in plain.split()]  # most words are bare
+    found = [each if each.isalpha() else each.strip(_AROUND) for each in plain.split()]  # most words are plain
     return tuple(found) if all(found) else tuple([word for word in found if word])
 
 
 def capitalised(text: str) -> str:
-    """The text with a capital first letter, unless its first word is a name that is written small: pnpm, iOS, x.py."""
+    """Capitalize the first letter, unless the first word is a lower-case name: pnpm, iOS, x.py."""
     first = text.split(" ", 1)[0].rstrip(",:;")
     plain_word = first.replace("'", "").replace("-", "").isalpha() and first[1:].islower() and _VOWEL.search(first)
     return text[:1].upper() + text[1:] if plain_word or len(first) == 1 else text
 
 
 def asks(sentence: str) -> bool:
-    """Whether it is a question, with a question mark or without."""
+    """Return whether it is a question, with or without a question mark."""
     if "?" in sentence[-4:] and sentence.rstrip(_AFTER_END).endswith("?"):
         return True
     first = tokens(sentence)[:1]
@@ -53,7 +53,7 @@ def asks(sentence: str) -> bool:
 
 
 def supposes(opening: str) -> bool:
-    """Whether what follows this opening is not stated: supposed, asked, hoped, denied, or said by somebody else."""
+    """Return whether text after this opening is not asserted: supposed, asked, hoped, denied or attributed."""
     if not opening:
         return False
     held = tokens(opening)
@@ -68,21 +68,21 @@ def supposes(opening: str) -> bool:
 
 
 def is_code(sentence: str) -> bool:
-    """Whether it is code, markup, JSON, a stack trace or a line of a log rather than prose."""
+    """Return whether it is code, markup, JSON, a stack trace or a log line rather than prose."""
     plain = _SPAN.sub("x", sentence).strip() if "`" in sentence else sentence.strip()
     if not plain or plain[0] in "<{}[;$=&\\" or plain[-1] in "{};([\\<>=|" or _CODE_OPENS.match(plain):
         return True
     return _CODE_SIGN.search(plain) is not None and _CODE.search(plain) is not None
 
 
-# ── parts of the splitting ────────────────────────────────────────────────────────────────────────────────────────────
+# ── splitting ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _at_fence(line: str, fenced: bool) -> tuple[str, bool]:
-    """What of a line with a fence is prose, and whether code goes on behind it.
+    """Return the prose of a line with a fence, and whether code continues after it.
 
-    A fence that names a language opens, whatever was thought before: of a text whose head is cut off, no more than
-    the first part is taken the wrong way round.
+    A fence with a language name always opens code, so that in a text with a missing beginning at most the first part is
+    misread.
     """
     mark = "```" if "```" in line else "~~~"
     before, _, behind = line.partition(mark)
@@ -94,7 +94,7 @@ def _at_fence(line: str, fenced: bool) -> tuple[str, bool]:
 
 
 def _take(line: str, found: list[str]) -> None:
-    """Put the sentences of a line behind those that were found."""
+    """Append the sentences of a line to `found`."""
     if line[0] in _BULLETS:
         line = _BULLET.sub("", line)
     if "**" in line:
@@ -108,7 +108,7 @@ def _take(line: str, found: list[str]) -> None:
 
 
 def _ends(line: str, dot: int, after: int) -> bool:
-    """Whether a sentence ends at this full stop: not after "e.g." nor after an initial."""
+    """Return whether the full stop ends a sentence; not after "e.g." or an initial."""
     word = line[line.rfind(" ", 0, dot) + 1 : dot].lstrip("(\"'“")
     capital = line[after : after + 1].isupper()
     if word in _SHORT_FOR:
@@ -125,7 +125,7 @@ def _keep(piece: str, found: list[str]) -> None:
     if len(piece) > LONGEST:
         found.extend(_cut(piece))
     elif piece[-1] == "?" and (hung_on := _HUNG_ON.search(piece)):
-        found.append(piece[: hung_on.start()])  # "we use uv, can you fix the build?" states something before it asks
+        found.append(piece[: hung_on.start()])  # "we use uv, can you fix the build?": a statement, then a question
         found.append(piece[hung_on.end() :])
     else:
         found.append(piece)

@@ -1,4 +1,4 @@
-"""Sessions from end to end: listing them, showing one, and reporting where work on a project stopped. Reads only."""
+"""Session queries: listing, details, and the report for resuming work. Read-only."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cofio.model import Viewer
 from cofio.ports import Store
 from cofio.sessions import AgentSession, ResumeReport, SessionDetail, SessionMemory
 
-MOST_TURNS = 200  # of one session, the newest
-MOST_CHANGESETS = 200  # of one session, the newest
-_RESUMED_CHANGESETS = 20  # of a session in a report
-MOST_FITTING = 1_000  # sessions whose ids begin alike
+MOST_TURNS = 200  # newest turns shown per session
+MOST_CHANGESETS = 200  # newest changesets evaluated per session
+_RESUMED_CHANGESETS = 20  # per session in a report
+MOST_FITTING = 1_000  # sessions with the same id prefix
 
 
 class SessionService:
-    """Reads the sessions of one store, as one viewer may see them."""
+    """Reads the sessions of a store on behalf of a viewer."""
 
     def __init__(self, store: Store, viewer: Viewer | None) -> None:
         self._store = store
@@ -25,17 +25,17 @@ class SessionService:
         self._viewer = viewer
 
     def newest(self, limit: int, *, client: str, project: str | None, since: str) -> list[AgentSession]:
-        """Return the sessions, newest first."""
+        """List the sessions, newest first."""
         return self._index.sessions(limit, client=client, project=project, since=since)
 
     def show(self, name: str, *, client: str, owner: str | None) -> SessionDetail:
-        """Return the session with this id, or with the one id that begins so; of one user or agent, if given."""
+        """Return the session with this id or unique id prefix, limited to one owner if given."""
         found = self._index.sessions(MOST_FITTING, client=client, prefix=name) if name else []
         fitting = [each for each in found if owner in (None, each.owner)]
         return self._detail(sessions.chosen(fitting, name, self._viewer), MOST_TURNS, MOST_CHANGESETS)
 
     def resume(self, project: str | None, limit: int, most_tokens: int) -> ResumeReport:
-        """Return where work on a project stopped. A viewer is told of their own sessions alone."""
+        """Report where work on a project stopped. A viewer's report covers only their own sessions."""
         own = self._index.sessions(limit, project=project, own=self._viewer)
         details = [self._detail(each, 1, _RESUMED_CHANGESETS) for each in own]
         return sessions.report(project, details, most_tokens)
@@ -55,13 +55,13 @@ class SessionService:
         )
 
     def _changes(self, numbers: Iterable[int]) -> tuple[list[SessionMemory], list[SessionMemory]]:
-        """Return the memories that changesets added, and those that they changed."""
+        """Return the memories added, and those changed, by changesets."""
         learned: list[SessionMemory] = []
         changed: list[SessionMemory] = []
         for number in numbers:
             try:
                 done = self._store.changeset(number)
-            except NotFound:  # not for this viewer
+            except NotFound:  # not visible to this viewer
                 continue
             for is_new, memory in sessions.memories_of(done.changes, undone=done.undone_by is not None):
                 (learned if is_new else changed).append(memory)

@@ -1,8 +1,8 @@
-"""Sessions of agents: the turns that were captured in them, what was recalled and learned, and the report on resuming.
+"""Agent sessions: their captured turns, recalled and learned memories, and the report for resuming work.
 
     episodes ─ grouped ─▶ AgentSession ─ turns, changesets ─▶ SessionDetail ─ report ─▶ ResumeReport
 
-Every function here is pure. Part of the words.
+All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cofio.episodes import Episode, base_turn, shortened, shown_client
 from cofio.errors import Conflict, NotFound
 from cofio.model import Change, Viewer
 
-RESUME_TOKENS = 1_200  # of a report on resuming, at most
-RESUMED = 3  # sessions in it
-TURN_CHARACTERS = 2_000  # of a prompt or an answer in the detail of a session
+RESUME_TOKENS = 1_200  # maximum of a resume report
+RESUMED = 3  # sessions in a resume report
+TURN_CHARACTERS = 2_000  # of a prompt or an answer in a session's details
 _PROMPT, _ANSWER, _SUMMARY, _FACT, _POINT = 300, 500, 1_800, 240, 200  # characters in a report
-_FACTS, _POINTS = 6, 5  # of a session in a report
-_LISTED = 5  # sessions named where a prefix fits several
+_FACTS, _POINTS = 6, 5  # per session in a report
+_LISTED = 5  # sessions listed if a prefix is ambiguous
 _SPOKEN = late.compile(r"^(User|Assistant): ", re.MULTILINE)
 _ANALYSIS = late.compile(r"\A\s*<analysis>.*?</analysis>", re.DOTALL)
 _CONTINUED = late.compile(r"\AThis session is being continued[^\n]*\n+")
@@ -41,9 +41,9 @@ _NOW = (*_PENDING, "current work", "optional next step", "next step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSession:
-    """One session of a client, as far as its turns are kept as episodes or wait to become some."""
+    """Session of a client, as far as its turns are indexed as episodes or pending."""
 
-    client: str  # without the mark that keeps apart the keys that it was delivered with
+    client: str  # without the suffix that separates API keys
     session: str
     user: str = ""
     agent: str = ""
@@ -55,12 +55,12 @@ class AgentSession:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The name of the session. Two people never share one, whatever their clients call it."""
+        """Return the identity of the session. Different owners never share one, whatever ids their clients use."""
         return self.client, self.session, self.user, self.agent
 
     @property
     def owner(self) -> str:
-        """The user whose it is; the agent, where it is no user's."""
+        """Return the user who owns it, else the agent."""
         return self.user or self.agent
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,24 +68,24 @@ class AgentSession:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> AgentSession:
-        """Read what `as_dict` wrote; ignore keys of later versions."""
+        """Read a session written by `as_dict`, ignoring unknown keys."""
         return cls(**{each.name: plain[each.name] for each in fields(cls) if each.name in plain})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTurn:
-    """A turn of a session: the user's prompt and the agent's answer, long ones shortened."""
+    """Turn of a session: prompt and answer, shortened."""
 
     at: str
     turn: str = ""
-    episode: int | None = None  # with the whole text; None until the turn is indexed
+    episode: int | None = None  # holds the full text; None until the turn is indexed
     prompt: str = ""
     answer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSummary:
-    """The summary that a model wrote when it compacted the conversation."""
+    """Summary written by a model when it compacted the conversation."""
 
     at: str
     episode: int | None = None
@@ -94,7 +94,7 @@ class CompactionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMemory:
-    """A memory that was recalled, learned or changed in a session."""
+    """Memory that was recalled, learned or changed in a session."""
 
     id: int
     text: str
@@ -106,7 +106,7 @@ class SessionMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDetail:
-    """A session with its newest turns and what came of them; each list oldest first."""
+    """Session with its newest turns and related memories; each list is ordered oldest first."""
 
     session: AgentSession
     turns: tuple[SessionTurn, ...] = ()
@@ -116,7 +116,7 @@ class SessionDetail:
     changed: tuple[SessionMemory, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values, those of the session itself at the top."""
+        """Return plain JSON values, with the fields of the session at the top level."""
         lists = {name: [asdict(each) for each in getattr(self, name)] for name in _LISTS}
         return {
             **self.session.as_dict(),
@@ -127,7 +127,7 @@ class SessionDetail:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> SessionDetail:
-        """Read what `as_dict` wrote."""
+        """Read a value written by `as_dict`."""
         told = {**plain, "turns": plain["turn_list"], "summaries": plain["summary_list"]}
         lists = {name: tuple(kind(**each) for each in told[name]) for name, kind in _LISTS.items()}
         return cls(session=AgentSession.from_dict(plain), **lists)
@@ -144,11 +144,11 @@ _LISTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeReport:
-    """Where work on a project stopped: the last sessions, newest first, and the same as bounded text."""
+    """Report on where work on a project stopped: the last sessions, newest first, also as bounded text."""
 
     project: str | None
     sessions: tuple[SessionDetail, ...]
-    open: tuple[str, ...]  # points that are known to be open
+    open: tuple[str, ...]  # points known to be open
     text: str
     tokens: int
 
@@ -163,7 +163,7 @@ class ResumeReport:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> ResumeReport:
-        """Read what `as_dict` wrote."""
+        """Read a report written by `as_dict`."""
         details = tuple(SessionDetail.from_dict(each) for each in plain["sessions"])
         rest = {name: plain[name] for name in ("project", "text", "tokens")}
         return cls(sessions=details, open=tuple(plain["open"]), **rest)
@@ -173,7 +173,7 @@ class ResumeReport:
 
 
 def sessions_of(episodes: Iterable[Episode]) -> list[AgentSession]:
-    """Group turns into sessions; turns of no session are left out."""
+    """Group turns into sessions, dropping turns without a session."""
     turns: dict[tuple[str, str, str, str], list[Episode]] = {}
     for each in episodes:
         if each.session:
@@ -199,7 +199,7 @@ def _session(key: tuple[str, str, str, str], said: Sequence[Episode]) -> AgentSe
 
 
 def merged(sessions: Iterable[AgentSession]) -> list[AgentSession]:
-    """Join what is known of the same session; newest first."""
+    """Merge values of the same session; newest first."""
     found: dict[tuple[str, str, str, str], AgentSession] = {}
     for each in sessions:
         known = found.get(each.key)
@@ -224,19 +224,19 @@ def is_summary(episode: Episode) -> bool:
 
 
 def key_of(episode: Episode) -> tuple[str, str, str, str]:
-    """Return the key of the session that the episode is of."""
+    """Return the key of the episode's session."""
     return shown_client(episode.client), episode.session, episode.user, episode.agent
 
 
 def is_of(episode: Episode, session: AgentSession) -> bool:
-    """Return whether the episode is of this session."""
+    """Return whether the episode belongs to this session."""
     return key_of(episode) == session.key
 
 
 def clients_of(session: AgentSession, told: Iterable[tuple[str, str, str]], *, shared: bool) -> set[str]:
-    """Return the names of the session's client among (client, user, agent) of the sessions with its id.
+    """Return the client names of a session among (client, user, agent) of sessions with the same id.
 
-    Without `shared`, those are left out that another owner's session has too.
+    Without `shared`, names also used by another owner's session are excluded.
     """
     known = [each for each in told if shown_client(each[0]) == session.client]
     own = {client for client, user, agent in known if (user, agent) == (session.user, session.agent)}
@@ -245,23 +245,23 @@ def clients_of(session: AgentSession, told: Iterable[tuple[str, str, str]], *, s
 
 
 def is_in(project: str, wanted: str | None) -> bool:
-    """Return whether a turn's project is the wanted one: its path, or the name of its folder. None wants every one."""
+    """Return whether a project matches `wanted`: its path, or the name of its folder. None matches all."""
     folder = folder_of(wanted)
     return wanted in (None, project) or bool(folder and project.endswith(folder))
 
 
 def folder_of(wanted: str | None) -> str:
-    """Return the end of the paths that a project's name stands for: "/web" for "web", "" for a path."""
+    """Return the path suffix for a project name: "/web" for "web", "" for a path."""
     return f"/{wanted}" if wanted and "/" not in wanted else ""
 
 
 def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> AgentSession:
-    """Return the session that a whole name or a unique prefix means. A viewer's own goes before one of another's."""
+    """Return the session with this id or unique id prefix. A viewer's own sessions take precedence."""
     fitting = [each for each in found if each.session == name] or list(found)
     if viewer:
         fitting = [each for each in fitting if is_own(each, viewer)] or fitting
     if not fitting:
-        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "`cofio sessions` lists those there are.")
+        raise NotFound(f"There is no session {shortened(name, 80)!r}.", "Run `cofio sessions` to list them.")
     if len({(each.client, each.session) for each in fitting}) > 1:
         listed = ", ".join(f"{each.session} ({each.client})" for each in fitting[:_LISTED])
         raise Conflict(f"Several sessions begin with {name!r}: {listed}.", "Give more of the id, or the client.")
@@ -269,17 +269,17 @@ def chosen(found: Sequence[AgentSession], name: str, viewer: Viewer | None) -> A
 
 
 def is_own(session: AgentSession, viewer: Viewer | None) -> bool:
-    """Return whether the session is the viewer's own; without a viewer every one is."""
+    """Return whether the session belongs to the viewer; True without a viewer."""
     if viewer is None:
         return True
     return session.user == viewer.user if session.user else session.agent == viewer.agent != ""
 
 
-# ── what was said and done ────────────────────────────────────────────────────────────────────────────────────────────
+# ── turns and changes ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def turn_of(episode: Episode) -> SessionTurn:
-    """Return a turn as it is shown."""
+    """Return a turn for display."""
     prompt, answer = prompt_and_answer(episode.text)
     return SessionTurn(
         at=episode.at,
@@ -291,13 +291,13 @@ def turn_of(episode: Episode) -> SessionTurn:
 
 
 def summary_of(episode: Episode) -> CompactionSummary:
-    """Return a compaction summary as it is shown."""
+    """Return a compaction summary for display."""
     text = prompt_and_answer(episode.text)[1] or episode.text
     return CompactionSummary(at=episode.at, episode=episode.id or None, text=text)
 
 
 def prompt_and_answer(text: str) -> tuple[str, str]:
-    """Return what the user said first and what the agent said last in the text of an episode."""
+    """Return the first user message and the last agent message of an episode's text."""
     _, *parts = _SPOKEN.split(text)
     said = list(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
     prompt = next((part for role, part in said if role == "User"), "")
@@ -306,7 +306,7 @@ def prompt_and_answer(text: str) -> tuple[str, str]:
 
 
 def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bool, SessionMemory]]:
-    """Yield the memories that a changeset changed, each with whether it is a new one; repeats are left out."""
+    """Yield the memories changed by a changeset, each with whether it is new; noops are skipped."""
     listed = list(changes)
     replaced = {each.after.supersedes for each in listed if each.action == "update" and each.after}
     for each in listed:
@@ -324,7 +324,7 @@ def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bo
 
 
 def without_wrappers(summary: str) -> str:
-    """Return a compaction summary without the model's notes to itself and the tags around it."""
+    """Return a compaction summary without the model's analysis and surrounding tags."""
     text = _ANALYSIS.sub("", _CONTINUED.sub("", summary)).strip()
     _, opened, rest = text.partition("<summary>")
     return (rest.removesuffix("</summary>") if opened else text).strip()
@@ -334,7 +334,7 @@ def without_wrappers(summary: str) -> str:
 
 
 def report(project: str | None, details: Sequence[SessionDetail], most: int = RESUME_TOKENS) -> ResumeReport:
-    """Return the report on the last sessions, newest first, in at most so many tokens."""
+    """Return the report on the last sessions, newest first, within `most` tokens."""
     points = tuple(_open_points(details))
     text = _bounded(list(_lines(project, details, points)), most)
     return ResumeReport(project=project, sessions=tuple(details), open=points, text=text, tokens=tokens(text))
@@ -382,7 +382,7 @@ def _of_summary(detail: SessionDetail, summary: CompactionSummary) -> Iterator[s
 
 
 def _summary_excerpt(text: str) -> str:
-    """Return the sections on pending and current work; of a summary without them, its beginning."""
+    """Return the sections on pending and current work or, without such sections, the beginning."""
     sections = [f"{title}: {shortened(body, _SUMMARY)}" for title, body in _sections(text) if title.lower() in _NOW]
     return shortened("; ".join(sections) or text, _SUMMARY)
 
@@ -393,9 +393,9 @@ def _newest_summary(details: Sequence[SessionDetail]) -> tuple[SessionDetail, Co
 
 
 def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
-    """Yield what is open for sure: a prompt without an answer, a question of the agent, pending tasks of a summary."""
+    """Yield points known to be open: an unanswered prompt, the agent's question, pending tasks of a summary."""
     begun = bool(details) and details[0].session.turns <= 1 and not any(each.answer for each in details[0].turns)
-    for detail in details[: 2 if begun else 1]:  # a session that has only begun may be the one that asks
+    for detail in details[: 2 if begun else 1]:  # a session that just began may be the current one
         last = detail.turns[-1] if detail.turns else None
         if last and last.prompt and not last.answer:
             yield f"The last prompt has no answer: {shortened(last.prompt, _POINT)}"
@@ -409,7 +409,7 @@ def _open_points(details: Sequence[SessionDetail]) -> Iterator[str]:
 
 
 def _sections(text: str) -> list[tuple[str, str]]:
-    """Split a summary at its headings: title and text of each section."""
+    """Split a summary at its headings into title and text."""
     _, *parts = _HEADING.split(text)
     return [(title.strip(), body.strip()) for title, body in zip(parts[::2], parts[1::2], strict=True)]
 
@@ -419,7 +419,7 @@ def _last_sentence(text: str) -> str:
 
 
 def _bounded(lines: list[str], most: int) -> str:
-    """Join the lines; where they weigh too much, without the last ones."""
+    """Join the lines, dropping the last ones beyond the token limit."""
     while len(lines) > 1 and tokens("\n".join(lines)) > most:
         lines.pop()
     text = "\n".join(lines)

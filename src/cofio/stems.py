@@ -1,4 +1,4 @@
-"""Words without their endings: "uses", "using" and "used" are one. Rough, but the same for every text."""
+"""Stemming: "uses", "using" and "used" become one. Approximate but consistent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cofio.sameness import called
 
 @lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
-    """The stem of a lower-case word, by the name under which it goes."""
+    """Return the stem of a lower-case word, in its canonical form."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     known = called(word)

@@ -1,10 +1,10 @@
-"""What the facts of an exchange do to domain knowledge, once it is settled what becomes of each as a memory.
+"""Effect of an exchange's facts on domain knowledge, after the decisions about their memories.
 
-    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ Put, Drop, in the changeset of the memories that say so
-                              └ corrected, echo ─▶ what is left out
+    [Found] ─ heard_in ─▶ {place: Heard} ─ Rows.decide ─▶ Put, Drop, in the changeset of the memories that state them
+                              └ corrected, echo ─▶ dropped facts
 
-A memory and its row stand and fall together: a fact whose row takes another's place takes that of its memory too, and
-what a memory told is dropped with it.
+A memory and its row are kept in step: a fact whose row replaces another also replaces the memory of that row, and rows
+of an archived memory are dropped.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from cofio.reconcile.decide import said_since
 from cofio.seen import Seen
 
 _DENIED = "it is said not to hold any more"
-_MOST_SHOWN = 1_000  # lines that were put before the agent, and are looked at for rows
+_MOST_SHOWN = 1_000  # injected lines that are parsed for rows
 _MARKED = re.compile(
     r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*|\s*\((?:fires|until|daily|weekly|monthly|yearly)\b[^()]*\)\s*$"
 )
 
 
 class Batch(Protocol):
-    """The facts of one exchange, and what is settled of them."""
+    """Facts of one exchange and the decisions about them."""
 
     facts: Sequence[Fact]
     store: Store
-    heard: Mapping[int, Heard]  # by the facts' places
+    heard: Mapping[int, Heard]  # by index of the fact
     settled: list[Settled]
 
     @property
     def spoken_for(self) -> set[int]:
-        """The memories that anything was decided about."""
+        """Return the memories that some decision concerns."""
 
 
 class Rows:
-    """What the facts of an exchange do to domain knowledge, once it is settled what becomes of each."""
+    """Decisions about domain knowledge rows for the facts of an exchange."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: the row, who tells it, what was there
+        self.puts: dict[str, tuple[Claim, int, Claim | None]] = {}  # by ref: new row, index of its fact, old row
         self._drops: dict[str, Claim] = {}
         self._left: dict[str, Claim] = {}
 
     def decide(self) -> None:
-        """Decide about every row; a fact whose row takes another's place takes that of its memory too."""
+        """Decide about every row; a fact whose row replaces another also replaces that row's memory."""
         for place, heard in self._batch.heard.items():
             decision = self._batch.settled[place].decision
             if decision is None or (heard.row and isinstance(decision, Delete)):
@@ -85,7 +85,7 @@ class Rows:
             self._outdate([old], place, "out of date: the row that it told is said otherwise")
 
     def _say_again(self, old: Claim, place: int) -> None:
-        """It stays as it is; where the memory that told it is gone, or makes way for this fact, this one tells it."""
+        """Keep the row; this fact takes over from a memory that is gone or replaced by it."""
         decision = self._batch.settled[place].decision
         taken_over = isinstance(decision, Update) and decision.id == old.memory
         if taken_over or not any(not each.archived for each in self._tellers([old])):
@@ -94,7 +94,7 @@ class Rows:
             self._left[old.ref] = old
 
     def _is_told_already(self, heard: Heard, decision: Decision) -> bool:
-        """Whether the memory that says so already tells a row of that table, if in other words."""
+        """Return whether the memory of a noop already states a row of that table, in other words."""
         if not isinstance(decision, Noop):
             return False
         told = [each for each in self._batch.store.domain.told_by([decision.id]) if heard.table == each.TABLE]
@@ -103,7 +103,7 @@ class Rows:
         return bool(told) and not same
 
     def _outdate(self, rows: Sequence[Claim], place: int, reason: str) -> None:
-        """Retire the memories that told these rows: the fact takes the place of the first, where that is free."""
+        """Retire the memories of these rows; the fact replaces the first one if it is new."""
         for memory in self._tellers(rows):
             if memory.archived or memory.pinned or memory.id in self._batch.spoken_for:
                 continue
@@ -123,15 +123,15 @@ class Rows:
         return any(each.pinned and not each.archived for each in self._tellers([row]))
 
     def _newer(self, row: Claim, place: int) -> int | None:
-        """The memory that told the row after the fact was said."""
+        """Return a memory that stated the row after the fact was said."""
         fact, store = self._batch.facts[place], self._batch.store
         live = [each for each in self._tellers([row]) if not each.archived]
         return next((each.id for each in live if said_since(fact, each, store)), None)
 
-    # ── what is told of it, and what is done ──────────────────────────────────────────────────────────────────────────
+    # ── results ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decisions(self, first: Mapping[int, int], memories: Sequence[Decision]) -> list[KnowledgeDecision]:
-        """Everything to be done to the tables. `first` is the place of each fact's decision among the memories'."""
+        """Return all decisions about the tables. `first` maps each fact to the index of its memory decision."""
         viewer = self._batch.store.viewer if isinstance(self._batch.store, Seen) else None
         gone = [each for each in telling.gone(memories, self._batch.store, viewer) if isinstance(each, Drop)]
         reasons = {f"{each.table}/{each.id}": each.reason for each in gone}
@@ -149,7 +149,7 @@ class Rows:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """What would be done."""
+        """Return the changes for a dry run."""
         memories = [each for one in self._batch.settled for each in one.decisions]
         drops = [
             each for each in self.decisions(dict.fromkeys(self._batch.heard, 0), memories) if isinstance(each, Drop)
@@ -165,12 +165,12 @@ def _rows_of(drops: Sequence[Drop], store: Store) -> list[Knowledge]:
 
 
 def told_of(action: str, ref: str, row: Knowledge | None) -> dict[str, Any]:
-    """What was done to a row, in the shape that clients read."""
+    """Return a change of a row in the format for clients."""
     return {"action": action, "ref": ref, "says": row.says if row else ""}
 
 
 def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[int, Heard]:
-    """What the facts of a report say of the tables of domain knowledge, by their places."""
+    """Return the domain knowledge in the facts of an exchange, by index."""
     told = {}
     for place, each in enumerate(found):
         if heard := _as_row(_row_in(each), exchange, each.confidence, store):
@@ -179,7 +179,7 @@ def heard_in(found: Sequence[Found], exchange: Exchange, store: Store) -> dict[i
 
 
 def _row_in(found: Found) -> knowledge.ReadKnowledge | None:
-    """The row of a fact; of one that the model has put in other words, that of the sentence which it stands for."""
+    """Return the row of a fact; if a model reworded it, the row of the original sentence."""
     read = knowledge.read(found)
     return knowledge.read(found.said) if read is None and found.method == "llm" and found.said else read
 
@@ -195,14 +195,14 @@ def _as_row(
     if heard is None or heard.row is None or not isinstance(store, Seen):
         return heard
     try:
-        row = store.row(heard.row)  # under the id that it has for them
+        row = store.row(heard.row)  # with the id for this viewer
     except Forbidden:
         return None
     return heard._replace(row=row) if isinstance(row, Claim) else None
 
 
 def corrected(told: Mapping[int, Heard]) -> dict[int, str]:
-    """Why facts are left out of which the row is said again, or otherwise, or denied, later in the same exchange."""
+    """Return reasons to drop facts whose row is repeated, changed or denied later in the same exchange."""
     left: dict[int, str] = {}
     standing: dict[str, int] = {}
     for place, heard in told.items():
@@ -224,14 +224,14 @@ def corrected(told: Mapping[int, Heard]) -> dict[int, str]:
 
 
 def shown_to(exchange: Exchange) -> list[Claim]:
-    """The rows that were put before the agent."""
+    """Return the rows that were injected into the agent's context."""
     lines = [line for text in exchange.injected for line in text.splitlines() if line.strip()][:_MOST_SHOWN]
     found = (_as_row(knowledge.read(_MARKED.sub("", line)), exchange, 0.5) for line in lines)
     return [each.row for each in found if each and each.row]
 
 
 def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
-    """Why what was heard is only an echo of a row: the agent was shown it, or it is known; "" when it is news."""
+    """Return the reason why a row is only an echo of an injected or known row; "" if it is new."""
     if heard is None or heard.row is None:
         return ""
     if any(hearing.says_the_same(each, heard.row) for each in shown):
@@ -242,5 +242,5 @@ def echo(heard: Heard | None, shown: Sequence[Claim], store: Store) -> str:
 
 
 def denies_what_stands(heard: Heard | None, store: Store) -> bool:
-    """Whether it says of a row that is there that it no longer holds."""
+    """Return whether it denies an existing row."""
     return heard is not None and heard.row is None and bool(hearing.known(heard, store.domain))

@@ -1,7 +1,4 @@
-"""The words of a text: which to search for, which are embedded, which stay of a long one, a fingerprint of them all.
-
-Pure functions over str; part of the words, so that every step may use them.
-"""
+"""Text utilities: search terms, embedded passages, shortening, fingerprints. Pure functions over str."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import hashlib
 
 from cofio import late
 
-#: Words that say nothing about what is looked for; question words above all, which every prompt holds.
+#: Words that carry no search information, especially question words, which occur in every prompt.
 STOP_WORDS = frozenset(
     """
     a about above after again against all also am an and any anybody anyone anything are as at be because been before
@@ -28,35 +25,35 @@ STOP_WORDS = frozenset(
 )
 
 _WORD = late.compile(r"[^\W_]+(?:[._'’+#/:@-]+[^\W_]+)*(?:\+\+|#)?")
-_LONGEST = 100  # characters; what is longer is a token or a blob, not a word that somebody would search for
-_MOST = 64  # words; a prompt that holds more is a document, and its first words have to do
+_LONGEST = 100  # characters; longer words are tokens or blobs, not search terms
+_MOST = 64  # search terms; of a longer prompt only the first are used
 _SPACE = late.compile(r"\s+")
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words of a text in order, each once; "Next.js", "C#" and "pre-commit" stay whole."""
+    """Return the distinct lower-case words of a text in order; "Next.js", "C#" and "pre-commit" are kept whole."""
     return list(dict.fromkeys(found.lower().replace("’", "'") for found in _WORD.findall(text)))
 
 
 def telling(text: str) -> list[str]:
-    """The words worth searching for: without stop words, unless there is nothing else; "Ada's" is "ada"."""
+    """Return the search terms: words without stop words, unless there are no others; "Ada's" becomes "ada"."""
     found = words(text)
     kept = (word.removesuffix("'s") for word in found if word not in STOP_WORDS and len(word) <= _LONGEST)
     return list(dict.fromkeys(kept))[:_MOST] or found[:_MOST]
 
 
 def fingerprint(text: str) -> int:
-    """A signed 64-bit number, equal for texts that differ in case and white space only."""
+    """Return a signed 64-bit hash, equal for texts that differ only in case and white space."""
     plain = _SPACE.sub(" ", text.strip()).casefold()
     return int.from_bytes(hashlib.blake2b(plain.encode(), digest_size=8).digest(), "big", signed=True)
 
 
 def passage(text: str, speaker: str) -> str:
-    """What is embedded for a memory. Who said it belongs to the meaning: it lifts R@10 of dialogue from 42 to 64."""
+    """Return the text to embed for a memory. Including the speaker raises recall@10 on dialogue from 42 to 64 %."""
     return f"{speaker}: {text}" if speaker else text
 
 
-_AROUND = 250  # characters of what was said before
+_AROUND = 250  # characters of preceding text
 _I = tuple(
     (late.compile(pattern), told)
     for pattern, told in (
@@ -72,10 +69,10 @@ _I = tuple(
 
 
 def read_in_context(text: str, speaker: str, context: str) -> str:
-    """What is read word by word for a memory: the end of what was said before it, then who says what.
+    """Return the text for late-interaction re-ranking: the end of the context, then speaker and text.
 
-    Whoever is asked about has a name, but speaks of themselves as "I": the name stands in its place. That lifts R@10 of
-    dialogue by 0.8, what was said before by another 1.2.
+    Questions name the speaker, who says "I" in the text, so first-person pronouns are replaced by the name. That raises
+    recall@10 on dialogue by 0.8 points, the context by another 1.2.
     """
     told = text.replace("’", "'") if speaker else text
     for pattern, name in _I if speaker else ():
@@ -84,17 +81,17 @@ def read_in_context(text: str, speaker: str, context: str) -> str:
     return f"{before} {passage(told, speaker)}" if before else passage(told, speaker)
 
 
-# ── of a long text ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── shortening long texts ─────────────────────────────────────────────────────────────────────────────────────────────
 
-LEFT_OUT = "[…]"  # on a line of its own, where something was
-_BOTH = 2_000  # characters; with less room than that, two ends say less than one
+LEFT_OUT = "[…]"  # on its own line, in place of removed text
+_BOTH = 2_000  # characters; below this limit only the end is kept
 _BREAK = late.compile(r"\n+|(?<=[.!?])\s+")
 
 
 def both_ends(text: str, room: int) -> str:
-    """The text; of one that is too long its beginning and its end, which gets the greater half, and a mark between.
+    """Shorten a long text to its beginning and a slightly longer end, with a mark in between.
 
-    People write first and paste after, or paste first and write below. Where there is little room, the end alone.
+    People write first and paste after, or paste first and write below. With little room, only the end is kept.
     """
     if len(text) <= room or room < _BOTH:
         return end_of(text, room)
@@ -104,16 +101,16 @@ def both_ends(text: str, room: int) -> str:
 
 
 def end_of(text: str, room: int) -> str:
-    """The end of a text, from the first line or sentence that fits whole; failing that, from a word."""
+    """Return the end of a text, from the first whole line or sentence that fits, else from a word."""
     if len(text) <= room or room <= 0:
         return text if room > 0 else ""
     start = len(text) - room
-    half = start + room // 2  # where no sentence begins before that, too much would be lost
+    half = start + room // 2  # latest acceptable start of a sentence
     begin = _BREAK.search(text, start - 1, half) or _SPACE.search(text, start - 1, half)
     return text[begin.end() if begin else start :].strip()
 
 
 def _beginning(text: str, room: int) -> str:
-    """The beginning, up to the last line or sentence that fits whole; failing that, up to a word."""
+    """Return the beginning, up to the last whole line or sentence that fits, else to a word."""
     ends = [*_BREAK.finditer(text, room // 2, room + 1)] or [*_SPACE.finditer(text, room // 2, room + 1)]
     return text[: ends[-1].start() if ends else room].strip()

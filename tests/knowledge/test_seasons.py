@@ -368,7 +368,7 @@ def test_an_unknown_timezone_is_refused_with_one_that_is_known(zone: str) -> Non
 
 @pytest.mark.parametrize("at", ["0001-01-01", "9999-12-31T23:59:59"])
 def test_a_time_that_no_calendar_reaches_is_refused(at: str) -> None:
-    with pytest.raises(InvalidInput, match="too far away"):
+    with pytest.raises(InvalidInput, match="out of range"):
         seasons.window(seasonal("yearly", "q1,q4", timezone="Asia/Tokyo"), at)
 
 

@@ -127,7 +127,7 @@ def _file(tree: Tree, name: str, until: float) -> str:
 
 
 def _defining(tree: Tree, name: str, files: set[str], until: float) -> list[str]:
-    """Return the only file that defines the name: of the files named in the text, else outside tests, else in the tree."""
+    """Return the only file that defines the name: of files named in the text, else outside tests, else of all files."""
     if at_hand := list(_holding(tree, name, sorted(files))):
         return at_hand if len(at_hand) == 1 else []
     last = definitions.last_part(name)

@@ -1,1 +1,1 @@
-"""What can be told exactly from domain knowledge, with no vector: pure functions over the words of `domain`."""
+"""Exact lookup of domain knowledge, without vectors: pure functions over the types of `domain`."""

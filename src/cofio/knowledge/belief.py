@@ -1,9 +1,9 @@
-"""How far a claim is believed: what it was given at first, and the verdicts since.
+"""Confidence of a claim, from its prior and the verdicts since.
 
     confidence = (STRENGTH · prior + confirmed) / (STRENGTH + confirmed + refuted)
 
 This is the mean of a Beta distribution whose prior counts for STRENGTH verdicts, and to which each verdict adds one
-(Beta-Bernoulli). It depends on how many verdicts there were, never on their order, and so each can be taken back.
+(Beta-Bernoulli). It depends on the number of verdicts, not on their order, so each can be taken back.
 """
 
 from __future__ import annotations
@@ -16,40 +16,43 @@ from cofio.domain import Claim, Feedback, Knowledge, KnowledgeChange, same
 from cofio.errors import InvalidInput
 from cofio.model import share, whole
 
-#: What the prior counts for, in verdicts.
+#: Weight of the prior, in verdicts.
 STRENGTH = 4
 
 _Claim = TypeVar("_Claim", bound=Claim)
-_COUNTED = {"confirmed": "confirmed", "false_alarm": "refuted"}  # by verdict; a note counts for nothing
+_COUNTED = {"confirmed": "confirmed", "false_alarm": "refuted"}  # by verdict; a note is not counted
 
 
 def believed(prior: float, confirmed: int, refuted: int) -> float:
-    """The confidence, from 0 to 1."""
+    """Return the confidence, from 0 to 1."""
     share(prior, "prior")
     for name, count in (("confirmed", confirmed), ("refuted", refuted)):
         whole(count, name, least=0)
     if not confirmed and not refuted:
-        return prior  # itself, not what rounding makes of it
+        return prior  # exact, without rounding errors
     return (STRENGTH * prior + confirmed) / (STRENGTH + confirmed + refuted)
 
 
 def judged(claim: _Claim, verdict: str, times: Literal[1, -1] = 1) -> _Claim:
-    """The claim after a verdict on it; with -1, as if that had never been. InvalidInput when it had not been."""
+    """Return the claim after a verdict on it; with `times=-1`, after removing one.
+
+    Raise InvalidInput if there is no such verdict to remove.
+    """
     if verdict not in _COUNTED:
         return claim
     name = _COUNTED[verdict]
     count = getattr(claim, name) + times
     if count < 0:
-        raise InvalidInput(f"{claim.ref} has no such verdict.", "Take back only what was given.")
+        raise InvalidInput(f"{claim.ref} has no such verdict.", "Only existing verdicts can be taken back.")
     counts = {"confirmed": claim.confirmed, "refuted": claim.refuted, name: count}
     return replace(claim, **counts, confidence=believed(_prior(claim), **counts))
 
 
 def restated(old: _Claim, new: _Claim, *, stated: bool) -> _Claim:
-    """The new claim with the confidence that it is to have in the place of the old.
+    """Return the new claim with its confidence after replacing the old one.
 
-    One that is stated counts from now on. Else the old one stays: with its verdicts where the claim says the same, as
-    what it starts from where it says something else.
+    A stated confidence becomes the new prior and resets the verdicts. Otherwise the old confidence is kept: with its
+    verdicts if the claim is unchanged, else as the new prior.
     """
     if stated:
         return replace(new, prior=new.confidence, confirmed=0, refuted=0)
@@ -68,35 +71,35 @@ def _with_belief(claim: _Claim, believed_as: Claim) -> _Claim:
 
 
 def _said(claim: Claim) -> Claim:
-    """The claim without how far it is believed, whose it is, and which memory says it in words."""
+    """Return the claim without confidence, owner and memory."""
     nobodys = replace(claim, place="", agent="", user="", team="", visibility="private")
     return replace(nobodys, confidence=0.5, prior=0.5, confirmed=0, refuted=0, memory=None)
 
 
-# ── which verdicts count ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── counted verdicts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-BROUGHT = 0  # in the place of a changeset: what came with the claim, from another store
+BROUGHT = 0  # stands for a changeset: verdicts imported with the claim from another store
 
 
 def counting(history: Sequence[KnowledgeChange]) -> frozenset[int]:
-    """The changesets in which verdicts came to count that still count, by the history of a claim.
+    """Return the changesets whose verdicts still count in a claim, from its history.
 
-    None of those from before it was restated, or dropped and put anew.
+    Verdicts from before the claim was restated, or dropped and stored again, do not count.
     """
     return _traced(history, frozenset(), _counting)
 
 
 def processed_in(history: Sequence[KnowledgeChange], ref: str) -> frozenset[int]:
-    """The changesets in one of which a verdict came to count in the claim of this name, by the verdict's history.
+    """Return the changesets in which a verdict may have been applied to this claim, from the verdict's history.
 
-    Several, where it was kept anew since and judges the claim as before: the claim moved in the last only if it had
-    forgotten the verdict by then. None where it does not count.
+    There are several if the verdict was stored again for the same claim: the claim changed in the last one only if it
+    had lost the verdict before. Empty if the verdict does not count.
     """
     return _traced(history, frozenset(), lambda since, change: _processed_in(since, change, ref))
 
 
 def counts(verdict: Sequence[KnowledgeChange], claim: Sequence[KnowledgeChange], ref: str) -> bool:
-    """Whether a verdict counts now in the claim of this name, by the history of both."""
+    """Return whether a verdict currently counts in this claim, from both histories."""
     since, standing = processed_in(verdict, ref), counting(claim)
     if since & standing:
         return True
@@ -134,7 +137,7 @@ _State = TypeVar("_State")
 def _traced(
     history: Sequence[KnowledgeChange], start: _State, after: Callable[[_State, KnowledgeChange], _State]
 ) -> _State:
-    """What a row's changes lead to. An undo leads back to what held when the row was last as it then is."""
+    """Fold a row's changes into a state. An undo returns to the state in which the row last had that content."""
     state = start
     been: list[tuple[Knowledge | None, _State]] = [(None, start)]
     for change in history:

@@ -1,10 +1,10 @@
-"""What an agent that watches something should know before it looks: memories, patterns, thresholds, as one block.
+"""Context block for agents that monitor something: memories, patterns and thresholds.
 
     query ─ search ─▶ hits ┐
     claims of the domain ──┴─▶ <relevant-context> … </relevant-context>
 
-A pure function over whatever sources it is given; the keeper gives it the real ones. Texts are made neutral, as in any
-block that is put before an agent, and hygiene takes the whole block out again of what is captured.
+A pure function of its sources, which the keeper provides. Texts are neutralized as in every injected block, and the
+block is removed from captured text.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ TAG = "relevant-context"
 NOTHING = "No prior context found."
 MEMORIES, PATTERNS, THRESHOLDS = "## Relevant Memories", "## Known Patterns", "## Active Thresholds"
 RELATED, SEASONS = "## Related", "## Active Seasons"
-MOST = 50  # that may be asked for of any
-_SEASONS_LOOKED_AT = 20  # of those without a source, the surest: to tell whether one is on may take a while
+MOST = 50  # maximum lines of a section
+_SEASONS_LOOKED_AT = 20  # seasons without a source to evaluate, by confidence; evaluation can be slow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoRecallConfig:
-    """How many lines a section has at most."""
+    """Maximum number of lines per section."""
 
     max_memory_results: int = 3
     max_patterns: int = 5
@@ -58,7 +58,7 @@ class AutoRecallConfig:
 
 
 class Scored(Protocol):
-    """What a search finds: a text and how well it answers. A `Hit` is one."""
+    """Search result: a text and its score. `Hit` is one."""
 
     @property
     def text(self) -> str: ...
@@ -73,11 +73,11 @@ def _none() -> tuple[()]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSources:
-    """Where it comes from. Each gives what it has, the best first; what is beyond the caps is not shown."""
+    """Sources of the block. Each returns its rows best first; rows beyond the limits are not shown."""
 
     search: Callable[[str], Sequence[Scored]]
     get_patterns: Callable[[], Sequence[Pattern]]
-    get_thresholds: Callable[[], Sequence[Threshold | Firing]]  # a firing says the value too
+    get_thresholds: Callable[[], Sequence[Threshold | Firing]]  # a Firing includes the value
     get_related: Callable[[], Sequence[Step]] = _none
     get_seasons: Callable[[], Sequence[Active]] = _none
 
@@ -86,10 +86,10 @@ _USUAL = AutoRecallConfig()
 
 
 def build_recall_context(query: str, sources: RecallSources, config: AutoRecallConfig = _USUAL) -> str:
-    """All that is known to this query, in sections, inside a tag; it says so when there is nothing.
+    """Build the context block for a query, in sections inside a tag. It says so if there is nothing to show.
 
-    The same sources give the same text. No line can end the block or open a tag; a text that is too long is shortened,
-    and what does not fit into the block is left out, memories before what is known exactly.
+    The result is deterministic. No line can end the block or open a tag; long texts are shortened. What does not fit is
+    dropped, memories before domain knowledge.
     """
     memories = sources.search(query)[: config.max_memory_results]
     patterns = sources.get_patterns()[: config.max_patterns]
@@ -112,7 +112,7 @@ def build_recall_context(query: str, sources: RecallSources, config: AutoRecallC
 
 
 def _section(heading: str, items: Iterable[str], room: Room) -> str:
-    """The heading and the lines that there is room for, each once; "" when there is none."""
+    """Return the heading and the distinct lines that fit, or ""."""
     lines: list[str] = []
     for each in dict.fromkeys(each for each in items if each):
         if not room.takes(f"{each}\n" if lines else f"{heading}\n{each}\n\n"):
@@ -125,7 +125,7 @@ def _section(heading: str, items: Iterable[str], room: Room) -> str:
 
 
 def memory_item(found: Scored) -> str:
-    """Such as `- [0.80] AAPL reports on Thursday`; of a memory, who said it and what of it has changed since."""
+    """Return a line such as `- [0.80] AAPL reports on Thursday`; a memory includes speaker and stale references."""
     if isinstance(found, Hit):
         text = passage(found.text, found.memory.speaker)
         return item(text, found.stale, doubtful=found.freshness == "vanished", score=found.score)
@@ -133,24 +133,24 @@ def memory_item(found: Scored) -> str:
 
 
 def threshold_item(known: Threshold | Firing) -> str:
-    """Such as `- AAPL/volume: above 5000000 (fires: 6200000)`."""
+    """Return a line such as `- AAPL/volume: above 5000000 (fires: 6200000)`."""
     if isinstance(known, Firing):
         return item(known.threshold.says, [fires(known.value)])
     return item(known.says)
 
 
 def fires(value: float) -> str:
-    """What is said behind a threshold that a value crosses."""
+    """Return the note for a threshold crossed by a value."""
     return f"fires: {plain_number(value)}"
 
 
 def season_text(active: Active) -> str:
-    """What the season brings, of what, and until when."""
+    """Return pattern and source of an active season, and its end."""
     return f"{of_source(active.seasonal.pattern, active.seasonal.source)} (until {_moment(active.until)})"
 
 
 def related_text(known: Correlation) -> str:
-    """The rule, after the two sides where it does not name them."""
+    """Return the rule, preceded by both sides if it does not name them."""
     held = fold(known.rule)
     if fold(known.source_a) in held and fold(known.source_b) in held:
         return known.rule
@@ -158,16 +158,16 @@ def related_text(known: Correlation) -> str:
 
 
 def of_source(text: str, source: str) -> str:
-    """The text, after its source where it does not name that."""
+    """Return the text, preceded by the source if it does not name it."""
     return text if fold(source) in fold(text) else f"{source}: {text}"
 
 
-# ── what the keeper has to a query ────────────────────────────────────────────────────────────────────────────────────
+# ── rows for a query ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What of the tables is shown to a query, each within its cap."""
+    """Rows shown for a query, each section within its limit."""
 
     patterns: Sequence[Pattern]
     thresholds: Sequence[Threshold | Firing]
@@ -176,14 +176,14 @@ class Shown:
 
     @property
     def memories(self) -> frozenset[int]:
-        """The memories that say the same in words."""
+        """Return the memories that state these rows in words."""
         thresholds = [each.threshold if isinstance(each, Firing) else each for each in self.thresholds]
         steps, on = [each.correlation for each in self.related], [each.seasonal for each in self.seasons]
         rows: list[Claim] = [*self.patterns, *thresholds, *steps, *on]
         return frozenset(each.memory for each in rows if each.memory is not None)
 
     def beside(self, search: Callable[[str], Sequence[Scored]]) -> RecallSources:
-        """All of it as sources, beside this search."""
+        """Return the rows as sources, together with this search."""
         return RecallSources(
             search=search,
             get_patterns=lambda: self.patterns,
@@ -196,8 +196,10 @@ class Shown:
 def shown(
     found: Sequence[Named], domain: Domain, at: str, config: AutoRecallConfig, viewer: Viewer | None = None
 ) -> Shown:
-    """What of the tables is shown where a query names these: patterns and thresholds, first those that it names, then
-    the surest; the correlations that it names, and the seasons that are on and that it names or that hold everywhere.
+    """Select the rows to show for a query that names `found`.
+
+    Patterns and thresholds: named ones first, then by confidence. Correlations: named ones. Seasons: active ones that
+    are named or have no source.
     """
     patterns = [each.known for each in found if isinstance(each.known, Pattern)]
     thresholds = [each.fires or each.known for each in found if isinstance(each.known, Threshold)]
@@ -223,15 +225,14 @@ def shown(
 
 
 def _step(known: Correlation, sides: Sequence[str]) -> Step:
-    """From the side that is named to the other."""
+    """Return the step from the named side to the other."""
     forward = known.source_a in sides
     here, there = (known.source_a, known.source_b) if forward else (known.source_b, known.source_a)
     return Step(here, there, known, forward, 1, known.confidence, known.inverse)
 
 
 def lines(found: Sequence[Named], at: Clock) -> list[tuple[Line, int | None]]:
-    """What a prompt names, as lines for the block that recall makes, each with the memory that says it in words; the
-    seasons that are not on come last."""
+    """Return the rows named by a prompt as block lines, each with its memory; inactive seasons come last."""
     seasonal = [each.known for each in found if isinstance(each.known, Seasonal)]
     on = {each.seasonal.id: each for each in active(seasonal, at())} if seasonal else {}
 
@@ -258,5 +259,5 @@ def _line(each: Named, on: Mapping[str, Active]) -> Line:
 
 
 def _moment(at: str) -> str:
-    """A UTC moment to the second, as people write it: 2026-01-05T16:00:00Z."""
+    """Format a UTC time to the second: 2026-01-05T16:00:00Z."""
     return f"{at[:19]}Z"

@@ -1,8 +1,8 @@
-"""What a captured sentence does to the tables: which row it says, what that is to the row that is there.
+"""Effect of a captured sentence on the domain tables: which row it states, and which existing rows it changes.
 
-    table, fields ─ heard ─▶ Heard ─ known ─▶ the rows that it is about ─▶ put anew, left alone, dropped
+    table, fields ─ heard ─▶ Heard ─ known ─▶ existing rows ─▶ replaced, kept, dropped
 
-A row that is said again stays as it is, with its verdicts; one that is said otherwise is changed in place.
+A repeated row is kept with its verdicts; a row that is stated differently is changed in place.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _Claim = TypeVar("_Claim", bound=Claim)
 
 
 class Heard(NamedTuple):
-    """What one sentence says: the row that it makes, or, where it denies, what tells the rows that are meant."""
+    """Content of one sentence: the row it states or, for a denial, the fields that identify the denied rows."""
 
     table: Table
-    eyes: tuple[str, ...]  # for whom it was said: other people's rows are not meant
+    eyes: tuple[str, ...]  # audience; rows of other audiences are not affected
     row: Claim | None = None
     denies: Mapping[str, Any] = MappingProxyType({})
 
 
 def heard(table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping[str, Any]) -> Heard | None:
-    """What was read, as it is to be kept; None where it cannot be. `about` is whose it is, and how sure."""
+    """Build the row to store, or None if it is invalid. `about` holds owner, visibility and confidence."""
     try:
         if denied:
             return Heard(table, whose(_example(about)), denies=told)
@@ -44,13 +44,13 @@ def heard(table: Table, told: Mapping[str, Any], *, denied: bool, about: Mapping
 
 
 def known(heard: Heard, domain: Domain) -> list[Claim]:
-    """The rows that are there and that it is about."""
+    """Return the existing rows that it concerns."""
     found = _named_as(heard.row, domain) if heard.row else _denied(heard, domain)
     return [each for each in found if whose(each) == heard.eyes]
 
 
 def denies(heard: Heard, row: Claim) -> bool:
-    """Whether it says that the row no longer holds."""
+    """Return whether it says that the row no longer holds."""
     if heard.row is not None or heard.table != row.TABLE or whose(row) != heard.eyes:
         return False
     if isinstance(row, Threshold):
@@ -59,12 +59,12 @@ def denies(heard: Heard, row: Claim) -> bool:
 
 
 def says_the_same(one: Claim, other: Claim) -> bool:
-    """Whether two rows claim the same of the same, in whatever words."""
+    """Return whether two rows make the same claim, in any wording."""
     return one.TABLE == other.TABLE and _claimed(one) == _claimed(other)
 
 
 def changed(old: _Claim, new: _Claim) -> _Claim:
-    """The old row as the new one says it: believed as much as it was, with no verdicts on what it says now."""
+    """Return the old row with the new content: same confidence, no verdicts."""
     return replace(belief.restated(old, new, stated=False), id=old.id, created_at=old.created_at, memory=old.memory)
 
 
@@ -72,7 +72,7 @@ def changed(old: _Claim, new: _Claim) -> _Claim:
 
 
 def _named_as(row: Claim, domain: Domain) -> Iterator[Claim]:
-    """The row with this id; of two that move together, also with the sides the other way round."""
+    """Yield the row with this id; for a symmetric correlation, also with its sides swapped."""
     ids = [row.id]
     if isinstance(row, Correlation) and row.relation == "with":
         ids.append(replace(row, id="", source_a=row.source_b, source_b=row.source_a).id)
@@ -104,7 +104,7 @@ def _is_denied_correlation(row: Correlation, told: Mapping[str, Any]) -> bool:
 
 
 def _claimed(row: Claim) -> tuple[Any, ...]:
-    """What the row says, without how, whose it is, how far it is believed and when it was told."""
+    """Return the claim itself, without wording, owner, confidence and times."""
     if isinstance(row, Correlation):
         sides = (fold(row.source_a), fold(row.source_b))
         return (sides if row.relation == "leads" else tuple(sorted(sides)), row.relation, row.inverse)
@@ -113,7 +113,7 @@ def _claimed(row: Claim) -> tuple[Any, ...]:
 
 
 def _example(about: Mapping[str, Any]) -> Claim:
-    """Any row for the same eyes."""
+    """Return an arbitrary row with this audience."""
     return Threshold(source=ANY, metric="any", value=0, direction="above", **about)
 
 
@@ -121,5 +121,5 @@ _BESIDE = frozenset(each.name for each in fields(Claim))
 
 
 def ids_of_tellers(rows: Sequence[Claim]) -> list[int]:
-    """The memories that say these rows in words."""
+    """Return the memories that state these rows in words."""
     return list(dict.fromkeys(each.memory for each in rows if each.memory is not None))

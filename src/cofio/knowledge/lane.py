@@ -1,4 +1,4 @@
-"""The exact lane: a value, a time or a name in, and what is known of just that out."""
+"""The exact lane: lookups of domain knowledge by value, time or name."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cofio.domain import Active, Correlation, Firing, Step, Threshold, fold, num
 
 __all__ = ["MOST_STEPS", "Active", "Firing", "Step", "firing", "matches", "walk"]
 
-MOST_STEPS = 500  # sources that one walk gives
+MOST_STEPS = 500  # maximum number of sources per walk
 
 
 # ── thresholds ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def firing(thresholds: Iterable[Threshold], value: float, unit: str = "") -> list[Firing]:
-    """Those that the value crosses, the surest first. Where both name a unit, it must be the same."""
+    """Return the thresholds that the value crosses, by confidence. If both have a unit, the units must be equal."""
     value = number(value, "value")
     comparable = [each for each in thresholds if not unit or not each.unit or fold(each.unit) == fold(unit)]
     fired = [Firing(each, value, _distance(value, each.value)) for each in comparable if _crosses(value, each)]
@@ -31,28 +31,29 @@ def _crosses(value: float, threshold: Threshold) -> bool:
 
 
 def _distance(one: float, other: float) -> float:
-    return min(abs(one - other), sys.float_info.max)  # what goes out as JSON has to be finite
+    return min(abs(one - other), sys.float_info.max)  # JSON requires a finite number
 
 
 # ── correlations ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def matches(name: str, side: str) -> bool:
-    """Whether a name means this side of a correlation: it is the same, or its leading words."""
+    """Return whether a name means this side of a correlation: it equals the side or its leading words."""
     asked, there = fold(name).split(), fold(side).split()
     return bool(asked) and there[: len(asked)] == asked
 
 
 def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, depth: int) -> list[Step]:
-    """What a source goes together with, up to so many steps away: nearest first, then surest, each once.
+    """Return the sources related to a source within `depth` steps, each once: by distance, then by confidence.
 
-    Each is reached by the fewest steps, and of ways of the same length by the surest. At most MOST_STEPS are given.
+    Each source is reached by the fewest steps; among paths of equal length the one with the highest confidence is used.
+    At most MOST_STEPS are returned.
     """
     seen, found, ends = {fold(source)}, list[Step](), [_End(source, 1.0, False)]
     for far in range(1, depth + 1):
         onward = [step for end in ends for step in _onward(end, correlations_of(end.name), far)]
         new = [step for step in sorted(onward, key=_order) if fold(step.there) not in seen]
-        best = {fold(step.there): step for step in reversed(new)}  # of the same, the first stays
+        best = {fold(step.there): step for step in reversed(new)}  # per source, the first one wins
         seen |= best.keys() | {fold(step.here) for step in onward}
         nearest = sorted(best.values(), key=_order)[: MOST_STEPS - len(found)]
         found += nearest
@@ -61,7 +62,7 @@ def walk(correlations_of: Callable[[str], Sequence[Correlation]], source: str, d
 
 
 class _End(NamedTuple):
-    """Where a way has led so far, and what is known of the way."""
+    """End of a path, with confidence and sign of the path."""
 
     name: str
     confidence: float
@@ -69,7 +70,7 @@ class _End(NamedTuple):
 
 
 def _onward(end: _End, correlations: Iterable[Correlation], depth: int) -> Iterator[Step]:
-    """Every step that leads on from there."""
+    """Yield every step that continues the path."""
     for each in correlations:
         confidence, inverse = end.confidence * each.confidence, end.inverse != each.inverse
         if matches(end.name, each.source_a):

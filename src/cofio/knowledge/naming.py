@@ -1,14 +1,14 @@
-"""What a prompt names exactly: the rows whose names stand in it, and the values that it tells of them.
+"""Rows named in a prompt, and the values that the prompt reports for them.
 
-    prompt ─ openings ─▶ (domain.naming) ─▶ candidates ─ does the name stand there whole? ─▶ [Named]
+    prompt ─ openings ─▶ (domain.naming) ─▶ candidates ─ is the whole name in the prompt? ─▶ [Named]
     "AAPL volume is 6.2M" ─▶ the threshold on AAPL's volume, and that it fires
 
-A word in common is not enough: the name must stand there, as a run of words, in any case. Its leading words do where
-they say as much: "BTC" names "BTC price", "price" does not. A name that is a word like any other ("NOW", "ALL", "7")
-counts only as it is written, and only for a threshold whose metric stands there too.
+A shared word is not enough: the name must occur as a run of words, in any case. Its leading words suffice if they are
+as specific: "BTC" names "BTC price", "price" does not. A name that is an ordinary word ("NOW", "ALL", "7") counts only
+in its exact spelling, and only for a threshold whose metric occurs too.
 
-A value is read where nothing but plain linking words stand between it, the metric and the source. What is compared,
-denied or told of something else ("if volume exceeds 6M", "TSLA's volume is 8M") is none.
+A value is read only if nothing but linking words separate it, the metric and the source. Values in comparisons,
+negations or statements about something else ("if volume exceeds 6M", "TSLA's volume is 8M") are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cofio.wording import STOP_WORDS
 
 
 class Quantity(Protocol):
-    """A number in a text, with its unit, and where it stands."""
+    """Number in a text, with its unit and position."""
 
     @property
     def value(self) -> float: ...
@@ -44,34 +44,37 @@ class Quantity(Protocol):
     def end(self) -> int: ...
 
 
-#: Every quantity of a text, in order.
+#: Function that returns the quantities of a text in order.
 Reading: TypeAlias = Callable[[str], Sequence[Quantity]]
 Span: TypeAlias = tuple[int, int]
 
-_READ = 4_000  # characters of either end of a prompt
-_OPENINGS = 500  # of names that are looked up
+_READ = 4_000  # characters read from each end of a prompt
+_OPENINGS = 500  # lookup keys per prompt
 _APART = 80  # characters between a source, a metric and a value
-_OCCURRENCES = 8  # of a name that are looked at for values
+_OCCURRENCES = 8  # occurrences of a name that are checked for values
 
 
 class Named(NamedTuple):
-    """A claim that a prompt names."""
+    """Claim named in a prompt."""
 
     known: Claim
-    whole: bool  # the name stands there whole, not its leading words alone
-    metric: bool = False  # of a threshold: its metric stands there too
-    fires: Firing | None = None  # of a threshold: a value is told that crosses it
-    sides: tuple[str, ...] = ()  # of a correlation: which of its sides
+    whole: bool  # the whole name occurs, not only its leading words
+    metric: bool = False  # threshold: its metric occurs too
+    fires: Firing | None = None  # threshold: the prompt reports a value that crosses it
+    sides: tuple[str, ...] = ()  # correlation: the sides named
 
 
 def nothing(_text: str) -> Sequence[Quantity]:
-    """The reading where nobody reads numbers."""
+    """Return no quantities."""
     return ()
 
 
 def named(prompt: str, domain: Domain, viewer: Viewer | None = None, quantities: Reading = nothing) -> list[Named]:
-    """The claims that the prompt names and the viewer sees: first those that fire, then those whose metric stands there
-    too; of equals the surest first. One look-up at most; none for a prompt without a word that could name anything."""
+    """Return claims that the prompt names and the viewer may see, in order of relevance.
+
+    First those that fire, then those whose metric occurs; ties by confidence. At most one lookup; none for a prompt
+    without a word that could be a name.
+    """
     said = _Prompt(prompt, quantities)
     sought = said.openings()
     if not sought:
@@ -119,7 +122,7 @@ class _Word(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """Where a name stands, whether whole, and whether its words tell anything by themselves."""
+    """Occurrences of a name, whether they are complete, and whether its words are specific."""
 
     spans: Sequence[Span]
     whole: bool
@@ -127,7 +130,7 @@ class _Standing(NamedTuple):
 
 
 class _Prompt:
-    """The words of a prompt, each with its place. Most prompts name nothing: what they need not is not looked at."""
+    """Words of a prompt with their positions, computed lazily: most prompts name nothing."""
 
     def __init__(self, prompt: str, quantities: Reading) -> None:
         ends = prompt if len(prompt) <= 2 * _READ else f"{prompt[:_READ]}\n\n{prompt[-_READ:]}"
@@ -135,7 +138,7 @@ class _Prompt:
         self._reading = quantities
 
     def openings(self) -> list[str]:
-        """How the names open that may stand here, each once; none where all words are such as every text holds."""
+        """Return the lookup keys of names that may occur here, without duplicates; empty for stop words only."""
         found: dict[str, None] = {}
         before = ""
         for raw in _WORD.findall(self.text):
@@ -166,7 +169,7 @@ class _Prompt:
         return [each for each in self._reading(self.text) if self._is_number(each)]
 
     def names(self, name: str) -> _Standing:
-        """Where the name stands; else where its leading words do, as many of them as there are."""
+        """Return the occurrences of the name, else of as many of its leading words as occur."""
         words = _words(name)
         for length in range(len(words), 0, -1):
             lead, rest = words[:length], words[length:]
@@ -178,7 +181,7 @@ class _Prompt:
         return _Standing((), whole=False, telling=False)
 
     def runs(self, name: str) -> list[Span]:
-        """Where the words of a name stand one after the other."""
+        """Return the positions where the words of a name occur consecutively."""
         return self._runs(_words(name))
 
     def _runs(self, words: Sequence[_Word], *, as_written: bool = False) -> list[Span]:
@@ -198,7 +201,7 @@ class _Prompt:
     # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def value(self, sources: Sequence[Span] | None, metrics: Sequence[Span], unit: str) -> Quantity | None:
-        """The quantity that is told of the metric, of the source unless it holds for any; None when none is."""
+        """Return the quantity reported for the metric of the sources, or of any source if `sources` is None."""
         ways: list[tuple[bool, int, int, Quantity]] = []
         for source in [None] if sources is None else sources[:_OCCURRENCES]:
             for metric in metrics[:_OCCURRENCES]:
@@ -213,16 +216,16 @@ class _Prompt:
     def _near(self, metric: Span, unit: str) -> Iterator[Quantity]:
         for each in self._quantities:
             if each.unit == "%" and unit != "%":
-                continue  # "volume fell 5%" says nothing of how much it is
+                continue  # "volume fell 5%" is a change, not a value
             if metric[0] - _APART <= each.end and each.start <= metric[1] + 2 * _APART:
                 yield each
 
     def _is_number(self, told: Quantity) -> bool:
-        """Whether it is written as one, or large: "price is one of the things" tells no price."""
+        """Return whether it has digits or is large; the "one" in "price is one of the things" is not a price."""
         return told.value >= 100 or any(sign.isdigit() for sign in self.text[told.start : told.end])
 
     def _linked(self, source: Span | None, metric: Span, number: Span) -> bool:
-        """Whether nothing but linking words stand between them."""
+        """Return whether only linking words separate the positions."""
         places = sorted(each for each in (source, metric, number) if each)
         if any(one[1] > other[0] for one, other in pairwise(places)):
             return False
@@ -241,7 +244,7 @@ class _Prompt:
 
 
 def _words(text: str) -> list[_Word]:
-    """The words of a text as names hold them, each with its spelling and its place."""
+    """Return the folded words of a text, each with its spelling and position."""
     plain = unicodedata.normalize("NFKC", text)
     return [
         _Word(folded, found[0], *found.span())
@@ -251,7 +254,7 @@ def _words(text: str) -> list[_Word]:
 
 
 def _is_telling(words: Sequence[_Word]) -> bool:
-    """Whether any of the words is more than a number, a letter, or a word that every text holds."""
+    """Return whether any word is specific: not a number, a letter or a stop word."""
     return any(
         not (each.folded.isdigit() or (len(each.folded) < 2 and each.folded.isascii()) or each.folded in STOP_WORDS)
         for each in words
@@ -259,9 +262,9 @@ def _is_telling(words: Sequence[_Word]) -> bool:
 
 
 def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
-    """Whether the leading words of a name mean the same: only what is measured is left out, or they are a code.
+    """Return whether the leading words identify the name: only measured quantities follow, or they are a code.
 
-    A number behind them tells one of them from the others.
+    If a number follows, it distinguishes several names, so the leading words do not suffice.
     """
     if all(each.folded in _MEASURED for each in lead) or rest[0].folded.isdigit():
         return False
@@ -269,7 +272,7 @@ def _says_as_much(lead: Sequence[_Word], rest: Sequence[_Word]) -> bool:
 
 
 def _is_code(words: Sequence[_Word]) -> bool:
-    """Whether it is written as codes are: BTC, S3, 7203, EUR/USD."""
+    """Return whether it is written like a code: BTC, S3, 7203, EUR/USD."""
     return all(each.folded.isdigit() or _is_capital(each) for each in words)
 
 
@@ -281,7 +284,7 @@ def _is_capital(word: _Word) -> bool:
 
 _WORD = late.compile(r"[^\W_]+")
 _JOINT = late.compile(r"[^\S\n]*(?:[^\w\s,;!?]|_)?[^\S\n]*")  # between the words of a name: BTC/USD, error_rate, web-1
-#: What is measured of things, rather than a thing.
+#: Words for measured quantities rather than things.
 _MEASURED = frozenset(
     """
     amount average balance bandwidth capacity change close closing consumption contract contracts count cost cpu delay
@@ -314,9 +317,9 @@ def _either(words: str) -> str:
 _PLAIN = rf"{_SIGN}|['’]s\b|\b(?:{_either(_LINKING)})\b|\b(?:{_either(_MOVING)})\s+(?:(?:up|down|back)\s+)?(?:to|at)\b"
 _OTHERS = rf",|\band\b|\b(?:{_either(' '.join(_MEASURED))})\b|[-+]?[$€£¥]?\d[\d.,]*(?:\s?[a-z°µ]{{1,3}}\b|%)?"
 _LINK = late.compile(rf"(?:{_PLAIN})*", re.IGNORECASE)
-_ANYWHERE = late.compile(  # a threshold for every source: "cpu load on db-7 is 93%"
+_ANYWHERE = late.compile(  # for thresholds of every source: "cpu load on db-7 is 93%"
     rf"(?:{_PLAIN}|\b(?:on|of|for|at)\s+(?-i:(?=[\w.@-]*[A-Z\d@_-])[\w.@-]+))*", re.IGNORECASE
 )
 _LIST = late.compile(rf"(?:{_PLAIN}|{_OTHERS})*", re.IGNORECASE)
-#: Between a value and what it measures, where it comes first: "6.2M in volume", "6.2M shares of volume".
+#: Words between a value and a metric that follows it: "6.2M in volume", "6.2M shares of volume".
 _MEASURE = late.compile(r"\s*(?:shares\s+)?(?:(?:in|of)\s+)?(?:the\s+|daily\s+|trading\s+|total\s+)*", re.IGNORECASE)

@@ -1,13 +1,13 @@
-"""When seasonal patterns are on: their times in words, and a time, in; the stretch that holds it out.
+"""Recurrence of seasonal patterns: parses their times and computes the active interval at a given time.
 
     daily     09:30-16:00 · 22:00-04:00 · 08:00-12:00,13:00-17:00
     weekly    mon-fri 09:30-16:00 · sat,sun · fri
     monthly   1-3 · 28-31 · last · last fri · first mon 09:00-17:00
     yearly    12-15..01-05 · jan · jul-aug · q4 · 03-17 12:00-18:00
-    cron      30 14 * * fri, on for so many minutes from each time
+    cron      30 14 * * fri, active for `lasts` minutes from each time
 
-Several are told apart by `;`, and nothing at all means always. What counts is the clock on the wall of the pattern's
-own timezone: an hour that is left out in spring has nothing on, and one that comes twice in autumn has it twice.
+Several rules are separated by `;`; an empty text means always. Times are wall-clock times in the pattern's timezone: an
+hour skipped in spring is never active, and an hour repeated in autumn is active twice.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from cofio.model import moment
 __all__ = ["active", "check", "window"]
 
 _DAY = 24 * 60  # minutes
-_LONG = timedelta(days=64)  # what goes on for longer may be endless
-_FARTHEST = 4_096  # days that a stretch is followed to either side; the rarest day that there is comes in 8 years
+_LONG = timedelta(days=64)  # longer intervals may be endless
+_FARTHEST = 4_096  # days searched in either direction; the rarest date recurs within 8 years
 _CRON_LENGTH = 200
 _log = logging.getLogger(__name__)
 
 
 def check(seasonal: Seasonal) -> None:
-    """InvalidInput, with what to write, unless it can be told when it is on."""
+    """Raise InvalidInput, with a hint, if the times of the pattern are invalid."""
     _zone(seasonal.timezone)
     _rule(seasonal.period, seasonal.during, seasonal.lasts)
 
 
 def active(seasonals: Iterable[Seasonal], at: str) -> list[Active]:
-    """Those that are on at a time, the surest first. One whose times make no sense is passed over."""
+    """Return the patterns active at a time, by confidence. Patterns with invalid times are skipped."""
     found = []
     for each in seasonals:
         try:
             on = window(each, at)
         except InvalidInput as error:
-            _log.warning("%s is passed over: %s", each.ref, error.message)
+            _log.warning("%s skipped: %s", each.ref, error.message)
             continue
         if on:
             found.append(Active(each, *on))
@@ -58,9 +58,9 @@ def active(seasonals: Iterable[Seasonal], at: str) -> list[Active]:
 
 
 def window(seasonal: Seasonal, at: str) -> tuple[str, str] | None:
-    """The whole stretch that holds the time, from when (inclusive) until when (exclusive); None when it is not on.
+    """Return start (inclusive) and end (exclusive) of the interval that contains the time; None if inactive.
 
-    Of one that never ends, the day, week, month or year is told that holds the time.
+    For a pattern that is always active, returns the current day, week, month or year.
     """
     return _window(seasonal.period, seasonal.during, seasonal.lasts, seasonal.timezone, moment(at))
 
@@ -75,42 +75,42 @@ def _window(period: str, during: str, lasts: int, timezone: str, at: str) -> tup
         if found is _ENDLESS:
             found = _calendar(period, zone, when)
     except (OverflowError, ValueError) as error:
-        raise InvalidInput(f"{at} is too far away.", "Give a time of these centuries.") from error
+        raise InvalidInput(f"{at} is out of range.", "Give a time closer to the present.") from error
     return (moment(found.start), moment(found.end)) if found else None
 
 
-# ── stretches ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Stretch(NamedTuple):
-    """From when until when, in UTC."""
+    """Time interval in UTC."""
 
     start: datetime
     end: datetime
 
 
 class _Rule(Protocol):
-    """When something is on."""
+    """Rule that defines when a pattern is active."""
 
     def __hash__(self) -> int: ...
 
     @property
     def always(self) -> bool:
-        """Whether it is known to be on at all times."""
+        """Return whether it is known to be active at all times."""
 
     @property
     def reach(self) -> timedelta:
-        """How long what begins on a day may last beyond it."""
+        """Return how far intervals may extend beyond the day they start on."""
 
     def of(self, day: date, zone: tzinfo) -> Iterable[_Stretch]:
-        """What begins on a day of the zone."""
+        """Return the intervals that start on a day of the zone."""
 
 
 _ENDLESS = _Stretch(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
 def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
-    """What is on at a time, joined with all that it touches. Looks farther and farther, until nothing touches it."""
+    """Return the interval at a time, merged with adjacent ones. Widens the search until nothing adjoins."""
     if rule.always:
         return _ENDLESS
     today, span = at.astimezone(zone).date(), timedelta(days=2) + timedelta(days=rule.reach.days)
@@ -118,7 +118,7 @@ def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
         first, last = today - span, today + span
         joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
         found = next((each for each in joined if each.start <= at < each.end), None)
-        # No clock on a wall is a day from UTC: what begins before the first day, or after the last, is not nearer.
+        # UTC offsets are less than a day, so intervals that start outside the searched days cannot adjoin.
         begins, ends = _utc(first) + timedelta(days=1) + rule.reach, _utc(last)
         if found is None or (begins < found.start and found.end < ends):
             return found
@@ -129,7 +129,7 @@ def _stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
 
 
 def _known_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
-    """What was found before, where that holds this time too; that it has no end counts for its year alone."""
+    """Return a cached interval that contains this time; an endless one is valid for its year only."""
     for found, year in _last_found(rule, zone):
         if found.start <= at < found.end and (found is not _ENDLESS or year == at.year):
             return found
@@ -138,21 +138,23 @@ def _known_stretch(rule: _Rule, zone: tzinfo, at: datetime) -> _Stretch | None:
 
 @lru_cache(maxsize=4096)
 def _last_found(_rule: _Rule, _zone: tzinfo) -> list[tuple[_Stretch, int]]:
-    """Where the stretch that was found last is kept: to look for one takes long where it is long, and times are asked
-    for one after the other."""
+    """Return the mutable cache cell of the interval found last.
+
+    Finding a long interval is slow, and lookups are usually for successive times.
+    """
     return []
 
 
 @lru_cache(maxsize=1024)
 def _endless(rule: _Rule, zone: tzinfo, year: int) -> bool:
-    """Whether it is on without a break for years around this one."""
+    """Return whether it is active without a break for the years around this one."""
     first, last = date(year - 5, 1, 1), date(year + 5, 12, 31)
     joined = _joined(each for day in _days(first, last) for each in rule.of(day, zone))
     return any(each.start <= _utc(date(year - 4, 1, 1)) and each.end >= _utc(last) for each in joined)
 
 
 def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
-    """The same, in order, those that overlap or touch as one."""
+    """Merge overlapping and adjacent intervals, in order."""
     joined: list[_Stretch] = []
     for each in sorted(stretches):
         if joined and each.start <= joined[-1].end:
@@ -163,7 +165,7 @@ def _joined(stretches: Iterable[_Stretch]) -> list[_Stretch]:
 
 
 def _calendar(period: str, zone: tzinfo, at: datetime) -> _Stretch:
-    """The day, week, month or year of the zone that holds a time."""
+    """Return the day, week, month or year of the zone that contains a time."""
     day = at.astimezone(zone).date()
     match period:
         case "weekly":
@@ -188,25 +190,25 @@ def _utc(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-# ── clocks on walls ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── wall-clock time ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Clock(NamedTuple):
-    """How far the clocks of a zone are from UTC on a day, and when they are put to another time, if they are."""
+    """UTC offsets of a zone on a day, and the moment of a change between them, if any."""
 
     before: timedelta
     after: timedelta
     turn: datetime  # the first moment of `after`
 
     @classmethod
-    @lru_cache(maxsize=16_384)  # all patterns of a zone go by the same clocks
+    @lru_cache(maxsize=16_384)  # shared by all patterns of a zone
     def of(cls, day: date, zone: tzinfo) -> _Clock:
-        """Looks at all moments that any clock on earth gives this date."""
+        """Return the offsets, searching all moments that have this date in any timezone."""
         first, last = _utc(day) - timedelta(hours=16), _utc(day) + timedelta(hours=40)
         before, after = _offset(first, zone), _offset(last, zone)
         if before == after:
             return cls(before, after, first)
-        low, high = 0, int((last - first).total_seconds())  # `after` holds at high, and not at low
+        low, high = 0, int((last - first).total_seconds())  # invariant: `after` applies at high and not at low
         while high - low > 1:
             middle = (low + high) // 2
             if _offset(first + timedelta(seconds=middle), zone) == before:
@@ -216,14 +218,14 @@ class _Clock(NamedTuple):
         return cls(before, after, first + timedelta(seconds=high))
 
     def steady(self, midnight: datetime) -> timedelta | None:
-        """How far the clock is from UTC all day, which begins at this midnight written as UTC; None if that changes."""
+        """Return the UTC offset of the day that starts at this midnight (written as UTC); None if it changes."""
         starts = [midnight - each for each in (self.before, self.after)]
         if self.before == self.after or min(starts) >= self.turn:
             return self.after
         return self.before if max(starts) + timedelta(days=1) <= self.turn else None
 
     def shows(self, start: datetime, end: datetime) -> list[_Stretch]:
-        """When the clock is within these times, which are written as if they were UTC: once, twice or never."""
+        """Return when local time is within these times (written as UTC): once, twice or never."""
         if self.before == self.after:
             return [_Stretch(start - self.after, end - self.after)]
         early = _Stretch(start - self.before, min(end - self.before, self.turn))
@@ -237,45 +239,45 @@ def _offset(at: datetime, zone: tzinfo) -> timedelta:
 
 def _zone(name: str) -> tzinfo:
     if name.upper() == "UTC":
-        return UTC  # with no list of zones on the machine, too
+        return UTC  # works without a timezone database
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         near = {each.casefold(): each for each in available_timezones()}
         meant = [near[each] for each in get_close_matches(name.casefold(), near, 1)]
         such = meant[0] if meant else "Europe/London"
-        hint = f"Give a name of the IANA list, such as {such}."
+        hint = f"Give an IANA timezone name, such as {such}."
         raise InvalidInput(f"There is no timezone {name!r}.", hint) from error
 
 
 # ── calendars ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_EVERY_YEAR = (date(2000, 1, 1), date(2027, 12, 31))  # with leap days and without, beginning on each weekday
-#: Whether a day is one of those that are meant.
+_EVERY_YEAR = (date(2000, 1, 1), date(2027, 12, 31))  # covers leap years and all weekday offsets
+#: Predicate that selects days.
 _Is = Callable[[date], bool]
 
 
 class _Clause(NamedTuple):
-    """Some days, and the times of them, in minutes; those that end before they begin end on the day after."""
+    """Selected days and times in minutes; a time that ends before it starts ends on the next day."""
 
     is_on: _Is
     times: tuple[tuple[int, int], ...]
 
     def minutes(self, day: date) -> Iterator[tuple[int, int]]:
-        """From which minute of a day until which, what began on the day before included."""
+        """Yield the active minutes of a day, including those that started on the previous day."""
         if self.is_on(day):
             yield from ((start, end if start < end else _DAY) for start, end in self.times)
         if any(start > end for start, end in self.times) and self.is_on(day - timedelta(days=1)):
             yield from ((0, end) for start, end in self.times if start > end)
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # known by itself, for the caches
+@dataclass(frozen=True, slots=True, eq=False)  # identity hash, for the caches
 class _Calendar:
-    """What is on by the clock on the wall, as it was written."""
+    """Rule by local wall-clock time."""
 
     clauses: tuple[_Clause, ...]
     always: bool = False
-    reach: timedelta = timedelta(0)  # what goes on at midnight counts as the next day's
+    reach: timedelta = timedelta(0)  # intervals past midnight are attributed to the next day
 
     def minutes(self, day: date) -> list[tuple[int, int]]:
         return _runs(each for clause in self.clauses for each in clause.minutes(day))
@@ -289,7 +291,7 @@ class _Calendar:
 
 @lru_cache(maxsize=1024)
 def _rule(period: str, during: str, lasts: int) -> _Rule:
-    """The times in words as what they mean."""
+    """Parse the times of a pattern."""
     if period == "cron":
         return _cron(during, lasts)
     text = re.sub(r"\s*(,|;|-|\.\.)\s*", r"\1", " ".join(during.lower().replace("–", "-").split()))
@@ -315,7 +317,7 @@ _CLAUSE = re.compile(rf"(?P<days>.*?)(?:(?:^|\s)(?P<times>{_TIMES}(?:,{_TIMES})*
 
 
 def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same minutes in as few pieces as they make, in order."""
+    """Merge overlapping and adjacent minute spans, in order."""
     runs: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if runs and start <= runs[-1][1]:
@@ -326,7 +328,7 @@ def _runs(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _span(text: str, period: str) -> tuple[int, int]:
-    """The minutes of a day that `09:30-16:00` means."""
+    """Parse `09:30-16:00` into minutes of the day."""
     start, end = (int(each[:-3]) * 60 + int(each[-2:]) for each in text.split("-"))
     if start >= _DAY or end > _DAY or start == end or any(each[-2:] > "59" for each in text.split("-")):
         _refuse(text, period)
@@ -342,7 +344,7 @@ def _any_of(days: Sequence[_Is]) -> _Is:
 
 
 def _weekly(text: str) -> _Is:
-    """`fri`, `mon-fri`, `weekdays`."""
+    """Parse `fri`, `mon-fri`, `weekdays`."""
     first, *rest = _NAMED_DAYS.get(text, text).split("-")
     if len(rest) > 1:
         _refuse(text, "weekly")
@@ -351,7 +353,7 @@ def _weekly(text: str) -> _Is:
 
 
 def _monthly(text: str) -> _Is:
-    """`15`, `28-31`, `last`, `last fri`, `first mon`."""
+    """Parse `15`, `28-31`, `last`, `last fri`, `first mon`."""
     if found := re.fullmatch(r"(\d{1,2})(?:-(\d{1,2}))?", text):
         start, end = int(found[1]), int(found[2] or found[1])
         if not 1 <= start <= 31 or not 1 <= end <= 31:
@@ -369,7 +371,7 @@ def _monthly(text: str) -> _Is:
 
 
 def _yearly(text: str) -> _Is:
-    """`12-15..01-05`, `03-17`, `jan`, `jul-aug`, `q4`."""
+    """Parse `12-15..01-05`, `03-17`, `jan`, `jul-aug`, `q4`."""
     if found := re.fullmatch(r"(\d\d-\d\d)(?:\.\.(\d\d-\d\d))?", text):
         start, end = (_of_the_year(each, text) for each in (found[1], found[2] or found[1]))
     else:
@@ -384,7 +386,7 @@ def _yearly(text: str) -> _Is:
 
 
 def _of_the_year(text: str, whole: str) -> tuple[int, int]:
-    """Month and day, once they are known to come in some year."""
+    """Parse month and day, which must exist in some year."""
     month, day = int(text[:2]), int(text[3:])
     if not 1 <= month <= 12 or not 1 <= day <= monthrange(2000, month)[1]:
         _refuse(whole, "yearly")
@@ -392,7 +394,7 @@ def _of_the_year(text: str, whole: str) -> tuple[int, int]:
 
 
 def _months(text: str, whole: str) -> tuple[int, int]:
-    """The first and the last month of a month's or a quarter's name."""
+    """Return the first and last month of a month or quarter."""
     if re.fullmatch("q[1-4]", text):
         return int(text[1]) * 3 - 2, int(text[1]) * 3
     month = _place(text, _MONTHS, whole, "yearly") + 1
@@ -400,13 +402,13 @@ def _months(text: str, whole: str) -> tuple[int, int]:
 
 
 def _place(name: str, names: Sequence[str], whole: str, period: str) -> int:
-    """Which of the names it is, three letters or more of it."""
+    """Return the index of a name given in full or by its first three or more letters."""
     found = [place for place, each in enumerate(names) if len(name) > 2 and each.startswith(name)]
     return found[0] if found else _refuse(whole, period)
 
 
 def _refuse(text: str, period: str) -> NoReturn:
-    raise InvalidInput(f"{text!r} is no time of a {period} pattern.", _HINTS[period])
+    raise InvalidInput(f"{text!r} is not a valid time of a {period} pattern.", _HINTS[period])
 
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -419,24 +421,24 @@ _DAYS_OF: dict[str, Callable[[str], _Is]] = {"weekly": _weekly, "monthly": _mont
 _HINTS = {
     "daily": "Write 09:30-16:00, 22:00-04:00 for a night, 08:00-12:00,13:00-17:00 for several, or nothing for always.",
     "weekly": "Write mon-fri 09:30-16:00, or sat,sun, or fri; several of these with ; between them.",
-    "monthly": "Write 1-3, 28-31, last, last fri or first mon, with 09:30-16:00 after it if only then; several with ;.",
-    "yearly": "Write 12-15..01-05 (month-day), jan, jul-aug, q4 or 03-17, with 09:30-16:00 after it; several with ;.",
-    "cron": "Write minute, hour, day, month and weekday, such as 30 14 * * fri; `lasts` is how many minutes it is on.",
+    "monthly": "Write 1-3, 28-31, last, last fri or first mon, optionally with 09:30-16:00; several with ;.",
+    "yearly": "Write 12-15..01-05 (month-day), jan, jul-aug, q4 or 03-17, optionally with 09:30-16:00; several with ;.",
+    "cron": "Write minute, hour, day, month and weekday, such as 30 14 * * fri; `lasts` is the duration in minutes.",
 }
 
 
 # ── cron ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # known by itself, for the caches
+@dataclass(frozen=True, slots=True, eq=False)  # identity hash, for the caches
 class _Cron:
-    """From each time of a cron text on, for as long as it lasts."""
+    """Rule by cron expression: active from each time for a fixed duration."""
 
     is_on: _Is
     minutes: tuple[int, ...]
-    runs: tuple[tuple[int, int], ...]  # the same with how long they last, on a day on which no clock is turned
+    runs: tuple[tuple[int, int], ...]  # merged with the duration, for a day without a clock change
     lasts: timedelta
-    roams: bool  # it goes by the minute or the hour: an hour that comes twice counts twice, as in Debian's cron
+    roams: bool  # wildcard minute or hour: a repeated hour counts twice, as in Debian's cron
     always: bool = False
 
     @property
@@ -455,25 +457,25 @@ class _Cron:
         return [_Stretch(start, start + self.lasts) for wall in walls for start in self._starts(wall, clock)]
 
     def _starts(self, wall: datetime, clock: _Clock) -> list[datetime]:
-        """When it begins on a day on which the clocks are turned."""
+        """Return the start times on a day with a clock change."""
         shown = [each.start for each in clock.shows(wall, wall + timedelta(minutes=1))]
         if self.roams:
             return shown
-        return shown[:1] or [clock.turn]  # what the clocks leave out begins when they go on
+        return shown[:1] or [clock.turn]  # a skipped time starts right after the gap
 
 
 def _cron(text: str, lasts: int) -> _Cron:
-    from cronsim import CronSim, CronSimError  # not needed for what has no cron text
+    from cronsim import CronSim, CronSimError  # deferred: only needed for cron patterns
 
     if len(text) > _CRON_LENGTH or len(text.split()) != 5:
-        raise InvalidInput(f"{text[:_CRON_LENGTH]!r} has not the five fields of a cron text.", _HINTS["cron"])
+        raise InvalidInput(f"{text[:_CRON_LENGTH]!r} lacks the five fields of a cron expression.", _HINTS["cron"])
     try:
         cron = CronSim(text, _utc(_EVERY_YEAR[0]))
         next(CronSim(text, _utc(_EVERY_YEAR[0])))
     except (CronSimError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"{text!r} is no cron text: {error}.", _HINTS["cron"]) from error
+        raise InvalidInput(f"{text!r} is not a cron expression: {error}.", _HINTS["cron"]) from error
     except StopIteration as error:
-        raise InvalidInput(f"{text!r} is a time that never comes.", _HINTS["cron"]) from error
+        raise InvalidInput(f"{text!r} never matches a time.", _HINTS["cron"]) from error
     minutes = tuple(sorted(hour * 60 + minute for hour, minute in product(cron.hours, cron.minutes)))
     return _Cron(
         is_on=lambda day: day.month in cron.months and cron.match_day(day),

@@ -1,6 +1,6 @@
-"""What goes with a memory: the rows of domain knowledge that were read from what it says.
+"""Domain knowledge rows that follow a memory: they were read from its text.
 
-memory forgotten, corrected ─▶ its rows dropped      erased ─▶ erased      brought back ─▶ put back
+memory archived, corrected ─▶ its rows dropped erased ─▶ erased restored ─▶ restored
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _Silencing: TypeAlias = Update | Edit | Delete | Purge
 
 
 def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
-    """The decisions that remove what was read from the memories that these forget, correct or erase.
+    """Return decisions that remove rows read from memories that are archived, corrected or erased by these decisions.
 
-    What was read from a memory that is erased is erased, that which was removed before too.
+    Rows of an erased memory are erased, including those removed earlier.
     """
     silenced = [each for each in decisions if isinstance(each, _Silencing) and _is_silenced(each, store)]
     forgotten = {each.id: each for each in silenced if not isinstance(each, Purge)}
@@ -35,7 +35,7 @@ def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> 
 
 
 def back(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeDecision]:
-    """The decisions that put back what was dropped when this memory was archived, where nothing took its place."""
+    """Return decisions that restore rows dropped when this memory was archived, unless they have been replaced."""
     archived = [each.changeset for each in _changes(memory_id, store) if each.action == "delete"][-1:]
     dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]
     mine = [row for row in dropped if row and _teller(row) == memory_id and owns(viewer, row)]
@@ -44,7 +44,7 @@ def back(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeD
 
 
 def _is_silenced(decision: _Silencing, store: Store) -> bool:
-    """Whether the memory no longer says what it said. What is merged is said by another."""
+    """Return whether the memory loses its statement. The text of a merged memory lives on in another."""
     if isinstance(decision, Edit):
         text = decision.fields.get("text")
         return text is not None and any(each.text != text for each in store.get([decision.id]))
@@ -52,7 +52,10 @@ def _is_silenced(decision: _Silencing, store: Store) -> bool:
 
 
 def _erased_with(memory_id: int, store: Store, viewer: Viewer | None) -> Iterator[KnowledgeDecision]:
-    """A viewer erases what is private to them, and always was theirs; of the rest, what is there is dropped."""
+    """Yield decisions that erase the rows of a memory; rows that the viewer may not erase are dropped instead.
+
+    A viewer may erase rows that are private to them and always were.
+    """
     there = {row.ref: row for row in store.domain.told_by([memory_id])}
     reason = f"read from memory {memory_id}"
     for ref, row in {**_once_told(memory_id, store), **there}.items():
@@ -61,7 +64,7 @@ def _erased_with(memory_id: int, store: Store, viewer: Viewer | None) -> Iterato
         else:
             kept = store.domain.get(row.TABLE, [row.id]) if ref not in there else []
             yield Erase(row.TABLE, row.id, reason)
-            yield from (Put(each, "it is told by another by now") for each in kept)  # as it is, without its past
+            yield from (Put(each, "another memory states it now") for each in kept)  # without its history
 
 
 def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
@@ -71,13 +74,13 @@ def _may_erase(row: Knowledge, store: Store, viewer: Viewer | None) -> bool:
         return False
     try:
         lines = store.domain.history(row.TABLE, row.id)
-    except NotFound:  # it was never theirs but by the last change
+    except NotFound:  # became theirs only with the last change
         return False
     return all(owns(viewer, state) for line in lines for state in (line.before, line.after) if state)
 
 
 def _once_told(memory_id: int, store: Store) -> dict[str, Knowledge]:
-    """The rows that this memory told at any time, each as it was last, by table and id."""
+    """Return the rows that this memory ever stated, in their latest version, by reference."""
     changesets = dict.fromkeys(each.changeset for each in _changes(memory_id, store))
     lines = [line for each in changesets for line in store.changeset(each).knowledge]
     states = [(line.ref, row) for line in lines for row in (line.before, line.after) if row]
@@ -85,12 +88,12 @@ def _once_told(memory_id: int, store: Store) -> dict[str, Knowledge]:
 
 
 def _changes(memory_id: int, store: Store) -> list[Change]:
-    """What happened to this memory, oldest first; to one that is not there, nothing."""
+    """Return the changes of this memory, oldest first; empty if it does not exist."""
     there = store.get([memory_id])
     return [each for each in store.history(memory_id) if each.memory_id == memory_id] if there else []
 
 
 def _teller(row: Knowledge) -> int | None:
-    """The memory that says it in words; None for a row that has no such."""
+    """Return the memory that states the row in words, or None."""
     memory: int | None = getattr(row, "memory", None)
     return memory

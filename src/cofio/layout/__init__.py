@@ -1,10 +1,10 @@
-"""Memories as points of a plane: near each other where they mean alike, in clusters that have names.
+"""Two-dimensional map of memories: similar memories are close, and clusters have names.
 
-vectors ─ heads ─▶ what differs most ─ laid_out ─▶ places ─ fitted, apart ─▶ x, y ─ grouped, named ─▶ clusters
-                                Ground: where they lay the last time ──────────▶ x, y
+vectors ─ heads ─▶ main directions ─ laid_out ─▶ positions ─ fitted, apart ─▶ x, y ─ grouped, named ─▶ clusters
+                               Ground: previous positions ───────────────────▶ x, y
 
-The places come from the vectors alone, the names from the texts. Every lot is drawn from a fixed seed: the same
-memories give the same map.
+Positions depend on the vectors only, names on the texts. Random numbers use a fixed seed: the same memories give the
+same map.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["Atlas", "Ground", "drawn", "redrawn"]
 
 
 def drawn(dots: Dots) -> Map:
-    """The map of these memories."""
+    """Return the map of these memories."""
     return redrawn(dots, None)[0]
 
 
 def redrawn(dots: Dots, before: Ground | None) -> tuple[Map, Ground]:
-    """The map of these memories, on which those that were there before lie where they did; and where all lie now.
+    """Return the map of these memories, keeping the positions of known ones, and the ground for the next call.
 
-    The vectors, which are large, are left behind.
+    The map omits the vectors, which are large.
     """
     ground = (before.kept(dots) if before else None) or Ground.of(dots, placed(dots))
     light = dots._replace(vectors=np.empty((0, 0), np.float32))
@@ -44,7 +44,7 @@ def redrawn(dots: Dots, before: Ground | None) -> tuple[Map, Ground]:
 
 
 def placed(dots: Dots) -> Places:
-    """Where each memory lies, of its own accord."""
+    """Return the positions of the memories, computed without a previous map."""
     if not len(dots.ids):
         return np.empty((0, 2), np.int64)
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def placed(dots: Dots) -> Places:
 
 
 def charted(dots: Dots, places: Places) -> Map:
-    """The map on which they lie so: with the clusters that they make there."""
+    """Return the map with these positions and their clusters."""
     group = grouped(places)
     clusters = [_cluster(words, places[group == each]) for each, words in enumerate(named(dots.texts, group))]
     x, y = places.T.tolist()
@@ -60,7 +60,7 @@ def charted(dots: Dots, places: Places) -> Map:
 
 
 def _cluster(words: tuple[str, ...], places: Places) -> Cluster:
-    """A cluster stands where that member stands which is nearest to the middle: on itself, whatever its shape."""
+    """Return a cluster at the position of the member nearest to the median, which lies on it whatever its shape."""
     off = np.abs(places - np.median(places, axis=0)).sum(axis=1)
     x, y = places[off.argmin()].tolist()
     return Cluster(words, x, y, len(places))

@@ -1,4 +1,4 @@
-"""The maps that were drawn last, kept until something has changed."""
+"""Cache of recently drawn maps, valid until the store changes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TypeAlias
 from cofio.layout.ground import Ground
 from cofio.picture import Map
 
-#: Maps that are kept: of twenty thousand memories each takes ten megabytes.
+#: Cached maps; a map of 20,000 memories takes 10 MB.
 HELD = 8
-#: Seconds after which a map is drawn again though no change was told: vectors come later than what they are of.
+#: Seconds after which a map is redrawn without a new changeset, because vectors are added later than memories.
 FRESH = 60.0
 
-#: Draws a map, with those who were there where they were; and tells where all lie now.
+#: Draws a map that keeps the positions of the given ground; returns the map and its new ground.
 Draw: TypeAlias = Callable[[Ground | None], tuple[Map, Ground]]
 
 
 class Atlas:
-    """A few maps, by what they are of and who may see it. Any number of threads may ask; each map is drawn by one."""
+    """LRU cache of maps by scope and viewer. Thread-safe; each map is drawn by one thread at a time."""
 
     def __init__(self, *, held: int = HELD, fresh: float = FRESH, ticks: Callable[[], float] = time.monotonic) -> None:
         self._held, self._fresh, self._ticks = held, fresh, ticks
         self._lock = threading.Lock()
-        self._sheets: dict[Hashable, _Sheet] = {}  # the one that was asked for last stands last
+        self._sheets: dict[Hashable, _Sheet] = {}  # most recently used last
 
     def map(self, of: Hashable, changeset: int, draw: Draw) -> Map:
-        """The map of this; drawn now, unless it was since the changeset."""
+        """Return the map for this key, redrawn if it is older than the changeset or expired."""
         sheet = self._sheet(of)
         with sheet.lock:
             now = self._ticks()
@@ -48,7 +48,7 @@ class Atlas:
 
 @dataclass(slots=True)
 class _Sheet:
-    """A map, and as of when it is."""
+    """Cached map and the changeset it was drawn at."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     map: Map | None = None

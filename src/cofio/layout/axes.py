@@ -1,4 +1,4 @@
-"""The few directions in which vectors differ most: what tells memories apart, without what is noise."""
+"""Projection of vectors onto their main directions of variance, which separates memories and drops noise."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Matrix: TypeAlias = NDArray[np.float32]  # a point a row
+    Matrix: TypeAlias = NDArray[np.float32]  # one row per point
 
-#: Directions that are kept: with 32 groups mix a little more, with 64 it takes longer and is no better.
+#: Number of directions: with 32, groups mix slightly more; 64 is slower without being better.
 WIDTH = 48
-#: They are taken from so many vectors at most, by so many rounds of subspace iteration, with a few columns to spare.
+#: Sample size, rounds of subspace iteration, and extra columns used to compute the directions.
 ROWS, ROUNDS, SPARE = 4_096, 3, 16
 
 
 def heads(vectors: Matrix, rng: np.random.Generator) -> Matrix:
-    """The vectors' coordinates in those directions, the strongest first, around their middle."""
+    """Return the centred coordinates of the vectors in these directions, strongest first."""
     sample = vectors[np.sort(rng.permutation(len(vectors))[:ROWS])]
     middle = sample.mean(axis=0)
     basis = _directions(sample - middle, rng)
@@ -27,7 +27,7 @@ def heads(vectors: Matrix, rng: np.random.Generator) -> Matrix:
 
 
 def _directions(sample: Matrix, rng: np.random.Generator) -> Matrix:
-    """Orthonormal directions, a column each, pointing to where their largest number is positive."""
+    """Return orthonormal directions as columns, signed so that the largest component is positive."""
     dimension = sample.shape[1]
     basis = rng.standard_normal((dimension, min(dimension, WIDTH + SPARE)), np.float32)
     for _ in range(ROUNDS):

@@ -1,6 +1,6 @@
-"""Where memories lay the last time, so that they stay there: whoever comes is put beside those that it is like.
+"""Previous positions of memories, so that a map stays stable: new memories are placed next to similar ones.
 
-dots, ground ─▶ those that are known: where they were; the others: among their nearest ─▶ places, and the ground of then
+dots, ground ─▶ known memories: previous positions; new ones: among their nearest ─▶ positions and the new ground
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from cofio.layout.square import Places
     from cofio.picture import Dots
 
-#: The share of memories that may have come or gone since all were laid out: beyond that they are laid out anew.
+#: Share of added and removed memories above which the whole map is laid out again.
 CHANGED = 0.2
-#: How many of its like one is put among, and how far from the first of them they may lie on the square.
+#: Number of neighbours that place a new memory, and their maximum distance from the nearest one on the square.
 LIKE, BESIDE = 5, 400
-#: The first numbers of a vector, by which another one is told: who says something else lies somewhere else.
+#: Leading vector components that detect a changed vector; a memory with a changed text is placed again.
 MARKED = 8
 
 
 class Ground(NamedTuple):
-    """Where each memory lies, by ascending id; and how many have come or gone since all were laid out."""
+    """Position of each memory by ascending id, and the number of changes since the full layout."""
 
     ids: NDArray[np.int64]
     marks: Matrix
@@ -42,7 +42,7 @@ class Ground(NamedTuple):
         return cls(ids[order], dots.vectors[order, :MARKED], places[order], changed)
 
     def kept(self, dots: Dots) -> Ground | None:
-        """The ground of these memories, where those that are known stay; None when too many are not."""
+        """Return the ground of these memories, keeping known positions; None if too many have changed."""
         at, known = self._found(dots)
         changed = self.changed + np.count_nonzero(~known) + len(self.ids) - np.count_nonzero(known)
         if not known.any() or changed > CHANGED * len(known):
@@ -50,16 +50,16 @@ class Ground(NamedTuple):
         stay, come = np.flatnonzero(known), np.flatnonzero(~known)
         places = self.places[at]
         places[come] = _beside(dots.vectors[come], dots.vectors[stay], places[stay])
-        order = np.concatenate([stay, come[::-1]])  # who was there first has the spot, the newest comes last
+        order = np.concatenate([stay, come[::-1]])  # on a collision the older memory keeps its position
         places[order] = apart(places[order])
         return Ground.of(dots, places, int(changed))
 
     def places_of(self, dots: Dots) -> Places:
-        """Where these memories lie, which are those of this ground, in their own order."""
+        """Return the positions of these memories, which must all be known, in their order."""
         return self.places[np.searchsorted(self.ids, np.asarray(dots.ids, np.int64))]
 
     def _found(self, dots: Dots) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Where each memory stands here, and whether it does and says the same."""
+        """Return the index of each memory here, and whether it is known with the same vector."""
         ids = np.asarray(dots.ids, np.int64)
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         marks = dots.vectors[:, :MARKED]
@@ -69,7 +69,7 @@ class Ground(NamedTuple):
 
 
 def _beside(vectors: Matrix, known: Matrix, places: Places) -> Places:
-    """Between those of its nearest that lie together with the first: halfway to another group there is nobody."""
+    """Return positions among those nearest neighbours that are close to the nearest one, never between two groups."""
     near = among(vectors, known, LIKE)
     spots = places[near.rows]
     together = np.abs(spots - spots[:, :1]).max(axis=2) <= BESIDE

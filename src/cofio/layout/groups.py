@@ -1,6 +1,6 @@
-"""Which points of the square lie together: the hills of how densely they lie.
+"""Density-based clustering of points on the square.
 
-places ─ counted by cell, blurred ─▶ a landscape ─ always uphill ─▶ hills ─ one where no valley parts them ─▶ groups
+places ─ counted by cell, blurred ─▶ density landscape ─ hill climbing ─▶ hills ─ merged if no valley ─▶ groups
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from cofio.layout.square import Places
 
-    Landscape: TypeAlias = NDArray[np.float64]  # how high each cell of the grid is
+    Landscape: TypeAlias = NDArray[np.float64]  # height of each cell of the grid
     Labels: TypeAlias = NDArray[np.int64]
 
 #: Cells along a side.
 CELLS = 100
-#: How wide the landscape is blurred, in cells: so much with ten thousand points, and more with fewer.
+#: Blur width in cells at AT points; wider with fewer points.
 BLUR, AT = 1.5, 10_000
-#: Two hills are one where the pass between them is at least so high, as a part of the lower one.
+#: Two hills are merged if the pass between them has at least this share of the lower hill's height.
 PASS = 0.7
-#: A point stands outside where it is less high than this part of its hill.
+#: Points below this share of their hill's height belong to no group.
 FOOT = 0.05
-#: A group has so many members at least, and so large a part of all. There are at most so many.
+#: Minimum members of a group, minimum share of all points, and maximum number of groups.
 LEAST, LEAST_PART, MOST = 4, 0.004, 40
 
 
 def grouped(places: Places) -> Labels:
-    """The group of each point, the largest group first; -1 for none."""
+    """Return the group of each point, ordered by size; -1 for none."""
     cells = np.minimum(places * CELLS // (SIDE + 1), CELLS - 1)
     cell = cells[:, 0] * CELLS + cells[:, 1]
     landscape = _landscape(cell)
@@ -52,9 +52,9 @@ def _landscape(cell: Labels) -> Landscape:
 
 
 def _uphill(landscape: Landscape) -> Labels:
-    """Of each cell the top of the hill that it is on, as one comes to it by always going to the highest cell around."""
+    """Return for each cell the top of its hill, found by always moving to the highest neighbour."""
     around = np.pad(landscape, 1, constant_values=-1)
-    steps = [(down, right) for down in (0, -1, 1) for right in (0, -1, 1)]  # where one stands is the first: ties stay
+    steps = [(down, right) for down in (0, -1, 1) for right in (0, -1, 1)]  # the cell itself comes first and wins ties
     heights = [around[1 + down : 1 + down + CELLS, 1 + right : 1 + right + CELLS] for down, right in steps]
     offsets = np.array([down * CELLS + right for down, right in steps])
     top = np.arange(CELLS * CELLS) + offsets[np.argmax(heights, axis=0)].ravel()
@@ -62,7 +62,7 @@ def _uphill(landscape: Landscape) -> Labels:
 
 
 def _merged(landscape: Landscape, top: Labels) -> Labels:
-    """The same, where hills without a valley between them have one top: that of the highest."""
+    """Merge hills that are not separated by a valley; the highest top is kept."""
     height, into = landscape.ravel(), np.arange(CELLS * CELLS)
     for level, one, other in _passes(height, top):
         low, high = sorted((_end(into, one), _end(into, other)), key=lambda each: (height[each], each))
@@ -72,7 +72,7 @@ def _merged(landscape: Landscape, top: Labels) -> Labels:
 
 
 def _passes(height: NDArray[np.float64], top: Labels) -> list[tuple[float, int, int]]:
-    """Every step from one hill to another: how high it is, and both tops. The highest first."""
+    """Return every step between two hills: its height and both tops, highest first."""
     cell = np.arange(CELLS * CELLS).reshape(CELLS, CELLS)
     here = np.concatenate([cell[1:].ravel(), cell[:, 1:].ravel()])
     there = np.concatenate([cell[:-1].ravel(), cell[:, :-1].ravel()])
@@ -89,14 +89,14 @@ def _end(into: Labels, hill: int) -> int:
 
 
 def _jumped(to: Labels) -> Labels:
-    """Where one ends who goes on and on."""
+    """Follow each pointer to its root."""
     while not np.array_equal(further := to[to], to):
         to = further
     return to
 
 
 def _numbered(group: Labels) -> Labels:
-    """Groups by number, the largest first; what is too small, or one too many, is none."""
+    """Number the groups by size; groups that are too small or beyond the maximum become -1."""
     tops, member, counts = np.unique(group, return_inverse=True, return_counts=True)
     large = (tops >= 0) & (counts >= max(LEAST, LEAST_PART * len(group)))
     ranked = np.argsort(-np.where(large, counts, 0), kind="stable")[: min(MOST, int(large.sum()))]

@@ -1,6 +1,6 @@
-"""What a group is called: the words that its members use and the others do not.
+"""Names of groups: words that their members use and other memories do not.
 
-texts ─ their words ─▶ which text has which ─ how much oftener in the group than in general ─▶ a few words a group
+texts ─ words ─▶ which text has which word ─ relative frequency in the group ─▶ a few words per group
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
     from cofio.layout.groups import Labels
 
-    Scores: TypeAlias = NDArray[np.float64]  # a group a row, a word a column
+    Scores: TypeAlias = NDArray[np.float64]  # one row per group, one column per word
 
-#: Words of a name: from so many to so many, the further ones at least in this part as telling as the first.
+#: Minimum and maximum words of a name; words beyond the minimum need this share of the first word's score.
 FEWEST, MOST, PART = 2, 3, 0.3
-#: A word can name a group when so many of its members have it at the least, and this part of them.
+#: Minimum number and share of members that have a word for it to name the group.
 MEMBERS, SHARE = 2, 0.04
-#: Of each group's words, so many of the most telling are looked at.
+#: Best words per group that are considered.
 LOOKED_AT = 24
 
-#: Letters and what holds a compound together: "Next.js", "C#", "pre-commit". No part of a path, an address or a link.
+#: Words, including compounds such as "Next.js", "C#" and "pre-commit". Excludes parts of paths, addresses and links.
 _WORD = late.compile(r"(?<![\w./@:-])[^\W\d_]\w*(?:[.'’-]\w+)*(?:\+\+|#)?(?![\w/@])")
-_DIGITS = late.compile(r"\d.*\d")  # two and more: a version, a date, a ticket
+_DIGITS = late.compile(r"\d.*\d")  # at least two digits: a version, a date, a ticket
 _HEXADECIMAL = late.compile(r"[0-9a-f]{7,}", re.IGNORECASE)
 _SHORTEST, _LONGEST = 3, 24  # characters, of what a label has room for; but "CI" and "DB" are words
-_ALIKE = 5  # first letters that two words of a name do not share
-#: Words of any text, beside the stop words.
+_ALIKE = 5  # two words of a name must differ within these first letters
+#: Common words that name nothing, in addition to the stop words.
 _FILLERS = STOP_WORDS | set(
     """
     already always another back best better came come day days even first found good great http https keep keeps kept
@@ -47,7 +47,7 @@ _FILLERS = STOP_WORDS | set(
 
 
 def named(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
-    """The names of the groups 0, 1, …: a few words each, the most telling first; hardly a word in two of them."""
+    """Return the names of groups 0, 1, …: a few words each, most distinctive first, mostly unique to the group."""
     if group.max(initial=-1) < 0:
         return []
     words = _read(texts)
@@ -55,7 +55,7 @@ def named(texts: Sequence[str], group: Labels) -> list[tuple[str, ...]]:
 
 
 class _Words(NamedTuple):
-    """The words of some texts: as they are written most often, and which text has which, as pairs of places."""
+    """Words of the texts: their most frequent spelling, and pairs of text index and word index."""
 
     written: list[str]
     text: NDArray[np.int64]
@@ -64,7 +64,7 @@ class _Words(NamedTuple):
 
 def _read(texts: Sequence[str]) -> _Words:
     found = [_WORD.findall(text) for text in texts]
-    inside = Counter(chain.from_iterable(each[1:] for each in found))  # the first begins with a capital in any case
+    inside = Counter(chain.from_iterable(each[1:] for each in found))  # not the first word, which is capitalized
     forms = sorted(filter(_can_name, set(chain.from_iterable(found))), key=lambda form: (-inside[form], form))
     place: dict[str, int] = {}
     word_of = {form: place.setdefault(_root(form), len(place)) for form in forms}
@@ -82,13 +82,13 @@ def _can_name(form: str) -> bool:
 
 
 def _root(form: str) -> str:
-    """What a word and its plural share."""
+    """Return the part that a word and its plural share."""
     word = form.lower().replace("’", "'").removesuffix("'s")
     return word[:-1] if len(word) > _SHORTEST and word.endswith("s") and not word.endswith("ss") else word
 
 
 def _telling(words: _Words, group: Labels) -> Scores:
-    """How well each word tells each group apart: the share of members that have it, by how much more that is."""
+    """Score how well each word distinguishes each group: its share among members times its log gain over all texts."""
     groups, count = int(group.max()) + 1, len(words.written)
     within = group[words.text] >= 0
     cells = group[words.text[within]] * count + words.word[within]
@@ -103,7 +103,7 @@ def _telling(words: _Words, group: Labels) -> Scores:
 
 
 def _chosen(telling: Scores, written: Sequence[str]) -> list[list[int]]:
-    """Of each group its words: those that tell more of it than of any other, and where they are too few, others."""
+    """Return the words of each group: those that score highest in it, then others if these are too few."""
     owner = telling.argmax(axis=0) if telling.size else np.zeros(0, np.int64)
     return [_picked(scores, owner == each, written) for each, scores in enumerate(telling)]
 

@@ -1,6 +1,6 @@
-"""Who is near whom: exactly among few; among many only where it is worth looking.
+"""Nearest neighbours: exact for few points, approximate by k-means cells for many.
 
-points ─ k-means ─▶ cells of about PER points ─ each beside the NEAR cells around it ─▶ neighbours
+points ─ k-means ─▶ cells of about PER points ─ compared with the NEAR nearest cells ─▶ neighbours
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = NDArray[np.int64]
 
-#: Up to so many points everybody is compared with everybody.
+#: Maximum number of points for the exact search.
 FEW = 2_048
-#: Points of a cell, and in how many others its points look for neighbours. A cell of doubles can be too large for that:
-#: it is taken in parts.
+#: Points per cell, number of other cells searched, and maximum points of a cell searched at once. Cells of duplicates
+#: can be larger and are split.
 PER, NEAR, LARGEST = 64, 4, 1_024
-#: The cells are made from so many points of each, in so many rounds.
+#: Sampled points per cell, and rounds of k-means.
 SAMPLED, ROUNDS = 16, 5
-#: Rows of a product: 20 MiB with ten thousand columns.
+#: Rows per matrix product: 20 MiB with 10,000 columns.
 BLOCK = 512
 
 
 class Near(NamedTuple):
-    """Of each point the places of others, nearest first, and how much each of them counts: weights that add to 1."""
+    """Neighbours of each point, nearest first, and their weights, which add up to 1."""
 
     rows: Rows
     weights: Matrix
 
 
 def neighbours(points: Matrix, k: int) -> Near:
-    """Of each point its k nearest others."""
+    """Return the k nearest other points of each point."""
     k = min(k, len(points) - 1)
     if len(points) <= FEW:
         return _weighed(*_without(np.arange(len(points)), *_nearest(points, points, k + 1)))
@@ -48,17 +48,17 @@ def neighbours(points: Matrix, k: int) -> Near:
 
 
 def among(points: Matrix, known: Matrix, k: int) -> Near:
-    """Of each point the k nearest of those that are known."""
+    """Return the k nearest of the known points for each point."""
     return _weighed(*_nearest(points, known, min(k, len(known))))
 
 
 def _nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
-    """The k nearest, nearest first, and the squares of how far they are."""
+    """Return the k nearest rows, nearest first, and their squared distances."""
     rows, squares = np.empty((len(points), k), np.int64), np.empty((len(points), k), np.float32)
     lengths = np.vecdot(known, known)
     for start in range(0, len(points), BLOCK):
         some = slice(start, start + BLOCK)
-        apart = lengths - 2 * (points[some] @ known.T)  # less the point's own length, which changes no order
+        apart = lengths - 2 * (points[some] @ known.T)  # minus the point's own squared length: same order
         best = np.argpartition(apart, k - 1, axis=1)[:, :k]
         order = np.argsort(np.take_along_axis(apart, best, axis=1), axis=1, kind="stable")
         rows[some] = np.take_along_axis(best, order, axis=1)
@@ -68,7 +68,7 @@ def _nearest(points: Matrix, known: Matrix, k: int) -> tuple[Rows, Matrix]:
 
 
 def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
-    """The same without oneself; without the last, where one's own doubles took all the places."""
+    """Remove each point from its own neighbours; if duplicates displaced it, remove the last neighbour."""
     oneself = rows == own[:, np.newaxis]
     oneself[~oneself.any(axis=1), -1] = True
     shape = len(rows), rows.shape[1] - 1
@@ -76,7 +76,7 @@ def _without(own: Rows, rows: Rows, squares: Matrix) -> tuple[Rows, Matrix]:
 
 
 def _weighed(rows: Rows, squares: Matrix) -> Near:
-    """Each counts the less the farther it is, by the measure of how far one's neighbours are in general."""
+    """Weight neighbours by distance, relative to the point's mean neighbour distance."""
     distances = np.sqrt(squares)
     beyond = distances - distances[:, :1]
     usual = beyond.mean(axis=1, keepdims=True)
@@ -85,7 +85,7 @@ def _weighed(rows: Rows, squares: Matrix) -> Near:
 
 
 def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
-    """The points of each cell, and among whom they look: at least so many, those of their cell first."""
+    """Yield the points of each cell with the points to search, at least `at_least`, the cell's own first."""
     centres = _centres(points, len(points) // PER)
     cell = _nearest(points, centres, 1)[0][:, 0]
     order = np.argsort(cell, kind="stable")
@@ -100,7 +100,7 @@ def _cells(points: Matrix, at_least: int) -> Iterator[tuple[Rows, Rows]]:
 
 
 def _centres(points: Matrix, count: int) -> Matrix:
-    """The middles of so many cells, by k-means on a sample."""
+    """Return `count` cell centres, by k-means on a sample."""
     rng = np.random.default_rng(0)
     sample = points[rng.permutation(len(points))[: SAMPLED * count]]
     centres = sample[:count].copy()

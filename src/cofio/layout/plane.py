@@ -1,12 +1,11 @@
-"""Where points of many directions lie on a plane, so that those that are near each other stay near: by forces.
+"""Force-directed layout of points on a plane that keeps near points near.
 
-heads ─ neighbours ─▶ who draws whom ─ rounds of pulls and pushes ─▶ places
+heads ─ neighbours ─▶ attraction graph ─ rounds of attraction and repulsion ─▶ positions
 
-Each point is drawn to its neighbours and pushed away by whoever happens to be near it: the forces of UMAP and LargeVis,
-with the simplest of their curves, 1 / (1 + d²). In every round each point is drawn to one of its neighbours, one that
-counts more the more often, and pushed by a few others, all by lot from a fixed seed.
+The forces are those of UMAP and LargeVis with the simplest curve, 1 / (1 + d²). In each round every point is attracted
+to one of its neighbours, sampled by weight, and repelled by a few random points, with a fixed seed.
 
-A place is a complex number here, x + iy: that takes a fifth of the time of two columns.
+Positions are complex numbers, x + iy, which take a fifth of the time of two columns.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ if TYPE_CHECKING:
 
     Spots: TypeAlias = NDArray[np.complex64]
 
-#: Neighbours that draw a point. With more, near ones come apart; with fewer, so do groups.
+#: Neighbours that attract a point. More separate near points; fewer separate groups.
 DRAWING = 8
-#: Lots of each point: a neighbour has as many of them as it counts.
+#: Sampling slots per point, divided among its neighbours by weight.
 LOTS = 16
 ROUNDS, PUSHES = 300, 5
-#: How far from the middle the farthest point begins.
+#: Initial distance of the farthest point from the centre.
 REACH = 10.0
-#: Two that touch push each other no farther than 1 / √SOFTNESS at once.
+#: Limits the repulsion of two touching points to about 1 / √SOFTNESS per step.
 SOFTNESS = np.float32(1 / 16)
 
 
 def laid_out(heads: Matrix, rng: np.random.Generator) -> Spots:
-    """A place for each point, of any size. Where it begins is what the first two directions say."""
+    """Return a position for each point, unscaled, starting from its first two coordinates."""
     spots, count = _begun(heads), len(heads)
     if count < 3:
         return spots
@@ -57,7 +56,7 @@ def _begun(heads: Matrix) -> Spots:
 
 
 def _lots(near: Near) -> Rows:
-    """The neighbours by their lots, a point a column."""
+    """Return the neighbours by sampling slot, one column per point."""
     shares = np.cumsum(near.weights, axis=1)
     column = np.stack([(shares < (lot + 0.5) / LOTS).sum(axis=1) for lot in range(LOTS)], axis=1)
     rows = np.take_along_axis(near.rows, np.minimum(column, near.rows.shape[1] - 1), axis=1)

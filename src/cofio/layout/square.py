@@ -1,4 +1,4 @@
-"""Places in whole numbers on the square of SIDE by SIDE, no two on the same spot."""
+"""Integer positions on the square of SIDE by SIDE, without duplicates."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from cofio.layout.plane import Spots
 
-    Places: TypeAlias = NDArray[np.int64]  # x and y, a point a row
+    Places: TypeAlias = NDArray[np.int64]  # x and y, one row per point
 
-#: The share of points, at either end, that may lie in the margin; and the margin, as a part of half a side.
+#: Percentage of points at either end that may lie in the margin, and the margin as a share of half a side.
 OUTSIDE, MARGIN = 0.5, 0.06
-#: How far two that would lie on each other are put apart: at a thousand pixels a side, three of them.
+#: Distance between points that would coincide: three pixels at 1,000 pixels per side.
 GAP = 30
-#: Points that go round in steps of the golden angle fill a disc evenly.
+#: Golden angle: points in steps of this angle fill a disc evenly.
 GOLDEN = np.pi * (3 - 5**0.5)
-#: Rounds after which points that still lie on each other stay so. Two are usual.
+#: Maximum rounds of separating coinciding points. Two are usual.
 PATIENCE = 100
 
 
 def fitted(spots: Spots) -> Places:
-    """The places, moved and scaled to fill the square. The few that lie far out come no farther than its edge."""
+    """Return the positions scaled to fill the square; outliers are compressed into the margin."""
     places = np.stack([spots.real, spots.imag], axis=1).astype(np.float64)
     low, high = np.percentile(places, (OUTSIDE, 100 - OUTSIDE), axis=0)
     half = float(np.max(high - low)) / 2
@@ -38,7 +38,7 @@ def fitted(spots: Spots) -> Places:
 
 
 def apart(places: Places) -> Places:
-    """The same, where the first on a spot stays and the others go round it, each to the next spot that is free."""
+    """Move coinciding points: the first stays, the others go to the next free positions on a spiral around it."""
     steps = np.zeros(len(places), np.int64)
     found = places
     for _ in range(PATIENCE):
@@ -51,7 +51,7 @@ def apart(places: Places) -> Places:
 
 
 def _ranks(places: Places) -> NDArray[np.int64]:
-    """How many before it lie on the same spot, of each."""
+    """Return for each point the number of earlier points at the same position."""
     spot = places[:, 0] * (SIDE + 1) + places[:, 1]
     order = np.argsort(spot, kind="stable")
     begins = np.searchsorted(spot[order], spot[order])
