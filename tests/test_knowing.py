@@ -206,7 +206,7 @@ def test_a_purge_leaves_no_words(keeper: Keeper, known: Knowing) -> None:
         ("patterns", {"pattern": "x", "prior": 0.3}, "prior cannot be set"),
         ("feedback", {"anomaly": "a", "verdict": "note", "processed": True}, "processed cannot be set"),
         ("feedback", {"anomaly": "a"}, "verdict is"),
-        ("seasonal", {"pattern": "x", "period": "daily", "during": "at noon"}, "no time of a daily pattern"),
+        ("seasonal", {"pattern": "x", "period": "daily", "during": "at noon"}, "not a valid time of a daily pattern"),
         ("seasonal", {"pattern": "x", "period": "daily", "timezone": "Mars/Olympus"}, "no timezone"),
         ("memories", {}, "no table"),
     ],

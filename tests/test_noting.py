@@ -476,7 +476,7 @@ def test_two_folders_are_not_called_the_same(tmp_path: Path) -> None:
         write(tmp_path / "docs", "a.md", "These are some words of mine.")
         write(tmp_path / "moved", "a.md", "These are some words of mine.")
         keeper.notes.index(tmp_path / "docs", label="wiki")
-        with pytest.raises(Conflict, match="called 'wiki' already"):
+        with pytest.raises(Conflict, match="already has the label 'wiki'"):
             keeper.notes.index(tmp_path / "moved")
         (tmp_path / "docs" / "a.md").unlink()
         (tmp_path / "docs").rmdir()
@@ -910,7 +910,7 @@ def test_an_edit_here_and_one_there_are_both_kept(keeper: Keeper, out: Path) -> 
     keeper.update(memory.id, text="We use tabs of eight")
     note = note_of(out, memory.id)
     note.write_text(note.read_text().replace("  - style", "  - layout"))
-    assert [why for _, why in keeper.notes.export(out).skipped] == ["It was edited since. Read the folder first."]
+    assert [why for _, why in keeper.notes.export(out).skipped] == ["It was edited since. Index the folder first."]
     assert counts(keeper.notes.index(out)) == (0, 1, 0)
     after = keeper.get(memory.id)
     assert (after.text, after.tags) == ("We use tabs of eight", ("layout",))
@@ -1026,7 +1026,7 @@ def test_what_a_note_cannot_say_is_told(keeper: Keeper, out: Path) -> None:
     keeper.notes.export(out)
     note = note_of(out, memory.id)
     page = note.read_text()
-    for bad, why in (("", "It says nothing"), ("x" * 70_000, "70,000 characters")):
+    for bad, why in (("", "no text left"), ("x" * 70_000, "70,000 characters")):
         note.write_text(page.replace("We use tabs", bad))
         (skipped,) = keeper.notes.index(out).skipped
         assert why in skipped[1]

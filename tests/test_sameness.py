@@ -74,7 +74,7 @@ def test_other_words_may_say_the_same_only_when_almost_identical_in_meaning() ->
 
 def test_what_says_more_is_not_a_repetition() -> None:
     old, new = "we deploy with flags", "we deploy with flags behind approval"
-    assert "says more: behind, approval" in apart(new, old, 0.99)
+    assert "adds: behind, approval" in apart(new, old, 0.99)
     assert apart(old, new, 0.99) == ""
 
 

@@ -277,7 +277,7 @@ class Feedback(Knowledge):
         if isinstance(self.about, str) or not isinstance(self.about, list | tuple):
             raise InvalidInput("about is not a list.", "Name the claims that it judges: thresholds/aapl.volume.above.")
         if len(self.about) > MAX_JUDGED:
-            raise InvalidInput(f"about names {len(self.about)} claims.", f"The limit is {MAX_JUDGED}.")
+            raise InvalidInput(f"about names {len(self.about)} claims.", f"At most {MAX_JUDGED} are allowed.")
         _fill(self, "about", tuple(dict.fromkeys("/".join(parsed(each)) for each in self.about)))
         self._named(self.anomaly)
 

@@ -42,7 +42,7 @@ MAX_HITS = 1_000
 MAX_LABEL = 1_024  # characters of a source, session, agent, tag or entity
 MAX_LABELS = 256  # tags or entities of one memory
 MAX_METADATA = 65_536  # characters of the metadata as JSON
-MAX_DEPTH = 64  # objects and lists inside each other in the metadata
+MAX_DEPTH = 64  # nesting depth of objects and lists in the metadata
 
 _CATEGORY_OF: Mapping[str, Category] = {
     "preference": "decision",
@@ -98,7 +98,7 @@ def checked_text(value: Any, name: str, limit: int) -> str:
     if not isinstance(value, str):
         raise InvalidInput(f"{name} is {type(value).__name__}.", f"Give {name} as text.")
     if len(value) > limit:
-        raise TooLarge(f"{name} has {len(value):,} characters.", f"The limit is {limit:,}.")
+        raise TooLarge(f"{name} has {len(value):,} characters.", f"At most {limit:,} are allowed.")
     if "\x00" in value:
         raise InvalidInput(f"{name} holds a NUL character.", "Remove it; a memory is plain text.")
     try:
@@ -112,7 +112,7 @@ def _labels(values: Any, name: str) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
         raise InvalidInput(f"{name} is {type(values).__name__}.", f"Give {name} as a list of texts.")
     if len(values) > MAX_LABELS:
-        raise TooLarge(f"{name} has {len(values):,} entries.", f"The limit is {MAX_LABELS}.")
+        raise TooLarge(f"{name} has {len(values):,} entries.", f"At most {MAX_LABELS} are allowed.")
     cleaned = (checked_text(each, name, MAX_LABEL).strip() for each in values)
     return tuple(dict.fromkeys(each for each in cleaned if each))
 
@@ -124,7 +124,7 @@ def _checked_metadata(value: Any) -> dict[str, Any]:
         raise InvalidInput(f"metadata is {type(value).__name__}.", "Give an object with text keys.")
     kept = {key: each for key, each in value.items() if key not in _RESERVED}
     if _deeper_than(MAX_DEPTH, kept):
-        raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Make it flatter.")
+        raise InvalidInput(f"metadata is nested deeper than {MAX_DEPTH} levels.", "Reduce the nesting.")
     try:
         written = json.dumps(kept, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:

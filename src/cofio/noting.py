@@ -107,7 +107,7 @@ class Noting:
             except (OSError, CofioError) as error:
                 self._keeping.undo(done.id, by=by, why="its note could not be written")
                 if isinstance(error, FileExistsError):
-                    raise StoreError(f"There is a file {name} already.", "Try again: it gets another name.") from error
+                    raise StoreError(f"The file {name} already exists.", "Try again for another name.") from error
                 raise
         with suppress(OSError, StoreError):  # both exist; the next read of the folder matches them
             self._note(place, name, page.encode(), done.changes[0].memory_id)
@@ -618,7 +618,7 @@ class _Writing:
             content = files.content_of(target)
         except FileNotFoundError:
             if old:
-                raise _Left("It was deleted. Read the folder: that archives its memory.") from None
+                raise _Left("It was deleted. Index the folder to archive its memory.") from None
             self._place_new(path, memory, vault.written(memory, self._identity, supersedes=supersedes))
             return
         except OSError as error:
@@ -632,10 +632,10 @@ class _Writing:
         if old is None or self._paths.get(memory.id) != path:  # having been read does not make it an exported note
             raise _Left("A file of that name exists and is not an exported note.")
         if old.hash != files.hash_of(content):
-            raise _Left("It was edited since. Read the folder first.")
+            raise _Left("It was edited since. Index the folder first.")
         with files.draft(self._place.path, wanted) as written:
             if files.content_of(target) != content:  # edited while it was compared
-                raise _Left("It was edited since. Read the folder first.")
+                raise _Left("It was edited since. Index the folder first.")
             files.put_over(written, target)
         self._note(path, wanted.encode(), memory)
         self._written += 1

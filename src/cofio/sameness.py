@@ -30,8 +30,8 @@ def apart(new: str, old: str, cosine: float, *, sure: float = SURE) -> str:
     if gist(new) == gist(old):
         return unlike(new, old)
     if max(len(new), len(old)) > LONG:
-        return "texts of this length must be the same word for word"
-    in_other_words = "it says so in other words" if cosine < sure else ""
+        return "texts of this length must match word for word"
+    in_other_words = "it is phrased in other words" if cosine < sure else ""
     return conflict(new, old) or unlike(new, old) or in_other_words or _more(new, old)
 
 
@@ -63,10 +63,10 @@ def conflict(one: str, other: str) -> str:
         if first != second:  # ordered: from 1 to 2 is not from 2 to 1
             return f"they differ in a {what}: {', '.join(first) or 'none'} and {', '.join(second) or 'none'}"
     if negated(one) != negated(other):
-        return "one of them negates"
+        return "only one of them is negated"
     first, second = list(gist(one)), list(gist(other))
     if first != second and sorted(first) == sorted(second):
-        return "the same words stand in another order"
+        return "the words are in a different order"
     return opposite(set(first) - set(second), set(second) - set(first))
 
 
@@ -113,7 +113,7 @@ def negations(text: str) -> int:
 def _more(new: str, old: str) -> str:
     first, second = gist(new), gist(old)
     if len(first) > len(second):
-        return "it says more: " + ", ".join(each for each in first if each not in second)
+        return "it adds: " + ", ".join(each for each in first if each not in second)
     return ""
 
 

@@ -25,7 +25,7 @@ from cofio.ports import Store
 from cofio.reconcile.decide import said_since
 from cofio.seen import Seen
 
-_DENIED = "it is said not to hold any more"
+_DENIED = "stated to be no longer valid"
 _MOST_SHOWN = 1_000  # injected lines that are parsed for rows
 _MARKED = re.compile(
     r"^\s*(?:[-*•]\s*)?(?:\[[^\]]*\]\s*)*|\s*\((?:fires|until|daily|weekly|monthly|yearly)\b[^()]*\)\s*$"
@@ -82,7 +82,7 @@ class Rows:
             self._batch.settled[place] = Settled(fact=self._batch.facts[place], reason=reason)
         else:
             self.puts[old.ref] = (hearing.changed(old, row), place, old)
-            self._outdate([old], place, "out of date: the row that it told is said otherwise")
+            self._outdate([old], place, "out of date: its row was restated with other values")
 
     def _say_again(self, old: Claim, place: int) -> None:
         """Keep the row; this fact takes over from a memory that is gone or replaced by it."""

@@ -28,7 +28,7 @@ def gone(decisions: Sequence[Decision], store: Store, viewer: Viewer | None) -> 
     for row in store.domain.told_by(list(forgotten)) if forgotten else ():
         memory = _teller(row)
         reason = forgotten[memory].reason if memory in forgotten else ""
-        found.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer says so"))
+        found.append(Drop(row.TABLE, row.id, reason or f"memory {memory} no longer states it"))
     for each in silenced:
         found += _erased_with(each.id, store, viewer) if isinstance(each, Purge) else ()
     return found
@@ -40,7 +40,7 @@ def back(memory_id: int, store: Store, viewer: Viewer | None) -> list[KnowledgeD
     dropped = [line.before for each in archived for line in store.changeset(each).knowledge if line.action == "delete"]
     mine = [row for row in dropped if row and _teller(row) == memory_id and owns(viewer, row)]
     free = [row for row in mine if not store.domain.get(row.TABLE, [row.id])]
-    return [Put(replace(row, updated_at=""), f"memory {memory_id} is back, which says so") for row in free]
+    return [Put(replace(row, updated_at=""), f"memory {memory_id}, which states it, was restored") for row in free]
 
 
 def _is_silenced(decision: _Silencing, store: Store) -> bool:

@@ -34,7 +34,7 @@ LOOKED_AT = 24
 _WORD = late.compile(r"(?<![\w./@:-])[^\W\d_]\w*(?:[.'’-]\w+)*(?:\+\+|#)?(?![\w/@])")
 _DIGITS = late.compile(r"\d.*\d")  # at least two digits: a version, a date, a ticket
 _HEXADECIMAL = late.compile(r"[0-9a-f]{7,}", re.IGNORECASE)
-_SHORTEST, _LONGEST = 3, 24  # characters, of what a label has room for; but "CI" and "DB" are words
+_SHORTEST, _LONGEST = 3, 24  # characters of a word on a label; shorter words in capitals, such as "CI", count too
 _ALIKE = 5  # two words of a name must differ within these first letters
 #: Common words that name nothing, in addition to the stop words.
 _FILLERS = STOP_WORDS | set(

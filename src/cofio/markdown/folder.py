@@ -111,8 +111,8 @@ def _unfit(entry: os.DirEntry[str], path: str, size: int) -> str:
     if not _fits(path):
         return "Its name is not valid UTF-8, or contains a line break."
     if len(path) > _LONGEST:
-        return f"Its path has more than {_LONGEST} characters."
-    return f"It has more than {BIGGEST >> 20} MB." if size > BIGGEST else ""
+        return f"Its path is longer than {_LONGEST} characters."
+    return f"It is larger than {BIGGEST >> 20} MB." if size > BIGGEST else ""
 
 
 def _fits(path: str) -> bool:
@@ -153,9 +153,9 @@ def hash_of(content: bytes) -> str:
 def text_of(content: bytes) -> str:
     """Decode the content. Raise ValueError with the reason if it is not text."""
     if len(content) > BIGGEST:
-        raise ValueError(f"It has more than {BIGGEST >> 20} MB.")
+        raise ValueError(f"It is larger than {BIGGEST >> 20} MB.")
     if b"\x00" in content:
-        raise ValueError("It is not a text file.")
+        raise ValueError("It is not text.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
