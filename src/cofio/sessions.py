@@ -306,7 +306,7 @@ def prompt_and_answer(text: str) -> tuple[str, str]:
 
 
 def memories_of(changes: Iterable[Change], *, undone: bool) -> Iterator[tuple[bool, SessionMemory]]:
-    """Yield the memories changed by a changeset, each with whether it is new; noops and replaced memories are skipped."""
+    """Yield the memories changed by a changeset, each with whether it is new; skip noops and replaced ones."""
     listed = list(changes)
     replaced = {each.after.supersedes for each in listed if each.action == "update" and each.after}
     for each in listed:
