@@ -1,9 +1,9 @@
-"""mem0: the JSON that its `get_all()` and the hosted platform's export give, and its local Qdrant folder.
+"""Reader of mem0: the JSON of its `get_all()` and of the platform's export, and its local Qdrant folder.
 
     entry   id, memory, user_id, agent_id, run_id, metadata, categories, created_at, updated_at …
-    point   the same in Qdrant's payload, where the text is `data` and the metadata stands beside it
+    point   the same in Qdrant's payload, with the text in `data` and the metadata beside it
 
-Read for real: stores written by mem0 0.1.118 and 2.2.1, with qdrant-client 1.1.7 to 1.20.0.
+Tested with stores of mem0 0.1.118 and 2.2.1, with qdrant-client 1.1.7 to 1.20.0.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cofio.transfer.foreign.reading import Found, Reader, Skipped, listed, made,
 
 _LISTS = ("results", "memories", "data", "items")
 _TEXTS = ("memory", "data", "text", "content")
-_COUNTED = 64 << 20  # bytes; a longer document is not read twice
-#: Fields that are a fact's own, or say nothing once the vector is gone.
+_COUNTED = 64 << 20  # bytes; a larger document is not read twice
+#: Fields used for the fact, or meaningless without the vector.
 _USED = frozenset(
     """id memory data text content metadata user_id agent_id run_id actor_id categories created_at score embedding
     text_lemmatized""".split()
@@ -42,7 +42,7 @@ def _read_json(path: Path) -> Iterator[Found]:
 
 
 def _digest(entry: Mapping[str, Any]) -> str:
-    """A name for an entry that has none: by what it says, not by where it stands."""
+    """Return a name for an entry without one, from its content rather than its position."""
     return blake2b(json.dumps(entry, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
@@ -70,7 +70,7 @@ def _fact(name: str, entry: Mapping[str, Any]) -> Found:
 
 
 def _gone(entry: Mapping[str, Any]) -> bool:
-    """Whether mem0 itself would not show it any more: deleted, or past its day."""
+    """Return whether mem0 itself would hide it: deleted or expired."""
     try:
         expired = date.fromisoformat(str(entry.get("expiration_date"))[:10]) < datetime.now(UTC).date()
     except ValueError:
@@ -119,7 +119,7 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
 
 
 def _of_point(where: str, blob: Any) -> Found | None:
-    """The fact that a point holds; None where it is no memory: mem0 keeps entities and its own marks as points too."""
+    """Return the fact of a point; None if it is not a memory, because mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
         return Skipped("It is no point, or a very big one.", f"mem0/{where}")
     try:
