@@ -53,7 +53,7 @@ class Reader(Protocol):
         """The score from which a match is certain."""
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        """Return the token embeddings of each text, in order; an empty one for a text that exceeds the model's limit."""
+        """Return the token embeddings of each text, in order; b"" for a text above the model's limit."""
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
         """Return the score of each reading for the question, at most 1."""
@@ -228,7 +228,7 @@ class Inbox(Protocol):
         """
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        """Return every turn of the session received so far; with `any_key`, also those received with any owner's key."""
+        """Return every turn of the session received so far; with `any_key`, also those received with any key."""
 
     def purged_turns(self, client: str, session: str) -> set[str]:
         """Return the turns of the session whose words were purged or are forgotten."""
@@ -328,7 +328,7 @@ class Runs(Protocol):
         """
 
     def alive(self, run_id: int) -> bool:
-        """Record a heartbeat of the run. Return False if it was given up for dead and may have been claimed by another."""
+        """Record a heartbeat of the run. Return False if it was given up for dead and may be claimed by another."""
 
     def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
         """End the run. Raise Conflict if it has ended already or was given up for dead."""
@@ -534,13 +534,13 @@ class Pictures(Protocol):
         """Delete injections logged before this time; return how many."""
 
     def agents(self, limit: int) -> list[Agent]:
-        """Return the agents that use the store, latest first: first parts of memories' sources, and callers of recall."""
+        """Return the agents that use the store, latest first: first parts of sources, and callers of recall."""
 
     def pulse(self) -> Pulse:
         """Return counters that rise with every change. Cheap enough to poll every second."""
 
     def dots(self, scope: Scope, most: int, characters: int) -> Dots:
-        """Return the newest live memories of the scope with vectors, up to `most`, and the beginnings of their texts."""
+        """Return the newest live memories of the scope with vectors, up to `most`, and how their texts begin."""
 
 
 class Readings(Protocol):
@@ -757,7 +757,7 @@ class Store(Protocol):
         """Return the latest memories of the scope by `created_at`. Imported memories may be older than their ids."""
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        """Return the k memories of the scope with the highest cosine, best first, then those of `also` not among them."""
+        """Return the k memories of the scope with the highest cosine, best first, then the others of `also`."""
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
         """Return the k memories of the scope with the highest BM25 for any of the words, best first.
@@ -773,7 +773,7 @@ class Store(Protocol):
         """Return the ids of the scope's memories with exactly this text, ignoring case and white space."""
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        """Yield each pair of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
+        """Yield pairs of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
         """Yield the k nearest among these memories of each of them, with a cosine of at least the threshold.
@@ -789,7 +789,7 @@ class Store(Protocol):
         """Return every occurrence of the memory and of those merged into it, the first one included."""
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
-        """Return the projects of the scope's memories after the name `after`, by name, with their number of memories."""
+        """Return the projects of the scope's memories after the name `after`, by name, with numbers of memories."""
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
         """Return (agent, memory id, count) of memories of the scope said at least `least` times, most frequent first.
@@ -837,7 +837,7 @@ class Store(Protocol):
         """Delete such records of any session from before this time; return how many memories."""
 
     def stats(self) -> dict[str, Any]:
-        """Return the kind of store and counts: memories by state, category, kind and source, vectors, size and others."""
+        """Return the kind of store and counts: memories by state, category, kind and source, vectors, size etc."""
 
     def close(self) -> None:
         """Close the store. Further calls fail."""

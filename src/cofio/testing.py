@@ -192,7 +192,7 @@ class MemoryStore:
             self._refuse_bad(vectors)
             draft: _Tables = _drafted(self._tables)
             if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
-                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
+                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             head: dict[str, Any] = {"at": at, "by": by, "why": why}

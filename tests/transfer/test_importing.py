@@ -324,7 +324,7 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
     [
         ({**HEADER, "version": 3}, "newer cofio"),
         ({**HEADER, "version": "1"}, "version is"),
-        ({**HEADER, "store": ""}, "names no store"),
+        ({**HEADER, "store": ""}, "has no store name"),
         ({**HEADER, "cofio": "backup"}, "backup"),
     ],
 )
@@ -354,7 +354,7 @@ def test_an_empty_file_brings_nothing(make: Make) -> None:
 
 
 def test_lines_that_can_be_read_only_once_are_refused(make: Make) -> None:
-    with pytest.raises(InvalidInput, match="once only"):
+    with pytest.raises(InvalidInput, match="only once"):
         imported(make(), iter([line(**HEADER)]))  # type: ignore[arg-type]
 
 

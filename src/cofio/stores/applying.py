@@ -187,11 +187,11 @@ class Applying:
         tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
         richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, gone, decision.reason)
-        return [changed, self._save("noop", heir, richer, f"stands for memory {before.id} too")]
+        return [changed, self._save("noop", heir, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
-            raise InvalidInput("A merge takes two memories or more.", "Use Update to put a fact in one's place.")
+            raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
         members = [self._live(each, decision.as_of) for each in dict.fromkeys(decision.ids)]
         written = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
@@ -210,7 +210,7 @@ class Applying:
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
         if memory.id and self._rows.load(memory.id):
-            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0: a new one is given.")
+            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0 to assign a new one.")
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
@@ -221,13 +221,13 @@ class Applying:
     def _restore(self, decision: Restore) -> list[Change]:
         before = self._existing(decision.id)
         if not before.archived:
-            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to bring back.")
+            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
         changes = [self._save("restore", before, after, decision.reason)]
         heir = self._rows.load(before.superseded_by) if before.superseded_by else None
         if heir and heir.supersedes != before.id:  # it was merged: its occurrences are subtracted again
             alone = replace(heir, occurrences=max(1, heir.occurrences - before.occurrences))
-            changes.append(self._save("noop", heir, alone, f"no longer stands for memory {before.id}"))
+            changes.append(self._save("noop", heir, alone, f"no longer represents memory {before.id}"))
         return changes
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
@@ -251,7 +251,7 @@ class Applying:
         if entry is None:
             raise NotFound(f"There is no change {decision.change_id}.", "cofio history shows what was changed.")
         if entry.action == "purge":
-            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is for good; nothing of it is kept.")
+            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is permanent; nothing of it is kept.")
         if entry.erased:
             return []  # purged since: there is nothing to restore or to remove
         current = self._rows.load(entry.memory_id)
@@ -356,9 +356,7 @@ class Applying:
         if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
             raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
         if memory.archived:
-            hint = (
-                f"Memory {memory.superseded_by} took its place." if memory.superseded_by else "It can be brought back."
-            )
+            hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)
         return memory
 

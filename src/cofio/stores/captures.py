@@ -21,7 +21,7 @@ from cofio.stores.rows import as_json
 
 #: States from which an item can be retried, as long as its words exist.
 RETRIED: tuple[State, ...] = ("parked", "rejected")
-UNREADABLE = "What is kept of it cannot be read any more"
+UNREADABLE = "The stored exchange is unreadable"
 _COLUMNS = (
     "id", "task", "state", "payload", "received_at", "due_at", "finished_at", "attempts", "faults", "reason",
     "changeset_id", "result",
@@ -42,7 +42,7 @@ def to_payload(exchange: Exchange, cut: Sequence[str] = ()) -> str:
     try:
         payload.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("An exchange holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+        raise InvalidInput("An exchange contains an unpaired surrogate.", "Send well-formed Unicode.") from error
     return payload
 
 
@@ -102,7 +102,7 @@ def later(at: str, seconds: float) -> str:
     try:
         return moment(datetime.fromisoformat(at) + timedelta(seconds=seconds))
     except (ValueError, OverflowError, TypeError) as error:
-        raise InvalidInput(f"{seconds!r} is no time to wait.", "Give a number of seconds.") from error
+        raise InvalidInput(f"{seconds!r} is not a valid delay.", "Give a number of seconds.") from error
 
 
 def held(at: str, waiting: int, batching: Batching, *, broken_off: bool) -> dict[str, str]:
@@ -133,7 +133,7 @@ def refuse_if_moved(settlement: Settlement, exchange: Exchange | None, result: M
     """Raise Conflict if the item has changed since it was read: words were purged, or another process worked on it."""
     read = settlement.read
     if read is not None and (exchange != read.exchange or dict(result) != dict(read.result)):
-        raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is taken up again by itself.")
+        raise Conflict(f"Item {settlement.item} has changed since it was read.", "It is retried automatically.")
 
 
 def storable(text: str) -> str:
@@ -156,15 +156,15 @@ def refuse(item_id: int, state: State | None) -> NoReturn:
 def refuse_retry(item_id: int, state: State | None) -> NoReturn:
     """Raise the error for an item that cannot be retried."""
     if state == "pending":
-        raise Conflict(f"Item {item_id} is pending.", "It is taken up by itself.")
+        raise Conflict(f"Item {item_id} is pending.", "It is processed automatically.")
     if state in RETRIED:
-        raise Conflict(f"Item {item_id} cannot be taken up again.", "Its words are forgotten.")
+        raise Conflict(f"Item {item_id} cannot be retried.", "Its words are forgotten.")
     refuse(item_id, state)
 
 
 def too_busy(most: int) -> TooBusy:
     """Return the error for a full inbox."""
-    return TooBusy(f"{most:,} captures are waiting to be read.", "Try again in a moment; those that wait are kept.")
+    return TooBusy(f"{most:,} captures are pending.", "Try again in a moment; pending captures are kept.")
 
 
 # ── counting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -241,7 +241,7 @@ def parts_cut(exchange: Exchange, rest: Exchange) -> tuple[str, ...]:
 
 
 def without(exchange: Exchange, words: Sequence[str]) -> Exchange:
-    """Return the exchange without these words, in any spacing and markup. The rest is still to be learned from."""
+    """Return the exchange without these words, in any spacing and markup. The rest has unprocessed captures."""
     found = re.compile("|".join(rf"(?<!\w){_loosely(each)}(?!\w)" for each in words), re.IGNORECASE)
     messages = tuple(Message(each.role, found.sub("", each.text)) for each in exchange.messages)
     return replace(exchange, messages=messages, injected=tuple(found.sub("", each) for each in exchange.injected))

@@ -147,7 +147,7 @@ class ApplyingKnowledge:
             return
         there = self._rows.load(table, key)
         if as_of != (there.updated_at if there else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Look at it again, and decide anew.")
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
 
     def _erase(self, decision: Erase) -> KnowledgeChange:
         """Erase the row. Also one that was removed before: the journal still has its words."""
@@ -167,7 +167,7 @@ class ApplyingKnowledge:
         if line is None:
             raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
         if line.action == "purge":
-            raise Conflict("What was known here was purged.", "A purge is for good; nothing of it is kept.")
+            raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
         if line.erased:
             return []  # purged since: there is nothing to restore or to remove
         current = self._rows.load(line.table, line.key)
@@ -203,7 +203,10 @@ def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
     if place is None:
         return known
     if not isinstance(known, Claim) or not 0 <= place < len(told):
-        raise InvalidInput(f"{known.ref} is told by no decision {place}.", "Name one that brings the words of a claim.")
+        raise InvalidInput(
+            f"{known.ref} cannot refer to decision {place}.",
+            "Only a claim can, to a decision on memories of this changeset.",
+        )
     changes = told[place]
     return replace(known, memory=changes[0].memory_id) if changes else known
 
@@ -385,7 +388,9 @@ def place_in_order(known: Knowledge) -> tuple[Any, str]:
 
 
 def refuse_after(table: str, key: str) -> NoReturn:
-    raise InvalidInput(f"There is no {table}/{key} to go on after.", "It may be gone since: begin again without it.")
+    raise InvalidInput(
+        f"There is no {table}/{key} to continue after.", "It may have been removed: start again without it."
+    )
 
 
 def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
@@ -534,7 +539,7 @@ def of_changeset(asking: Asking, changeset_id: int) -> tuple[KnowledgeChange, ..
 
 
 def _changes(asking: Asking, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
-    """Return the changes that the condition selects, each with the row after it: before the next change, or at present."""
+    """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
     found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
     for line, _, _, _, later, _ in found:

@@ -227,8 +227,8 @@ class SqlEpisodes:
         with self._writing() as asking:
             asked = {"ids": _listed(asking, ids)}
             if waiting := asking.all("open_captures_of", asked):
-                hint = "Try again once it is; `cofio inbox` shows what waits."
-                raise Conflict(f"Episode {waiting[0][0]} is still to be learned from.", hint)
+                hint = "Try again later; `cofio inbox` shows pending captures."
+                raise Conflict(f"Episode {waiting[0][0]} has unprocessed captures.", hint)
             there = len(asking.all("get_episodes", asked, columns=_LISTED))
             for name in ("erase_captures_of", "remove_episodes"):
                 asking.run(name, asked)

@@ -255,8 +255,8 @@ class FakeEpisodes:
             items = held.captures.items
             for number, numbers in made_from.items():
                 if any(items[each].state in OPEN for each in numbers):
-                    hint = "Try again once it is; `cofio inbox` shows what waits."
-                    raise Conflict(f"Episode {number} is still to be learned from.", hint)
+                    hint = "Try again later; `cofio inbox` shows pending captures."
+                    raise Conflict(f"Episode {number} has unprocessed captures.", hint)
             for each in {capture for numbers in made_from.values() for capture in numbers}:
                 held.captures.put(replace(items[each], exchange=None, result={}, reason=""))
             held.said.remove(there)

@@ -212,10 +212,10 @@ def _ours(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
 
 
-_CHECK = "Check the path and its permissions: a store has to be writable, also to be read."
+_CHECK = "Check the path and its permissions: a store must be writable even for reading."
 _UNCHANGED = "Nothing was changed."
 _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
-    ("locked", StoreBusy, "{path} is held by another writer.", f"{_UNCHANGED} Try again in a moment."),
+    ("locked", StoreBusy, "{path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment."),
     ("full", StoreError, "The disk that holds {path} is full.", f"{_UNCHANGED} Free some space and try again."),
     (
         "readonly",
@@ -233,5 +233,5 @@ _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
     ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
     ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
     ("unable to open", StoreError, "{path} cannot be opened.", "Check the path, and that this user may write there."),
-    ("disk I/O", StoreError, "The disk did not take a write to {path}.", f"{_UNCHANGED} Check the disk."),
+    ("disk I/O", StoreError, "The disk reported an error for {path}.", f"{_UNCHANGED} Check the disk."),
 )

@@ -192,4 +192,4 @@ def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:
     """Raise the error for a key that cannot be revoked."""
     if key is None:
         raise NotFound(f"There is no key {key_id}.", "cofio keys list shows them all.")
-    raise Conflict(f"Key {key_id} ({key.grant.name}) was revoked before.", "It opens nothing any more.")
+    raise Conflict(f"Key {key_id} ({key.grant.name}) is revoked already.", "It no longer grants access.")

@@ -196,5 +196,5 @@ def rarest(counts: Mapping[str, int], most: int) -> list[str]:
 
 
 def idf(count: int, total: int) -> float:
-    """Return the inverse document frequency, always above 0: in a store of two, a word of one still distinguishes them."""
+    """Return the inverse document frequency, always above 0: in a store of two, a word of one distinguishes them."""
     return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))

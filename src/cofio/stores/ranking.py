@@ -38,7 +38,7 @@ class Ranking:
         self._refuse_another_embedder = refuse_another_embedder
 
     def held(self) -> Held:
-        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch after a re-embedding elsewhere."""
+        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         held = self._index.current()
         self._refuse_another_embedder(held.signature)
         return held

@@ -94,7 +94,9 @@ def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
     for vector in vectors.values():
         row = np.asarray(vector)
         if row.ndim != 1 or row.dtype.kind != "f" or not np.isfinite(row).all() or not row.any():
-            raise InvalidInput("A vector is not a row of finite numbers.", "Mend the embedder.")
+            raise InvalidInput(
+                "The embedder returned a vector that is not one-dimensional, finite and non-zero.", "Fix the embedder."
+            )
         lengths.add(len(row))
     if len(lengths) > 1:
         raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")

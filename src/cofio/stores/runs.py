@@ -84,8 +84,8 @@ def refuse(run_id: int, run: Run | None) -> NoReturn:
     """Raise the error for a run that cannot be ended."""
     if run is None:
         raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
-    how = "was given up for dead" if run.outcome == "died" else "was ended already"
-    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "What it did is in the history; nothing is to be done.")
+    how = "was given up for dead" if run.outcome == "died" else "has ended already"
+    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
 
 
 def to_run(row: Sequence[Any]) -> Run:

@@ -137,7 +137,7 @@ class SqliteStore:
         except sqlite3.IntegrityError as error:
             if "UNIQUE" not in str(error):
                 raise
-            raise Conflict(f"Changeset {about[3]} is undone already.", "Undo that undo to bring it back.") from error
+            raise Conflict(f"Changeset {about[3]} is undone already.", "Undo that undo to reapply it.") from error
 
     def _follow_up(self) -> None:
         """Update the index after a commit. Errors are only logged: the data is committed, the rest is retried later."""
@@ -146,7 +146,7 @@ class SqliteStore:
             if self._unwiped:
                 self._unwiped = not self._file.empty_log()
         except StoreError as error:
-            _log.warning("after a write: %s", error)
+            _log.warning("Index refresh after commit failed: %s", error)
 
     def _wipe(self) -> None:
         """Truncate the write-ahead log, now or after a later write, because it may hold erased words."""
@@ -159,7 +159,7 @@ class SqliteStore:
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
     def _held(self) -> Held:
-        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch after a re-embedding elsewhere."""
+        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         return self._ranking.held()
 
     # ── finding

@@ -102,7 +102,7 @@ class Vectors:
         return snapshot.matrix[rows[0]].copy() if rows.size else None
 
     def many(self, ids: Sequence[int] | Ids) -> tuple[Ids, Matrix]:
-        """Return those of these ids that have a vector, in the order asked, and their vectors as stored, one per row."""
+        """Return those of these ids that have a vector, in the order asked, and these vectors, one per row."""
         snapshot, wanted = self._snapshot, np.asarray(ids, np.int64)
         rows = snapshot.find(wanted)
         rows = rows[np.argsort(snapshot.ids[rows])]
@@ -162,11 +162,10 @@ class Vectors:
     def neighbours(
         self, ids: Sequence[int] | Ids, threshold: float, k: int
     ) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Yield the k nearest among these of each live one of them, with a cosine of at least the threshold, best
-        first.
+        """Yield the k nearest among these of each live one of them, with a cosine of at least the threshold.
 
-        Ties by lower id; ids without neighbours are skipped. The state is that of the first request. Deliberately slow,
-        so that searches do not wait: small products with a pause after each.
+        Best first, ties by lower id; ids without neighbours are skipped. The state is that of the first request.
+        Deliberately slow, so that searches do not wait: small products with a pause after each.
         """
         snapshot = self._snapshot
         rows = snapshot.find(np.unique(np.asarray(ids, np.int64)))
@@ -200,7 +199,7 @@ class Vectors:
         ids, matrix = np.array(ids, np.int64), self._rows_of(matrix, len(ids))
         where = dict(zip(ids.tolist(), range(len(ids)), strict=True))
         if len(where) != len(ids):
-            raise ValueError("An id is there twice.")
+            raise ValueError("Duplicate ids.")
         self._heads = self._basis = None
         self._calibrated_at = 0
         self._hold(ids, matrix, np.where(live, LIVE, ARCHIVED).astype(np.uint8), where)
@@ -250,7 +249,7 @@ class Vectors:
         if matrix.shape != (count, self._dimension):
             raise ValueError(f"Expected {count} vectors of {self._dimension} numbers, not {matrix.shape}.")
         if not np.isfinite(np.vecdot(matrix, matrix)).all():
-            raise ValueError("A vector has a number that is not finite.")
+            raise ValueError("A vector contains a non-finite number.")
         return matrix
 
     def _hold(self, ids: Ids, matrix: Matrix, states: States, where: dict[int, int]) -> None:

@@ -46,7 +46,9 @@ class Backup:
 def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None = None) -> Backup:
     """Copy the store into the folder while it is in use, and check the copy. Existing backups are never overwritten."""
     if not store.is_file():
-        raise NotFound(f"There is no store at {store}.", "`cofio add` makes it; --store or COFIO_STORE names another.")
+        raise NotFound(
+            f"There is no store at {store}.", "`cofio add` creates one; --store or COFIO_STORE names another."
+        )
     return copied(store, folder, "cofio", clock(), progress)
 
 
@@ -79,7 +81,7 @@ def latest(folder: Path) -> Path:
     for each in backups(folder):
         if each.path.name.startswith("cofio-"):
             return each.path
-    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` makes one; name a file to restore another.")
+    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` creates one; name a file to restore another.")
 
 
 def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
@@ -177,7 +179,7 @@ def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> No
     """Raise StoreCorrupt unless SQLite finds the database intact."""
     found = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
     if found != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore a backup that is whole.")
+        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore an intact backup.")
 
 
 def sweep(folder: Path) -> None:

@@ -32,8 +32,8 @@ BATCH = 1_000  # memories in one changeset
 EPISODES = 100  # episodes adopted at a time
 #: Data that is not copied, as shown to the user.
 STAYS = (
-    "the history of changes (a copy begins its own), the inbox, the logs of retrievals, of what agents were given and "
-    "of access, past runs, which files of notes were read"
+    "the history of changes (a copy starts its own), the inbox, the logs of retrievals, injections and "
+    "access, past runs, the index of note files"
 )
 _ALL = 1 << 31  # more changesets than there can be
 _FIELDS = tuple(each.name for each in fields(Memory))
@@ -87,7 +87,7 @@ class Copying:
         self._become(name)
         with self.source.carrying.still() as still:
             if self.source.stats()["embedder"] != embedder:
-                raise Conflict("The vectors of the source are being made again.", "Copy once that is done.")
+                raise Conflict("The source is being re-embedded.", "Copy once that is done.")
             self._keep_ids()
             self._sign(embedder)
             told = self._rows(still, f"copy of store {name}")
@@ -117,19 +117,19 @@ class Copying:
         for key, digest in self.target.keys.carried():
             if digest not in coming and key.revoked_at is None and key.grant.name in names:
                 hint = "Revoke one of the two. Nothing was changed."
-                raise Conflict(f"Both stores have a key {key.grant.name!r}, and they are different ones.", hint)
+                raise Conflict(f"The stores have different keys named {key.grant.name!r}.", hint)
 
     def _become(self, name: str) -> None:
-        """Take the source's name, unless an earlier copy has; raise Conflict if the target is not a copy of the source."""
+        """Take the source's name, unless an earlier copy did. Raise Conflict if the target is not a copy of it."""
         carrying = self.target.carrying
         if not self.target.changesets(1) and carrying.adopt_identity(name):
             return
-        hint = "Copy into a store that is new, or bring memories together with `cofio export` and `cofio import`."
+        hint = "Copy into a new store, or merge memories with `cofio export` and `cofio import`."
         if carrying.identity() != name:
-            raise Conflict("The store to copy into has memories of its own.", f"{hint} Nothing was changed.")
+            raise Conflict("The target store has memories of its own.", f"{hint} Nothing was changed.")
         done = self.target.changesets(_ALL)
         if any(each.why != f"copy of store {name}" for each in done):
-            raise Conflict("The store to copy into was used since it was copied.", f"{hint} Nothing was changed.")
+            raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
         self.first = min((each.id for each in done), default=None)
 
     # ── copying
@@ -168,7 +168,7 @@ class Copying:
         gone = [each for each in there if each not in here]
         changed = [each for each in rows if each.memory.id in there and not _same(each, there[each.memory.id])]
         new = [each for each in rows if each.memory.id not in there]
-        decisions: list[Decision] = [Purge(each, "gone at the source") for each in gone]
+        decisions: list[Decision] = [Purge(each, "deleted at the source") for each in gone]
         decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
         vectors: dict[int, Vector] = {}
         for each in (*changed, *new):
@@ -194,7 +194,7 @@ class Copying:
     def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
         here = {each.id for each in rows}
         decisions: list[KnowledgeDecision] = [
-            Erase(each.TABLE, each.id, "gone at the source") for each in there.values() if each.id not in here
+            Erase(each.TABLE, each.id, "deleted at the source") for each in there.values() if each.id not in here
         ]
         for each in rows:
             old = there.get(each.id)
@@ -232,8 +232,8 @@ class Copying:
         try:
             done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
         except Conflict as error:
-            hint = "Run it again once nobody else does: it goes on from there."
-            raise Conflict("Somebody else writes into the store to copy into.", hint) from error
+            hint = "Run it again when none does: it resumes."
+            raise Conflict("Another process writes to the target store.", hint) from error
         self.first = self.first or done.id
 
     def _brought_by(self, memory_id: int) -> int:
@@ -254,7 +254,7 @@ class Copying:
             message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
             message += f"{found.episodes:,} episodes and the digest {found.digest}; "
             message += f"the source has {wanted.count:,}, {wanted.rows:,}, {wanted.episodes:,} and {wanted.digest}."
-            hint = "Somebody may have used the copy meanwhile. Run it again: what differs is brought anew."
+            hint = "The copy may have been used meanwhile. Run it again: differences are copied again."
             raise Conflict(message, hint)
 
 

@@ -39,7 +39,7 @@ def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
         header.update(memories=count, last_id=last, **({"knowledge": known} if known else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
-                raise Conflict("The vectors are being made again.", "Export once that is done, or without vectors.")
+                raise Conflict("The store is being re-embedded.", "Export once that is done, or without vectors.")
             header.update({"embedder": embedder} if count else {})
         yield _line(header)
         after = 0
@@ -79,9 +79,9 @@ def _refuse_if_there(path: Path, force: bool) -> None:
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder.", "Name a file.")
     if path.exists() and not path.is_file():
-        raise InvalidInput(f"{path} is no plain file.", "Name another, or - for the standard output.")
+        raise InvalidInput(f"{path} is not a regular file.", "Name another, or - for the standard output.")
     if path.exists() and not force:
-        raise InvalidInput(f"{path} is there already.", "Name another file, or give --force to replace it.")
+        raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
 
 
 def _plain(carried: Carried) -> dict[str, Any]:

@@ -90,15 +90,13 @@ class Import:
     def lines(self, lines: Iterable[str | bytes]) -> Imported:
         """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
-            raise InvalidInput("The lines can be read once only.", "Give a list, or Lines of a file.")
+            raise InvalidInput("The lines can be read only once.", "Give a list, or Lines of a file.")
         first = next(objects(lines), None)
         if isinstance(first, BadLine):
             raise first  # the format of the other lines is unknown then
         header = header_of(first) if first else None
         if header and self.about:
-            raise InvalidInput(
-                "An export says of each memory where it belongs.", f"Leave out: {', '.join(self.about)}."
-            )
+            raise InvalidInput("An export defines the place of each memory.", f"Leave out: {', '.join(self.about)}.")
         try:
             if header:
                 self._export(header, lines)
@@ -122,7 +120,7 @@ class Import:
         carrying = self.store.carrying
         if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
-                raise BadLine(1, "It names no store.")
+                raise BadLine(1, "It has no store name.")
             return
         same = header.store == carrying.identity()
         if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):
@@ -285,11 +283,11 @@ class Import:
         """Return the error, with what was imported before it in the hint."""
         if not self.done.first:
             return error
-        kept = f"What was read before it is imported ({self.done.added + self.done.rows_added:,})"
-        so_far = f"{kept}; `cofio undo {self.done.first}` takes it back."
+        kept = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
+        so_far = f"{kept}; `cofio undo {self.done.first}` reverts that."
         if isinstance(error, BadLine):
             return BadLine(error.number, error.problem, so_far)
-        return type(error)(error.message, f"{so_far} Run it again to go on from there.")
+        return type(error)(error.message, f"{so_far} Run it again to resume.")
 
 
 def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> Imported:

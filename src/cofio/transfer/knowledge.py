@@ -35,4 +35,4 @@ def row(given: Mapping[str, Any]) -> Knowledge:
     try:
         return read(given[KIND], given)
     except TypeError as error:
-        raise InvalidInput(f"It is no row of {given[KIND]}: a field is missing, or of another kind.") from error
+        raise InvalidInput(f"It is not a row of {given[KIND]}: a field is missing or has the wrong type.") from error

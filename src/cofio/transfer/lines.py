@@ -23,7 +23,7 @@ _HIGHEST = 100_000_000  # a higher id is an error: memory use grows with the hig
 _FACT = tuple(field.name for field in fields(Fact))
 _ANCHOR = tuple(field.name for field in fields(Anchor))
 _OCCURRENCE = tuple(field.name for field in fields(Occurrence))
-_MEND = "Mend the line and import again: what is there already is passed over. --skip-bad leaves such lines out."
+_MEND = "Fix the line and import again: existing entries are skipped. --skip-bad leaves such lines out."
 
 
 class Lines:
@@ -118,10 +118,10 @@ def _object(text: str) -> Mapping[str, Any]:
         plain = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = not text.endswith("\n")
-        what = "The file ends in the middle of it." if cut else "It is not JSON."
+        what = "The file ends in the middle of the line." if cut else "It is not JSON."
         raise InvalidInput(what) from error
     if not isinstance(plain, dict):
-        raise InvalidInput("It is JSON, but no object.")
+        raise InvalidInput("It is JSON, but not an object.")
     return plain
 
 
@@ -136,13 +136,15 @@ def header_of(first: Numbered) -> Header | None:
         return None
     try:
         if plain["cofio"] != "export":
-            raise InvalidInput(f"It says that it holds {plain['cofio']!r} of cofio.")
+            raise InvalidInput(f"It is a cofio file of kind {plain['cofio']!r}, not an export.")
         if whole(plain.get("version"), "version", least=1) > VERSION:
-            raise InvalidInput(f"A newer cofio wrote it (version {plain['version']}, known {VERSION}): upgrade cofio.")
+            raise InvalidInput(
+                f"It was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
+            )
         store = checked_text(plain.get("store", ""), "store", 200)
         memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
         if (memories or rows) and not store:
-            raise InvalidInput("It names no store.")
+            raise InvalidInput("It has no store name.")
         return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
         raise BadLine(first.number, error.message) from error
@@ -235,7 +237,7 @@ def plain_fact(line: Numbered, file: str) -> Fact:
             raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
         fact = _fact({"method": "import", **given})
         if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
-            raise InvalidInput("The id is neither a text nor a number.")
+            raise InvalidInput("The id is neither a string nor a number.")
         name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
         return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
     except InvalidInput as error:
@@ -270,7 +272,7 @@ def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
 def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
     value = plain.get(name, [])
     if not isinstance(value, list):
-        raise InvalidInput(f"{name} is no list.")
+        raise InvalidInput(f"{name} is not a list.")
     return value
 
 

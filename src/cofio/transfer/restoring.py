@@ -160,9 +160,9 @@ def _watched(watcher: sqlite3.Connection, version: int, progress: Progress | Non
 
     def told(status: int, remaining: int, total: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
-            raise StoreBusy("The store is held by another writer.", "Nothing was changed. Try again in a moment.")
+            raise StoreBusy("The store is locked by another writer.", "Nothing was changed. Try again in a moment.")
         if remaining and watcher.execute("PRAGMA data_version").fetchone()[0] != version:
-            raise Conflict("The store was written while it was kept.", "Nothing was changed. Restore again.")
+            raise Conflict("The store was changed while it was backed up.", "Nothing was changed. Restore again.")
         if progress:
             progress(total - remaining, total)
 

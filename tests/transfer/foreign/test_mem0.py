@@ -120,7 +120,7 @@ def test_what_is_no_such_json_is_said_to_be_none(tmp_path: Path, text: str) -> N
     path.write_text(text)
     assert not READERS["mem0"].fits(path)
     if text:
-        with pytest.raises(InvalidInput, match="not the JSON"):
+        with pytest.raises(InvalidInput, match="cannot be parsed"):
             list(READERS["mem0"].read(path))
 
 
@@ -210,7 +210,7 @@ def test_a_very_big_point_is_skipped(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_of_qdrants_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no local Qdrant folder"):
+    with pytest.raises(InvalidInput, match="not a local Qdrant folder"):
         list(READERS["mem0-qdrant"].read(tmp_path))
     with pytest.raises(InvalidInput, match="does not exist"):
         list(READERS["mem0-qdrant"].read(tmp_path / "missing"))

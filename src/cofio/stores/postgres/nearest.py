@@ -98,7 +98,7 @@ class Nearest:
             rows.run("one_at_a_time")
             rows.run(f"{self._prefix}make_nearness", dimension=str(dimension))
         self._indexed.add(dimension)
-        _log.info("an index of vectors of %d dimensions was made", dimension)
+        _log.info("Built the index of %d-dimensional vectors", dimension)
 
     def drop_index(self, rows: Rows, dimension: int) -> None:
         """Drop the index of a dimension if no tenant has vectors of it any more: a new build gives a better one."""

@@ -167,7 +167,7 @@ def parted(url: str) -> tuple[str, str]:
     asked = [each.partition("=") for each in query.split("&") if each]
     tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
     if len(tenants) > 1 or "" in tenants:
-        raise Misconfigured(f"{shown(url)} names no tenant, or several.", "Give tenant=NAME once, or leave it out.")
+        raise Misconfigured(f"{shown(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out.")
     rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
     return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
 
@@ -180,10 +180,10 @@ def _refuse_unreadable(address: str, where: str) -> None:
         parts = {"port": "unreadable"}
     if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
         hint = (
-            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in the password %2F for /, %40 for @ and so on, and "
-            "behind a ? no names but tenant and those of PostgreSQL's own, such as sslmode."
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @ and so on in the password. "
+            "After a ?, only tenant and PostgreSQL's own parameters, such as sslmode, are allowed."
         )
-        raise Misconfigured(f"{where} cannot be read as an address.", hint)
+        raise Misconfigured(f"{where} is not a valid address.", hint)
 
 
 def prepare(address: str) -> None:
@@ -201,7 +201,7 @@ def _migrate(connection: psycopg.Connection[Any]) -> None:
     version = _version(connection)  # another process may have migrated already
     if version > _NEWEST:
         hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
-        raise StoreTooNew(f"A newer cofio wrote it (schema {version}, known {_NEWEST}).", hint)
+        raise StoreTooNew(f"The database was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
     _make_extension(connection)
     connection.execute(_SQL["make_migrations"])
     for number, script in migrations("postgres"):
@@ -270,7 +270,7 @@ def translated(where: str) -> Iterator[None]:
         raise
     except PoolTimeout as error:
         raise StoreBusy(
-            f"No connection to {where} came free.", "Nothing was changed. Try again in a moment."
+            f"No connection to {where} became available.", "Nothing was changed. Try again in a moment."
         ) from error
     except PoolClosed as error:
         raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
@@ -283,17 +283,22 @@ _TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], st
     (
         (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled),
         StoreBusy,
-        "{where} is being written by others.",
+        "{where} is locked by other writers.",
         f"{_UNCHANGED} Try again in a moment.",
     ),
     ((errors.DiskFull,), StoreError, "The disk of {where} is full.", f"{_UNCHANGED} Free some space and try again."),
-    ((errors.ReadOnlySqlTransaction,), StoreError, "{where} cannot be written.", f"{_UNCHANGED} It is a standby."),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        StoreError,
+        "{where} cannot be written.",
+        f"{_UNCHANGED} The server is a standby.",
+    ),
     ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
     (
         (errors.InsufficientPrivilege,),
         StoreError,
         "The user may not use {where}.",
-        "Let it own the database, or grant it the tables.",
+        "Make it the owner of the database, or grant it access to the tables.",
     ),
     (
         (psycopg.OperationalError,),

@@ -125,7 +125,7 @@ class PostgresStore:
         try:
             self._nearest.keep_index(self._server, dimension)
         except StoreError as error:
-            _log.warning("after a write: %s", error)
+            _log.warning("Index refresh after commit failed: %s", error)
 
     def _refuse_another_embedder(self, signature: str) -> None:
         if self._signature and signature != self._signature:
@@ -358,7 +358,7 @@ def _open_changeset(rows: Rows, about: Mapping[str, Any]) -> int:
     try:
         return int(rows.value("open_changeset", about))
     except UniqueViolation as error:
-        raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to bring it back.") from error
+        raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to reapply it.") from error
 
 
 def _page(rows: Rows, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:

@@ -41,9 +41,7 @@ def phrase(word: str) -> str:
 
 
 def searchable(memory: Memory) -> dict[str, Any]:
-    """Return the search columns: tokens of the text with its speaker, agent and labels, of the context, and their
-    number.
-    """
+    """Return the search columns: tokens of the text with its labels, tokens of the context, and their number."""
     about = (memory.speaker, memory.agent, memory.source, as_json(memory.entities), as_json(memory.tags))
     said, around = tokens(" ".join((memory.text, *about))), tokens(memory.context)
     return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}

@@ -42,4 +42,4 @@ def sniff(path: Path) -> str:
         if reader.fits(path):
             return reader.name
     looked_for = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
-    raise InvalidInput(f"{path} is no store that is known.", f"Looked for: {looked_for}.")
+    raise InvalidInput(f"{path} is not a known store.", f"Looked for: {looked_for}.")

@@ -38,7 +38,7 @@ _KIND_OF = {
 def _read(path: Path) -> Iterator[Found]:
     memories = _folders(there(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
-        raise InvalidInput(f"{path} has no memory of Claude Code in it.", "Give a folder `memory` with a MEMORY.md.")
+        raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
     for memory in memories:
         project = _project(memory.parent)
         for page in folder.pages(memory):

@@ -155,8 +155,8 @@ def _known(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
     """Return the tables that hold memories, with the wanted columns that each has."""
     found = _held(tables.tables(db))
     if not found:
-        hint = "It has a table `observations`, or, if it is old, `memories` with an archive_basename."
-        raise InvalidInput(f"{path} is no database of claude-mem.", hint)
+        hint = "One has a table `observations` or, in old versions, `memories` with a column archive_basename."
+        raise InvalidInput(f"{path} is not a database of claude-mem.", hint)
     return found
 
 

@@ -26,7 +26,7 @@ def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
             yield from _Sliding(file, path).documents(lists)
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that is yours to read."
+            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that you may read."
         ) from error
 
 
@@ -90,13 +90,13 @@ class _Sliding:
                 if self._ended:
                     self._wrong(error.msg)
             except ValueError:  # a number of thousands of digits
-                self._wrong("a number that is too long")
+                self._wrong("number too long")
             else:
                 if end < len(self._text) or self._ended:  # a number could continue
                     self._at = end
                     return value
             if len(self._text) - self._at > BIGGEST:
-                self._wrong(f"no entry of at most {BIGGEST >> 20} million characters")
+                self._wrong(f"entry longer than {BIGGEST >> 20} million characters")
             self._read(more)
             more *= 2
 
@@ -111,7 +111,7 @@ class _Sliding:
 
     def _take(self, mark: str) -> None:
         if self._next() != mark:
-            self._wrong(f"no {mark!r} where one belongs")
+            self._wrong(f"missing {mark!r}")
         self._at += 1
 
     def _read(self, length: int) -> None:
@@ -121,4 +121,4 @@ class _Sliding:
     def _wrong(self, what: str) -> None:
         near = self._text[self._at : self._at + 40]
         hint = "Give the JSON as the tool wrote it."
-        raise InvalidInput(f"{self._path} is not the JSON that was looked for: {what}, near {near!r}.", hint)
+        raise InvalidInput(f"{self._path} cannot be parsed: {what}, near {near!r}.", hint)

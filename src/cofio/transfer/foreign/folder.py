@@ -43,15 +43,15 @@ def text_of(page: Path) -> str | Skipped:
     try:
         about = page.lstat()
         if not stat.S_ISREG(about.st_mode):
-            return Skipped("It is a link or no file.", str(page))
+            return Skipped("It is not a regular file.", str(page))
         if about.st_size > BIGGEST:
-            return Skipped(f"It has more than {BIGGEST >> 20} MB.", str(page))
+            return Skipped(f"It is larger than {BIGGEST >> 20} MB.", str(page))
         raw = page.read_bytes()
     except OSError as error:
         return Skipped(f"It cannot be read: {error.strerror}.", str(page))
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
-    return Skipped("It is no text.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
+    return Skipped("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
 
 
 def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
@@ -130,7 +130,7 @@ def _fits(path: Path) -> bool:
 
 def _checked(path: Path) -> Iterator[Found]:
     if path.is_dir() and not _fits(path):
-        raise InvalidInput(f"{path} has no Markdown in it.", f"Files that end in {', '.join(ENDINGS)} are looked for.")
+        raise InvalidInput(f"{path} contains no Markdown.", f"Files that end in {', '.join(ENDINGS)} are read.")
     yield from _read(path)
 
 

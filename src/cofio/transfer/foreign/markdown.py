@@ -73,7 +73,7 @@ def _unmarked(line: str) -> str:
 
 
 def parted(text: str) -> tuple[FrontMatter, str, int]:
-    """Return the front matter, the body, and the first line number of the body. It must have an end to be front matter."""
+    """Return the front matter, the body, and the body's first line number. Unclosed front matter is body."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     matter, body = front.parted(plain)
     return matter.fields, body, plain.count("\n", 0, len(plain) - len(body)) + 1
@@ -98,7 +98,7 @@ def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
 
 
 def _owner(section: list[Chunk], block: Chunk) -> int | None:
-    """Return the index of the chunk that a block belongs to: code to the one before it, a reason to the last paragraph."""
+    """Return the index of the chunk that a block belongs to: code to the one before, a reason to the last paragraph."""
     if block.kind == "code" and section and section[-1].kind != "code" and section[-1].lead == block.lead:
         return len(section) - 1
     if block.kind == "paragraph" and _REASON.match(block.text):

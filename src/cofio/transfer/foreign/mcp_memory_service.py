@@ -73,8 +73,8 @@ def _text(metadata: dict[str, Any], name: str) -> str:
 def _columns(db: sqlite3.Connection, file: Path) -> list[str]:
     columns = tables.tables(db).get("memories", [])
     if not set(columns) >= _NEEDED:
-        hint = "It has a table `memories` with the columns content_hash and content."
-        raise InvalidInput(f"{file} is no database of mcp-memory-service.", hint)
+        hint = "One has a table `memories` with the columns content_hash and content."
+        raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
     return columns
 
 

@@ -36,7 +36,7 @@ _KIND_OF = {"user_preferences": "preference", "preferences": "preference", "tech
 def _read_json(path: Path) -> Iterator[Found]:
     for number, entry in enumerate(entries(there(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
-            yield Skipped("It is no object.", f"mem0/entry {number}")
+            yield Skipped("It is not an object.", f"mem0/entry {number}")
         elif not _gone(entry):
             yield _fact(str(entry.get("id") or f"entry {_digest(entry)}"), entry)
 
@@ -107,7 +107,7 @@ JSON = Reader(
 def _read_qdrant(path: Path) -> Iterator[Found]:
     files = _collections(there(path, "a Qdrant folder of mem0"))
     if not files:
-        raise InvalidInput(f"{path} is no local Qdrant folder.", "It has collection/NAME/storage.sqlite in it.")
+        raise InvalidInput(f"{path} is not a local Qdrant folder.", "One contains collection/NAME/storage.sqlite.")
     for file in files:
         with tables.opened(file) as db:
             if "point" not in tables.tables(db).get("points", ()):
@@ -119,9 +119,9 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
 
 
 def _of_point(where: str, blob: Any) -> Found | None:
-    """Return the fact of a point; None if it is not a memory, because mem0 stores entities and markers as points too."""
+    """Return the fact of a point; None if it is not a memory: mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
-        return Skipped("It is no point, or a very big one.", f"mem0/{where}")
+        return Skipped("It is not a point, or too large.", f"mem0/{where}")
     try:
         point = state_of(blob)
     except BadPickle as error:
@@ -157,7 +157,7 @@ def _fits_qdrant(path: Path) -> bool:
 
 QDRANT = Reader(
     name="mem0-qdrant",
-    says="mem0's local Qdrant folder, as it stands on the disk",
+    says="mem0's local Qdrant folder, as stored on disk",
     read=_read_qdrant,
     count=_count_qdrant,
     fits=_fits_qdrant,

@@ -46,7 +46,7 @@ class _Careful(pickle._Unpickler):
             return type(name, (_Kept,), {})  # a new class each time, so that none can be modified
         if (module, name) in _VALUES:
             return _VALUES[module, name]
-        raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing of it was run.")
+        raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing was executed.")
 
     def get_extension(self, code: int) -> Any:
         raise pickle.UnpicklingError(f"It uses the extension {code}, which no point needs.")
@@ -61,5 +61,5 @@ def state_of(blob: bytes) -> dict[str, Any]:
     state = getattr(kept, "state", None)
     held = state.get("__dict__") if isinstance(state, dict) else None  # the layout of pydantic 1 and 2
     if not isinstance(held, dict):
-        raise BadPickle("It holds no point.")
+        raise BadPickle("It contains no point.")
     return held

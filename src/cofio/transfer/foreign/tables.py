@@ -114,7 +114,7 @@ def _in_our_words(path: Path) -> Iterator[None]:
         hint = "It is damaged, or encrypted; give a copy that the tool itself can open."
         raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check that it is yours to read.") from error
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
 
 
 def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
