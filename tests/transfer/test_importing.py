@@ -258,7 +258,7 @@ HEADER = {"cofio": "export", "version": 1, "store": "s", "memories": 2, "last_id
 BAD = {
     "It is not JSON": "{half\n",
     "The file ends in the middle": '{"id": 2, "te',
-    "no object": "[1]\n",
+    "not an object": "[1]\n",
     "no text": line(**{**GOOD, "text": None}),
     "no created_at": line(id=2, text="t", updated_at="2026-01-01"),
     "text is int": line(**{**GOOD, "text": 7}),
@@ -290,7 +290,7 @@ def test_a_bad_line_stops_the_import_and_says_which_and_why(make: Make, problem:
         imported(store, lines)
     assert problem in caught.value.message
     assert "--skip-bad" in caught.value.hint
-    assert "is imported (1); `cofio undo 1`" in caught.value.hint
+    assert "were imported (1); `cofio undo 1`" in caught.value.hint
     assert said(store) == ["good"]
     mended = {**GOOD, "id": 2, "text": "mended"}
     assert imported(store, [*lines[:2], line(**mended)]).added == 1
@@ -451,7 +451,7 @@ def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> N
 
     with pytest.raises(StoreError, match="disk is full") as stopped:
         take_facts(store, embed, facts(), name="mem0")
-    assert "is imported (500); `cofio undo 2`" in stopped.value.hint
+    assert "were imported (500); `cofio undo 2`" in stopped.value.hint
     assert "Run it again" in stopped.value.hint
 
 

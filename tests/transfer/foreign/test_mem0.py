@@ -206,7 +206,7 @@ def test_a_payload_that_unfolds_without_end_is_left_out(tmp_path: Path) -> None:
 def test_a_very_big_point_is_skipped(tmp_path: Path) -> None:
     folder = qdrant(tmp_path / "qdrant", [("1", b"\x80\x04" + b"x" * (3 << 20))])
     (one,) = skipped("mem0-qdrant", folder)
-    assert "big" in one.reason
+    assert "too large" in one.reason
 
 
 def test_a_folder_that_is_none_of_qdrants_is_refused(tmp_path: Path) -> None:
