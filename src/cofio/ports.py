@@ -101,7 +101,7 @@ class Judge(Protocol):
 
 
 class Embedder(Protocol):
-    """Turns texts into unit-length float32 vectors."""
+    """Model that turns texts into unit-length float32 vectors."""
 
     @property
     def signature(self) -> str:
@@ -351,15 +351,12 @@ class Uses(Protocol):
         """
 
     def tracking(self, since: str) -> Tracking:
-        """Return the start of the retrieval log and the number of different days with retrievals since then.
-
-        The arrival in this store counts as a change, whatever the age of the memory.
-        """
+        """Return the start of the retrieval log and the number of different days with retrievals since then."""
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
         """Return live, unpinned memories of the category never recalled, and neither said nor changed since `before`.
 
-        Oldest first. The arrival in this store counts as a change, whatever the age of the memory.
+        Oldest first. The arrival in this store counts as a change, even of an old memory.
         """
 
     def touched(self, ids: Sequence[int], after: int) -> set[int]:
@@ -420,7 +417,7 @@ class Keys(Protocol):
     """API keys, stored as digests only, and the audit log."""
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        """Store a new key. Raise Conflict if a valid key has this name."""
+        """Store a new key. Raise Conflict if an unrevoked key has this name."""
 
     def find(self, digest: str) -> Key | None:
         """Return the key with this digest, revoked and expired ones too."""
@@ -443,7 +440,7 @@ class Keys(Protocol):
     def adopt(self, key: Key, digest: str) -> None:
         """Store a key of another store under a new id, or update the one here; a revoked key stays revoked.
 
-        Raise Conflict if another valid key has its name.
+        Raise Conflict if another unrevoked key has its name.
         """
 
     def log(self, deeds: Sequence[Deed]) -> None:
@@ -660,7 +657,7 @@ class EpisodeIndex(Protocol):
 
 
 class Store(Protocol):
-    """Memories with their text, vectors and a journal of every change; finds them by vector and by word.
+    """Memories with their text, vectors and a journal of every change; searchable by vector and by word.
 
     Only `apply` changes the content of a memory. Derived data (vectors, retrieval counts) may be written separately and
     is not journalled, because it can be recomputed.

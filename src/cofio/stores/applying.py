@@ -100,7 +100,7 @@ class Rows(Protocol):
 
 
 class Applying:
-    """Applies the decisions of one transaction in order (`do`)."""
+    """Application of one transaction's decisions, in order (`do`)."""
 
     def __init__(self, rows: Rows, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows

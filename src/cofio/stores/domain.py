@@ -95,7 +95,7 @@ class KnownRows(Protocol):
 
 
 class ApplyingKnowledge:
-    """Applies the decisions of one transaction to the tables, in order (`all`)."""
+    """Application of one transaction's decisions to the tables, in order (`all`)."""
 
     def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows

@@ -23,7 +23,7 @@ class Gather(Generic[Brought, Answer]):
     """Callable that submits a value and returns once it is committed.
 
     `write` returns the result for one value. Before it has written anything, it may raise a CofioError, which goes to
-    this caller only. Any other exception rolls back the transaction, and each of its callers retries alone.
+    this caller only. Any other error rolls back the transaction, and each of its callers retries alone.
     """
 
     def __init__(self, file: StoreFile, write: Callable[[sqlite3.Connection, Brought], Answer]) -> None:

@@ -27,7 +27,7 @@ _SCOPES_KEPT = 16
 
 
 class Ranking:
-    """Ranks the rows of one kind by cosine and by BM25, up to date with writes of this and of other processes."""
+    """Ranking of the rows of one kind by cosine and by BM25, up to date with writes of every process."""
 
     def __init__(self, file: StoreFile, kind: Kind, refuse_another_embedder: Callable[[str], None]) -> None:
         self._file = file

@@ -94,8 +94,7 @@ class SqliteStore:
         self._signature = ""  # "" until an embedder is bound
         self._unwiped = False  # the write-ahead log may still hold purged words
 
-    # ── writing
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(
         self,
@@ -162,8 +161,7 @@ class SqliteStore:
         """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         return self._ranking.held()
 
-    # ── finding
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._file.reading() as connection:
@@ -285,8 +283,7 @@ class SqliteStore:
             changes.append(as_change(entry, after, at, by, why))
         return changes
 
-    # ── derived data
-    # ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:

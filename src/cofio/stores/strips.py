@@ -32,7 +32,7 @@ LOST = np.float32(2e-6)
 
 
 class Meetings:
-    """Finds the pairs of two strips that are near enough for either of them."""
+    """Search for the pairs of two strips that are near enough for either of them."""
 
     def __init__(self, matrix: Matrix, rows: Rows, directions: Matrix | None) -> None:
         """Take the rows by rising id. `directions` are orthonormal columns; without them every pair is computed."""

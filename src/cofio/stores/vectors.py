@@ -85,7 +85,7 @@ class Vectors:
 
     @property
     def dimension(self) -> int:
-        """How long a vector is."""
+        """The length of a vector."""
         return self._dimension
 
     def __len__(self) -> int:

@@ -109,8 +109,7 @@ class Copying:
             **self.counted,
         )
 
-    # ── checks
-    # ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_other_keys(self, coming: Mapping[str, Key]) -> None:
         names = {key.grant.name for key in coming.values() if key.revoked_at is None}
@@ -132,8 +131,7 @@ class Copying:
             raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
         self.first = min((each.id for each in done), default=None)
 
-    # ── copying
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _keep_ids(self) -> None:
         """Reserve all ids that the source ever assigned, so that those of deleted memories are not reused."""

@@ -228,8 +228,7 @@ class Import:
         found = self.store.known(fact.text, place_of(fact))
         return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
 
-    # ── shared
-    # ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(
         self,

@@ -76,8 +76,7 @@ class PostgresStore:
         self._extent: Extent | None = None
         self._signature = ""  # "" until an embedder is bound
 
-    # ── writing
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(
         self,
@@ -144,8 +143,7 @@ class PostgresStore:
             self._extent = extent = Extent.read(rows, state)
         return extent
 
-    # ── finding
-    # ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
         with self._server.reading() as rows:
@@ -258,8 +256,7 @@ class PostgresStore:
                 read = rows.all("newest_changesets", {"limit": limit})
         return [to_changeset(row, []) for row in read]
 
-    # ── derived data
-    # ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:
