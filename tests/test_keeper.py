@@ -106,7 +106,7 @@ def test_supersede_carries_the_place_over_and_keeps_the_count(keeper: Keeper) ->
     assert keeper.stats()["memories"] == 1
     with pytest.raises(NotFound):
         keeper.supersede(-1, "x")
-    with pytest.raises(Conflict, match=f"Memory {new.id} took its place"):
+    with pytest.raises(Conflict, match=f"Memory {new.id} replaced it"):
         keeper.supersede(old.id, "uses Kysely")
 
 

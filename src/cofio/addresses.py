@@ -1,27 +1,27 @@
-"""Addresses of stores: which kinds a server keeps, and how an address may be shown.
+"""Store addresses: which kinds belong to a server, and how to show one without its password.
 
-Part of the words: pure functions over str.
+Pure functions over str.
 """
 
 from __future__ import annotations
 
 import re
 
-#: How the address of a store begins that a server keeps. Both mean the same.
+#: URL schemes of stores on a server. Both mean the same.
 SERVERS = ("postgresql", "postgres")
 _PASSWORDS = re.compile(r"(?<=[?&])(?:ssl)?password=[^&]*&?", re.IGNORECASE)
 
 
 def is_server(store: str) -> bool:
-    """Whether a server keeps the store, and no file here."""
+    """Return whether the store is on a server rather than in a local file."""
     scheme, found, _ = store.partition("://")
     return bool(found) and scheme.lower() in SERVERS
 
 
 def shown(store: str) -> str:
-    """The address without its password, and in the same words for the same store.
+    """Return the address without its password, in the same form for the same store.
 
-    One that is written wrongly is taken for the worst: whatever may be a password is left out.
+    From a malformed address, everything that may be a password is removed.
     """
     scheme, found, rest = store.partition("://")
     if not found or scheme.lower() == "sqlite":

@@ -1,6 +1,7 @@
-"""What the core asks of the outside: a Store with its Inbox, an Embedder, an LLM, a Clock. Adapters know these words.
+"""Protocols between the core and its adapters: Store with its Inbox, Embedder, LLM, Clock.
 
-The store finds and keeps; it does not judge. Scores come back raw, thresholds and fusion live above, once.
+The store finds and keeps memories; it does not judge them. It returns raw scores. Thresholds and rank fusion are
+applied in one place above it.
 """
 
 from __future__ import annotations
@@ -26,36 +27,36 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector: TypeAlias = NDArray[float32]  # one unit-length vector
-    Matrix: TypeAlias = NDArray[float32]  # one unit-length vector a row
-else:  # the words load nothing outside the standard library
+    Matrix: TypeAlias = NDArray[float32]  # one unit-length vector per row
+else:  # this module loads nothing outside the standard library
     Vector = Matrix = Any
 
 #: The time now, as UTC ISO 8601 text.
 Clock: TypeAlias = Callable[[], str]
-#: How an item of the inbox ends, told from what was done for it.
+#: Return the outcome of an inbox item, given the changeset that was written for it.
 Settles: TypeAlias = Callable[[Changeset], Settlement]
 
 
 class Reader(Protocol):
-    """Reads texts word by word, so that a question can be compared with each word of a memory."""
+    """A late-interaction model: compares a question with each token of a memory (re-ranking)."""
 
     @property
     def signature(self) -> str:
-        """Names whatever its readings depend on. Readings of two signatures must not be compared."""
+        """Identify everything that the readings depend on. Readings with different signatures must not be compared."""
 
     @property
     def floor(self) -> float:
-        """The likeness from which on it means something."""
+        """The score from which a match is meaningful."""
 
     @property
     def ceiling(self) -> float:
-        """The likeness that leaves no doubt."""
+        """The score from which a match is certain."""
 
     def read(self, texts: Sequence[str], kind: Literal["query", "document"]) -> list[bytes]:
-        """What was read of each text, in order; nothing of one that is too long to be read as a whole."""
+        """Return the token embeddings of each text, in order; b"" for a text above the model's limit."""
 
     def likeness(self, question: bytes, readings: Sequence[bytes]) -> list[float]:
-        """How well each reading answers the question, at most 1."""
+        """Return the score of each reading for the question, at most 1."""
 
 
 class Span(NamedTuple):
@@ -83,11 +84,11 @@ class Relation(NamedTuple):
 
 
 class Judge(Protocol):
-    """Trained judgement: what is worth keeping, how a statement relates to a memory, which memory helps."""
+    """Trained classifiers: facts worth keeping, how a statement relates to a memory, which memories help."""
 
     @property
     def thresholds(self) -> Mapping[str, float]:
-        """Probabilities from which on to act, by the name of the decision."""
+        """Probability thresholds for acting, by the name of the decision."""
 
     def spans(self, said: str, before: str = "", role: str = "user", *, windows: int = 8) -> list[Span]:
         """Return the parts of a turn that state a fact worth keeping."""
@@ -100,35 +101,38 @@ class Judge(Protocol):
 
 
 class Embedder(Protocol):
-    """Texts in, unit-length float32 vectors out."""
+    """Model that turns texts into unit-length float32 vectors."""
 
     @property
     def signature(self) -> str:
-        """Names whatever would change the vectors: provider, model, dimension, prefixes. Stored with them."""
+        """Identify everything that would change the vectors: provider, model, dimension, prefixes. Stored with them."""
 
     @property
     def dimension(self) -> int:
-        """How long a vector is. May have to ask the provider the first time."""
+        """The length of a vector. May have to ask the provider the first time."""
 
     @property
     def floor(self) -> float:
-        """The cosine that unrelated texts have with this model: where similarity begins to mean something."""
+        """The cosine that unrelated texts have with this model; similarity is meaningful above it."""
 
     def embed(self, texts: Sequence[str], kind: Literal["query", "document"]) -> Matrix:
-        """One row a text, in order. Raises Unavailable when the model cannot be reached, Misconfigured when missing."""
+        """Return one row per text, in order.
+
+        Raise Unavailable when the model cannot be reached, Misconfigured when it is missing.
+        """
 
 
 class Profile(NamedTuple):
-    """What a model can do, as far as it matters here."""
+    """Capabilities of a model."""
 
-    json_schema: bool  # its replies can be held to a schema
-    reconciles: bool  # it can be trusted with decisions about what is known
-    context: int  # tokens that it reads at once
-    reconciles_known: bool = True  # False: `reconciles` is to be found out at the first use
+    json_schema: bool  # its replies can be constrained to a schema
+    reconciles: bool  # it can be trusted to decide between add, update, delete and noop
+    context: int  # context window, in tokens
+    reconciles_known: bool = True  # False: `reconciles` is determined at the first use
 
 
 class Completion(NamedTuple):
-    """A model's reply. A truncated one ended because it had no more room, not because it was done."""
+    """A model's reply. `truncated` means that it reached the token limit."""
 
     text: str
     truncated: bool = False
@@ -136,7 +140,7 @@ class Completion(NamedTuple):
 
 
 class Health(NamedTuple):
-    """Whether a provider is there and has the model; if not, what is wrong and what to do."""
+    """State of a provider: healthy or not; if not, the problem with a hint on what to do."""
 
     healthy: bool
     problem: str = ""
@@ -159,22 +163,22 @@ class LLM(Protocol):
 
     @property
     def supports_audn(self) -> bool:
-        """Whether it may decide between add, update, delete and noop: `profile.reconciles`."""
+        """Return whether it may decide between add, update, delete and noop: `profile.reconciles`."""
 
     def complete(self, system: str, user: str, *, schema: Mapping[str, Any] | None = None) -> Completion:
-        """The model's reply, held to the JSON schema where the provider can.
+        """Return the model's reply, constrained to the JSON schema where the provider supports it.
 
-        Unavailable when none comes, Refused when the model will not, TooLarge when it cannot read so much at once,
-        Misconfigured when the key or the model is wrong.
+        Raise Unavailable when no reply comes, Refused when the model declines, TooLarge when the prompt exceeds its
+        context window, Misconfigured when the key or the model is wrong.
         """
 
     def health_check(self) -> Health:
-        """Whether the provider answers and has the model. Never raises, and never pays for tokens."""
+        """Check that the provider answers and has the model. Never raises and never uses billed tokens."""
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A model with calls that outlive the wish for a reply, such as processes."""
+    """A model whose calls may outlive the request, such as one that starts processes."""
 
     def stop(self) -> None:
         """End the running calls, and refuse new ones."""
@@ -182,105 +186,107 @@ class Stoppable(Protocol):
 
 @runtime_checkable
 class Probeable(Protocol):
-    """A model of which it is found out what it can do."""
+    """A model whose capabilities have to be determined."""
 
     def probe(self, *, ask: bool) -> None:
-        """Find it out where it is not known yet, by a call of the model only with `ask`. Never raises CofioError."""
+        """Determine unknown capabilities; call the model for it only with `ask`. Never raises CofioError."""
 
 
 class Inbox(Protocol):
-    """What clients delivered, durable from the moment it is acknowledged until it is settled, and counted for ever."""
+    """Queue of captures: durable from acknowledgement until settled. The counts are kept for ever."""
 
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
     ) -> list[Receipt]:
-        """Keep them all; one receipt an exchange. What came before, for the same task, is not kept again.
+        """Store the exchanges and return one receipt per exchange. Duplicates for the same task are not stored again.
 
-        What came before is told by (client, session, turn). An exchange without a turn, or with nothing but a turn, is
-        always new. TooBusy, and nothing kept, when `most` or more are pending. For `hold` seconds `due` does not give
-        them out: whoever delivers wants to do the work.
+        A duplicate has the same (client, session, turn). An exchange without a turn, or with a turn but neither client
+        nor session, is always new. Raise TooBusy, and store nothing, when `most` or more are pending. For `hold`
+        seconds `due` does not return them: the caller wants to process them itself.
         """
 
     def amend(self, exchange: Exchange, *, hold: float = 0.0, most: int | None = None) -> Receipt:
-        """Keep what is new in a further delivery of a turn, and have it learned from after `hold` seconds.
+        """Store what is new in a further delivery of a turn, and make it due after `hold` seconds.
 
-        What is due sooner stays so: an answer is not held back by a prompt that comes late.
+        A turn that is due sooner stays so: an answer is not delayed by a prompt that arrives late.
 
-        While the turn's item waits and nothing is learned of it yet, what is new joins it; a longer telling of what is
-        there takes its place. Later, what is new becomes an item of its own, named as the turn with "+1", "+2" and so
-        on: then the receipt is new, as it is for a turn that never came. TooBusy when `most` or more are pending and it
-        would take another item. Of what is forgotten nobody can tell what is new: nothing is kept of that.
+        While the turn's item is open and nothing was learned from it yet, the new messages join it; a longer version of
+        a message replaces the shorter one. Afterwards they become an item of their own, named as the turn with "+1",
+        "+2" and so on, and the receipt is new, as it is for an unknown turn. Raise TooBusy when `most` or more are
+        pending and another item would be needed. If the turn's words are forgotten, new messages cannot be recognised
+        and nothing is stored.
         """
 
     def release(self, client: str, session: str) -> int:
-        """Have everything of this session that is held given out now; of how many items. What failed waits on."""
+        """Make every held item of this session due now; return how many. Failed items keep their delay."""
 
     def hold(self, client: str, session: str, batching: Batching, *, broken_off: bool = False) -> None:
-        """Have what waits of this session wait for a pause from now on; a full batch of it is given out now.
+        """Hold the pending items of this session until a pause in it; make a full batch due at once.
 
-        What is given out already, what is to wait longer because something failed, and an unanswered prompt do not
-        count towards a batch. A prompt that was held longer waits for the pause too if it was broken off.
+        Claimed items, items that wait longer after a failure, and unanswered prompts do not count towards a batch. A
+        prompt that was held longer waits for the pause too if it was interrupted (`broken_off`).
         """
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        """Every turn of the session that ever came in; with `any_key` those too that came with a key, of any owner."""
+        """Return every turn of the session received so far; with `any_key`, also those received with any key."""
 
     def purged_turns(self, client: str, session: str) -> set[str]:
-        """Return the turns of the session of which words were purged or are forgotten."""
+        """Return the turns of the session whose words were purged or are forgotten."""
 
     def due(self, limit: int) -> list[Item]:
-        """The pending items whose time has come: live captures first, then those of backfills, each oldest first."""
+        """Return the pending items that are due: live captures first, then those of backfills, each oldest first."""
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:
-        """Those that are due, for this process to work on; at most so many, in the order of `due`.
+        """Claim up to `limit` due items for this process, in the order of `due`.
 
-        Of each session there may be more, up to `together`: they are read at once.
+        Up to `together` items of each session may be claimed, to be processed at once.
 
-        Where several processes serve one store, nobody else is given them for a while, nor anything later of the same
-        session: what is said later may correct what was said before. They come with the time until when, as `due_at`.
+        Where several processes serve one store, the items and later ones of the same session are not given to another
+        process until the claim expires, because a later turn may correct an earlier one. The expiry is returned as
+        `due_at`.
         """
 
     def give_back(self, items: Sequence[Item]) -> None:
-        """Let others have what was claimed and not worked on."""
+        """Release claimed items that were not processed, so that other processes can claim them."""
 
     def settle(self, settlement: Settlement) -> None:
-        """End an item that changed nothing in the store. Conflict when it is settled already, or not as it was read."""
+        """Settle an item that changed nothing in the store. Raise Conflict if it is settled or has changed."""
 
     def postpone(self, item_id: int, seconds: float, reason: str, *, fault: bool = False, attempt: bool = True) -> None:
-        """Count an attempt that failed, as a fault if it will not pass by itself; give it out again after that time.
+        """Count a failed attempt and make the item due again after `seconds`.
 
-        With `attempt` false, no attempt is counted.
+        `fault` marks a failure that will not pass by itself. With `attempt` false, no attempt is counted.
         """
 
     def park(self, item_id: int, reason: str) -> None:
-        """Put an item aside for a person to look at."""
+        """Set the item's state to parked, for manual review."""
 
     def retry(self, item_id: int) -> Item:
-        """Make a parked or rejected item pending again. Conflict for one that is stored, merged or pending."""
+        """Make a parked or rejected item pending again. Raise Conflict if it is stored, merged or pending."""
 
     def item(self, item_id: int) -> Item:
-        """The item. NotFound when there is none."""
+        """Return the item. Raise NotFound if it does not exist."""
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> list[Item]:
-        """The newest items, of one state if given, whose id is below `after`."""
+        """Return the newest items with an id below `after`, of one state if given."""
 
     def settled_by(self, changeset_id: int) -> Item | None:
-        """The item that this changeset settled; None where it was none, or its words are forgotten."""
+        """Return the item that this changeset settled; None if it settled none or the words are forgotten."""
 
     def ledger(self) -> Ledger:
-        """Where every capture is."""
+        """Return the number of captures in each state."""
 
     def forget(self, before: str) -> int:
-        """Forget the words, not the count, of items that were settled before this time; of how many."""
+        """Delete the words, not the counts, of items settled before this time; return how many."""
 
 
 class LLMCalls(Protocol):
-    """Every call of a language model: what for, how much, and for some days its redacted texts."""
+    """Log of language-model calls: purpose, size and, for some days, the redacted texts."""
 
     def start(
         self, provider: str, model: str, occasion: Occasion, request: str, *, characters: int, limits: Limits
     ) -> int:
-        """Record a call before it is sent; its id. BudgetSpent, and nothing recorded, when a daily limit is reached.
+        """Record a call before it is sent; return its id. Raise BudgetSpent, and record nothing, at a daily limit.
 
         Until it is finished its tokens are estimated from its characters, so that several processes share one budget.
         """
@@ -288,167 +294,173 @@ class LLMCalls(Protocol):
     def finish(
         self, call_id: int, outcome: Outcome, *, seconds: float, reply: str = "", tokens: tuple[int, int] = (0, 0)
     ) -> None:
-        """Record how the call ended, and the tokens of its request and its reply."""
+        """Record how the call ended, with the tokens of its request and its reply."""
 
     def interrupt(self, before: str) -> int:
-        """Close calls that were started before this time and have no end: their process has died; of how many.
+        """Mark unfinished calls started before this time as interrupted, because their process died; return how many.
 
-        Their estimated tokens stay counted. One that ends after all is finished as usual.
+        Their estimated tokens stay counted. A call that ends later is finished as usual.
         """
 
     def spent(self) -> Spent:
-        """The calls and tokens of today, in UTC."""
+        """Return the calls and tokens of today (UTC)."""
 
     def sums(self, since: str) -> list[DaySum]:
-        """The sums since this time by day, model and session."""
+        """Return the sums since this time by day, model and session."""
 
     def newest(self, limit: int) -> list[LLMCall]:
-        """The newest calls, without their texts."""
+        """Return the newest calls, without their texts."""
 
     def get(self, call_id: int) -> LLMCall:
-        """The call with its texts. NotFound when there is none."""
+        """Return the call with its texts. Raise NotFound if it does not exist."""
 
     def forget(self, before: str) -> int:
-        """Forget the texts, not the counts, of calls before this time; of how many."""
+        """Delete the texts, not the counts, of calls before this time; return how many."""
 
 
 class Runs(Protocol):
-    """When chores ran, and who runs one now: at most one process at a time, each slot of a schedule once."""
+    """Runs of scheduled chores: one process at a time runs a chore, and each cron slot is run once."""
 
     def claim(self, chore: str, slot: str, by: str) -> Run | None:
-        """The run, when it is this caller's to do; None when the slot was taken or the chore is running.
+        """Claim the run of a cron slot; return None if the slot is taken or the chore is running.
 
-        A run that has not said for ten minutes that it is alive has died, and is in nobody's way.
+        A run without a heartbeat for ten minutes counts as dead and blocks no other.
         """
 
     def alive(self, run_id: int) -> bool:
-        """Say that the run goes on. False when it was given up for dead and may be another's by now."""
+        """Record a heartbeat of the run. Return False if it was given up for dead and may be claimed by another."""
 
     def finish(self, run_id: int, outcome: str, told: Mapping[str, Any], changeset: int | None = None) -> Run:
-        """End the run. Conflict when it was ended already, or given up for dead."""
+        """End the run. Raise Conflict if it has ended already or was given up for dead."""
 
     def last(self, chore: str) -> Run | None:
-        """The run of the newest slot up to now; what died leaves its slot to another."""
+        """Return the run of the newest slot up to now. A dead run releases its slot."""
 
     def newest(self, limit: int, chore: str = "") -> list[Run]:
-        """The newest runs, of one chore if given."""
+        """Return the newest runs, of one chore if given."""
 
 
 class Uses(Protocol):
-    """What is known of how memories are used."""
+    """Usage statistics of memories."""
 
     def view(self, view: View, scope: Scope, limit: int, before: str) -> list[Memory]:
-        """Live memories of the scope: those never recalled, oldest first; those recalled most often; or, "stale", those
-        that were recalled, but not since `before`, the longest unused first."""
+        """Return live memories of the scope by usage.
+
+        "never": never recalled, oldest first. "most": most often recalled first. "stale": recalled, but not since
+        `before`, longest unused first.
+        """
 
     def tracking(self, since: str) -> Tracking:
-        """Since when retrievals are noted, and on how many different days since then."""
+        """Return the start of the retrieval log and the number of different days with retrievals since then."""
 
     def unused(self, category: str, before: str, limit: int) -> list[Memory]:
-        """Live, unpinned memories of the category that nobody ever recalled, said or changed since `before`.
+        """Return live, unpinned memories of the category never recalled, and neither said nor changed since `before`.
 
-        Its arrival in this store counts as a change, however old it is. The oldest first.
+        Oldest first. The arrival in this store counts as a change, even of an old memory.
         """
 
     def touched(self, ids: Sequence[int], after: int) -> set[int]:
-        """Those of these memories to which anything was done by a later changeset than this."""
+        """Return which of these memories were changed by a changeset later than this one."""
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:
-        """The newest different queries in the log that found any of these."""
+        """Return the newest distinct logged queries that found any of these memories."""
 
     def forget(self, before: str) -> int:
-        """Forget the retrievals before this time, not the counts; how many."""
+        """Delete logged retrievals before this time, not the counts; return how many."""
 
 
 class Carrying(Protocol):
-    """What goes from store to store."""
+    """Data for copying a store to another: export, import, backup."""
 
     def still(self) -> AbstractContextManager[Carrying]:
-        """The same, of one moment: what is written meanwhile does not show. To read with only."""
+        """Return a read-only snapshot: concurrent writes do not show in it."""
 
     def identity(self) -> str:
-        """The store's own name, which no other has."""
+        """Return the unique name of this store."""
 
     def adopt_identity(self, identity: str) -> bool:
-        """Take another store's name, because this one is its copy. False, and nothing done, if it ever held any."""
+        """Take another store's name, because this one is a copy of it.
+
+        Return False, and change nothing, if this store ever held a memory.
+        """
 
     def reserve(self, count: int) -> int:
-        """Keep so many ids free above all that were ever given; the last id below them."""
+        """Reserve so many ids above all that were ever assigned; return the last id below them."""
 
     def room(self, name: str, last: int) -> list[tuple[int, int]]:
-        """The ids that are kept here for another's memories up to its id `last`, the same each time.
+        """Return the ids reserved here for another store's memories up to its id `last`, the same on each call.
 
-        Pairs of its id and an offset, by rising id: what it calls so or less, above the pair before, lies here at its
-        id plus the offset. With 0 for `last` no more is kept.
+        The result is pairs of (foreign id, offset) by rising id: foreign ids up to this one, and above that of the pair
+        before, are stored here as id + offset. With 0 for `last`, nothing further is reserved.
         """
 
     def origins(self, origins: Sequence[str]) -> dict[str, int]:
-        """Which of these memories were imported already, and under which id; archived ones too."""
+        """Map the memories that were imported already, archived ones too, to their ids here."""
 
     def rows(self, after: int, limit: int, *, vectors: bool = False) -> list[Carried]:
-        """All memories above an id, archived ones too, by id."""
+        """List all memories above an id, archived ones too, by id."""
 
     def counts(self) -> tuple[int, int]:
-        """How many memories there are, archived ones too, and the highest id among them."""
+        """Count all memories, archived ones too; return the count and the highest id."""
 
     def knowledge(self, table: Table, after: str, limit: int) -> list[Knowledge]:
-        """The rows of a table of domain knowledge whose id is above this one, by id in the order of its characters."""
+        """Return the rows of a domain-knowledge table with an id above this one, by id in code point order."""
 
     def episodes(self, after: int, limit: int) -> list[CarriedEpisode]:
         """Return the episodes above an id, by id, with their passages and vectors."""
 
     def parts(self, changeset_id: int) -> list[int]:
-        """The changesets of the series that this one begins, itself first; only itself when there is no more."""
+        """Return the changesets of the series that this one begins, itself first; only itself if it begins none."""
 
 
 class Keys(Protocol):
-    """Who may ask: keys, known by their digests alone, and the log of what was done with them."""
+    """API keys, stored as digests only, and the audit log."""
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
-        """Keep a new key. Conflict when a key of this name is in force."""
+        """Store a new key. Raise Conflict if an unrevoked key has this name."""
 
     def find(self, digest: str) -> Key | None:
-        """The key with this digest, revoked and expired ones too."""
+        """Return the key with this digest, revoked and expired ones too."""
 
     def all(self) -> list[Key]:
-        """Every key that was ever made, newest first."""
+        """Return every key ever created, newest first."""
 
     def any_valid(self) -> bool:
-        """Whether there is a key that is not revoked and not expired."""
+        """Return whether there is a key that is neither revoked nor expired."""
 
     def revoke(self, key_id: int) -> Key:
-        """From now on it opens nothing. NotFound when there is none, Conflict when it was revoked before."""
+        """Revoke the key. Raise NotFound if it does not exist, Conflict if it is revoked already."""
 
     def used(self, when: Mapping[int, str]) -> None:
-        """Note when keys, by id, were used last."""
+        """Record the last use of keys, by id."""
 
     def carried(self) -> list[tuple[Key, str]]:
-        """Every key with its digest, oldest first, to be adopted elsewhere."""
+        """Return every key with its digest, oldest first, for `adopt` in another store."""
 
     def adopt(self, key: Key, digest: str) -> None:
-        """Keep a key as it was elsewhere, under an id of its own. One that is here follows: once revoked, it stays so.
+        """Store a key of another store under a new id, or update the one here; a revoked key stays revoked.
 
-        Conflict when another key of its name is in force.
+        Raise Conflict if another unrevoked key has its name.
         """
 
     def log(self, deeds: Sequence[Deed]) -> None:
-        """Write these into the audit log."""
+        """Append these entries to the audit log."""
 
     def deeds(self, limit: int, *, after: int | None = None, key: int | None = None) -> list[Deed]:
-        """The newest lines of the audit log whose id is below `after`, of one key if given."""
+        """Return the newest audit log entries with an id below `after`, of one key if given."""
 
     def forget(self, before: str) -> int:
-        """Forget the lines from before this time; how many."""
+        """Delete audit log entries from before this time; return how many."""
 
 
 class Domain(Protocol):
-    """The tables of domain knowledge, for looking. Writing is `Store.apply`.
+    """Read access to the tables of domain knowledge. They are written by `Store.apply`.
 
-    With a viewer, what they may not see is not there (`domain.sees`).
+    With a viewer, rows that the viewer may not see are left out (`domain.sees`).
     """
 
     def get(self, table: Table, keys: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        """The rows with these ids, in the order asked; unknown ones are passed over."""
+        """Return the rows with these ids, in the order asked; unknown ids are skipped."""
 
     def rows(
         self,
@@ -460,111 +472,115 @@ class Domain(Protocol):
         after: str | None = None,
         viewer: Viewer | None = None,
     ) -> list[Knowledge]:
-        """The rows of a table: claims by confidence, the highest first, feedback newest first; of equals by id.
+        """Return the rows of a table: claims by confidence, highest first, feedback newest first; ties by id.
 
-        `least` is the least confidence; `where` names columns and the values that they must have: what it says without
-        regard to case, its id and whose it is exactly, of the claims that a verdict judges one or several. `after` is
-        the id of the row that the answer is to follow; InvalidInput when it is gone, and for what no row can have.
+        `least` is the minimum confidence. `where` maps columns to required values: texts are compared
+        case-insensitively, ids and ownership exactly, and the claims that a verdict judges must contain one or several
+        values. `after` is the id of the row before the first result. Raise InvalidInput if that row does not exist or a
+        value is impossible for its column.
         """
 
     def naming(self, words: Sequence[str], *, viewer: Viewer | None = None) -> list[Knowledge]:
-        """The claims with any of these words, folded, in one of their names (`domain.named_words`); by confidence."""
+        """Return the claims with any of these words, folded, in a name (`domain.named_words`), by confidence."""
 
     def told_by(self, memories: Sequence[int]) -> list[Knowledge]:
-        """The claims that these memories say in words."""
+        """Return the claims that these memories express in words."""
 
     def history(self, table: Table, key: str) -> list[KnowledgeChange]:
-        """Every change of the row, oldest first. NotFound when there never was one."""
+        """Return every change of the row, oldest first. Raise NotFound if it never existed."""
 
     def counts(self, *, viewer: Viewer | None = None) -> dict[str, int]:
-        """How many rows each table has."""
+        """Return the number of rows of each table."""
 
 
 class Notes(Protocol):
-    """Which Markdown files were read into the store, as of which content. Derived; not journalled."""
+    """Index of the Markdown files read into the store, with their content hashes. Derived; not journalled."""
 
     def folders(self) -> list[str]:
-        """The folders of which any file was read."""
+        """List the folders of which any file was read."""
 
     def files(self, folder: str) -> dict[str, Filed]:
-        """What was read of a folder, by path within it."""
+        """Return the files of a folder that were read, by path within it."""
 
     def put(self, folder: str, files: Sequence[Filed]) -> None:
-        """Note that these were read."""
+        """Record that these files were read."""
 
     def drop(self, folder: str, paths: Sequence[str]) -> None:
-        """Forget that these were read."""
+        """Remove the records of these files."""
 
 
 class Pictures(Protocol):
-    """The store as people look at it. Days are those of UTC."""
+    """Statistics for the dashboard. Days are UTC days."""
 
     def arrived(self, since: str, scope: Scope) -> list[Arrived]:
-        """How many live memories of the scope were said on each day from `since` on, by category, oldest first.
+        """Count the live memories of the scope said on each day from `since` on, by category, oldest first.
 
-        Those from before are told as of day "".
+        Memories from before `since` are counted under day "".
         """
 
     def done(self, since: str) -> dict[str, int]:
-        """How many changes of memories there were since then, by action; repeats that changed nothing left out."""
+        """Count changes of memories since then by action, without repeats that changed nothing."""
 
     def inject(self, injections: Sequence[Injection]) -> None:
-        """Note what was put before agents. Derived; not journalled."""
+        """Log injected context blocks. Derived; not journalled."""
 
     def injected(self, since: str) -> list[Injected]:
-        """What was put before agents on each day from `since` on, oldest first; days without any left out."""
+        """Return the injected amounts of each day from `since` on, oldest first; days without any are left out."""
 
     def forget_injected(self, before: str) -> int:
-        """Forget what was noted before this time; how many."""
+        """Delete injections logged before this time; return how many."""
 
     def agents(self, limit: int) -> list[Agent]:
-        """Who is at work with the store: the first part of memories' sources, or who asked; the latest first."""
+        """Return the agents that use the store, latest first: first parts of sources, and callers of recall."""
 
     def pulse(self) -> Pulse:
-        """What rises when something moves. Cheap: it is asked for every second."""
+        """Return counters that rise with every change. Cheap enough to poll every second."""
 
     def dots(self, scope: Scope, most: int, characters: int) -> Dots:
-        """The newest live memories of the scope that have vectors, at most so many, each with how its text begins."""
+        """Return the newest live memories of the scope with vectors, up to `most`, and how their texts begin."""
 
 
 class Readings(Protocol):
-    """What a reader read of memories, word by word. Derived; not journalled.
+    """Token embeddings of memories, for re-ranking. Derived; not journalled.
 
-    A memory that comes to say something else is unread from that moment on.
+    A memory becomes unread as soon as its text, speaker or context changes.
     """
 
     def sign(self, signature: str) -> None:
-        """Bind what was read to a reader. With another than before all of it is dropped, and everything is unread."""
+        """Bind the readings to a model. If the signature differs from the stored one, delete all readings."""
 
     def get(self, ids: Sequence[int], by: str) -> dict[int, bytes]:
-        """What this reader read of these memories, nothing where another one signed; the unread are passed over."""
+        """Return this model's readings of these memories; none if another model has signed.
+
+        Unread memories are skipped.
+        """
 
     def unread(self, limit: int) -> list[Memory]:
-        """Memories that are still to be read, newest first."""
+        """Return memories without a reading, newest first."""
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        """Keep what was read of these memories, of each unless it says something else by now.
+        """Store the readings of these memories, except of those that have changed meanwhile.
 
-        False where another reader has signed meanwhile: then nothing is kept.
+        Return False, and store nothing, if another model has signed meanwhile.
         """
 
     def counts(self) -> tuple[int, int]:
-        """How many memories were read, and how many are still to be."""
+        """Return the number of memories with a reading and without one."""
 
 
 class EpisodeIndex(Protocol):
     """Captured turns, searchable in passages. Derived from the inbox; not journalled.
 
-    A capture is to be indexed when it comes in, and again whenever its words change.
+    A capture has to be indexed when it arrives, and again whenever its words change.
     """
 
     def unindexed(self, limit: int) -> list[int]:
-        """Return captures that are to be indexed, oldest first; not those that nobody tried to learn from yet."""
+        """Return captures to be indexed, oldest first; without pending ones that were not tried yet."""
 
     def index(self, capture: int) -> int | None:
-        """Make an episode of what the inbox holds of a capture, in place of what was indexed of it before.
+        """Index the current text of a capture as an episode, replacing what was indexed of it before.
 
-        Parts of one turn of a session become one episode. Return its id; None where nothing is to be indexed.
+        Parts of one turn of a session become one episode. Return its id; None if there is nothing to index.
         """
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
@@ -589,8 +605,9 @@ class EpisodeIndex(Protocol):
     ) -> list[AgentSession]:
         """Return sessions by their last turn, newest first, as far as the viewer may see their turns.
 
-        Those of a client, with a turn in a project (its path, or the name of its folder), with an id that begins so,
-        with a turn from `since` on; with `own` those of this viewer alone. Captures that are not indexed yet count too.
+        Filters: `client`; `project`, with a turn in this project (its path, or the name of its folder); `prefix`, the
+        beginning of the session id; `since`, with a turn from then on; `own`, only sessions of this viewer. Captures
+        that are not indexed yet count too.
         """
 
     def turns(
@@ -602,9 +619,10 @@ class EpisodeIndex(Protocol):
         """Return the changesets that the newest captures of a session led to, oldest first."""
 
     def given(self, session: AgentSession) -> list[int]:
-        """Return the memories that are noted as given to a session, oldest first.
+        """Return the memories recorded as given to a session, oldest first.
 
-        None of them where another owner has a session of this id with the client: the notes do not say which is meant.
+        Return none if another owner has a session of this id with the client, because the records do not tell them
+        apart.
         """
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
@@ -617,74 +635,77 @@ class EpisodeIndex(Protocol):
         """Return passages that have no vector yet, newest first."""
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        """Give passages their vectors, where they had none."""
+        """Store vectors of passages that have none."""
 
     def remove(self, ids: Sequence[int]) -> int:
-        """Erase episodes for good, with the words of the captures that they were made from; return how many.
+        """Erase episodes permanently, with the words of their captures; return how many.
 
-        Conflict, and nothing erased, while one of the captures is still to be learned from.
+        Raise Conflict, and erase nothing, while one of the captures is still open.
         """
 
     def forget(self, before: str, most_bytes: int) -> int:
-        """Remove episodes from before this time, and the oldest beyond so many bytes of text and vectors."""
+        """Remove episodes from before this time and the oldest beyond `most_bytes` of text and vectors.
+
+        Return how many.
+        """
 
     def adopt(self, episodes: Sequence[CarriedEpisode]) -> None:
-        """Keep episodes of another store under their own ids, in place of those that are there."""
+        """Store episodes of another store under their own ids, replacing those with the same ids."""
 
     def counts(self) -> EpisodeCounts:
-        """Count episodes and what is left to do for them."""
+        """Count episodes, passages, vectors, bytes, and captures left to index."""
 
 
 class Store(Protocol):
-    """Keeps memories, their words, their vectors and the journal of every change; finds them again.
+    """Memories with their text, vectors and a journal of every change; searchable by vector and by word.
 
-    `apply` is the only way in which a memory's content changes. What is derived (vectors, retrieval counts) may be
-    written beside it and is not journalled, because it can be made again.
+    Only `apply` changes the content of a memory. Derived data (vectors, retrieval counts) may be written separately and
+    is not journalled, because it can be recomputed.
     """
 
     @property
     def inbox(self) -> Inbox:
-        """What was delivered and is to be learned from."""
+        """Captures, and which of them are still to be processed."""
 
     @property
     def runs(self) -> Runs:
-        """When chores ran."""
+        """Runs of scheduled chores."""
 
     @property
     def uses(self) -> Uses:
-        """How memories are used."""
+        """Usage statistics of memories."""
 
     @property
     def carrying(self) -> Carrying:
-        """What goes from store to store."""
+        """Data for export, import and backup."""
 
     @property
     def keys(self) -> Keys:
-        """Who may ask."""
+        """API keys and the audit log."""
 
     @property
     def domain(self) -> Domain:
-        """What is known exactly of a domain."""
+        """Structured domain knowledge."""
 
     @property
     def notes(self) -> Notes:
-        """Which Markdown files were read."""
+        """Markdown files that were read."""
 
     @property
     def pictures(self) -> Pictures:
-        """The store as people look at it."""
+        """Statistics for the dashboard."""
 
     @property
     def llm_calls(self) -> LLMCalls:
-        """The calls of language models."""
+        """The log of language-model calls."""
 
     @property
     def readings(self) -> Readings:
-        """What was read word by word."""
+        """Token embeddings for re-ranking."""
 
     @property
     def episodes(self) -> EpisodeIndex:
-        """What was said, turn by turn."""
+        """Captured turns, searchable."""
 
     def apply(
         self,
@@ -698,118 +719,122 @@ class Store(Protocol):
         settles: Settles | None = None,
         knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
-        """Do all of it in one transaction, or nothing. The changes come back in the order of the decisions.
+        """Apply all decisions in one transaction, or none. The changes are returned in the order of the decisions.
 
-        `knowledge` is done after that, to the tables of domain knowledge, in the same changeset.
+        `knowledge` is applied afterwards to the tables of domain knowledge, in the same changeset.
 
-        `part_of` names the first changeset of the series that this one belongs to.
+        `part_of` is the first changeset of the series that this one belongs to.
 
-        `settles` says, given what was done, how an item of the inbox ends by it: written in that same transaction;
-        Conflict when somebody else has settled it.
+        `settles` returns, given the changeset, the outcome of an inbox item, which is written in the same transaction.
+        Raise Conflict if the item was settled by another process.
 
-        `vectors` holds, by the place of a decision, the vector of the text that it brings. An unknown id is NotFound,
-        a Revert of something that has changed since is Conflict; either leaves the store as it was.
+        `vectors` holds, by the index of a decision, the vector of the text that it adds. An unknown id raises NotFound,
+        a Revert of something that has changed since raises Conflict; either leaves the store unchanged.
         """
 
     def get(self, ids: Sequence[int]) -> list[Memory]:
-        """The memories with these ids, archived ones too, in the order asked; unknown ids are passed over."""
+        """Return the memories with these ids, archived ones too, in the order asked; unknown ids are skipped."""
 
     def said(self, ids: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Of each of these memories, who said it and when: its speaker and its `created_at`."""
+        """Return the speaker and the `created_at` of each of these memories."""
 
     def has_speakers(self) -> bool:
-        """Whether any memory has a speaker: where none has, nobody needs to be looked for."""
+        """Return whether any memory has a speaker. If not, callers can skip looking for one."""
 
     def page(self, scope: Scope, *, limit: int, after: int | None = None, skip: int = 0) -> tuple[list[Memory], int]:
-        """The newest memories of the scope whose id is below `after`, and how many the scope has in all.
+        """Return the newest memories of the scope with an id below `after`, and the total number in the scope.
 
-        So many of them as `skip` says are passed over: whoever scrolls far need not read what lies between.
+        The first `skip` of them are left out, so that a far page is reached without reading those before it.
         """
 
     def newest(self, scope: Scope, limit: int) -> list[Memory]:
-        """The newest memories of the scope. Cheaper than a page, for nothing is counted."""
+        """Return the newest memories of the scope. Cheaper than a page, because nothing is counted."""
 
     def latest(self, scope: Scope, limit: int) -> list[Memory]:
-        """The memories of the scope that were said last, by `created_at`: what is imported may be older than its id."""
+        """Return the latest memories of the scope by `created_at`. Imported memories may be older than their ids."""
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
-        """The k memories of the scope with the highest cosine, best first, then those of `also` not among them."""
+        """Return the k memories of the scope with the highest cosine, best first, then the others of `also`."""
 
     def matching(self, words: Sequence[str], k: int, scope: Scope) -> Matching:
-        """The k memories of the scope with the highest BM25 for any of the words, best first; half weight for context.
+        """Return the k memories of the scope with the highest BM25 for any of the words, best first.
 
-        In a large store the commonest of the words may be left out. Words are taken as they are: no operators.
+        A word in the context only has half the weight. In a large store the most common words may be left out. Words
+        are literal: there are no operators.
         """
 
     def holding(self, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        """Which of the words each of these memories holds, by the rules of `matching`."""
+        """Return which of the words each of these memories contains, by the rules of `matching`."""
 
     def known(self, text: str, scope: Scope) -> list[int]:
-        """The ids of the scope's memories that say exactly this, but for case and white space."""
+        """Return the ids of the scope's memories with exactly this text, ignoring case and white space."""
 
     def pairs(self, threshold: float, scope: Scope) -> Iterator[tuple[int, int, float]]:
-        """Each pair of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
+        """Yield pairs of the scope's memories with a cosine of at least the threshold: lower id, higher id, cosine."""
 
     def neighbours(self, ids: Sequence[int], threshold: float, k: int) -> Iterator[tuple[int, list[Candidate]]]:
-        """Of each of these memories, the k nearest among them with a cosine of at least the threshold, best first.
+        """Yield the k nearest among these memories of each of them, with a cosine of at least the threshold.
 
-        Those that have none are passed over. Memory and processor are used sparingly: searches go on meanwhile.
+        Best first. Memories without neighbours are skipped. Uses little memory and CPU time, so that searches stay
+        responsive.
         """
 
     def history(self, memory_id: int) -> list[Change]:
-        """Every change of this memory and of those it came from or went into, oldest first."""
+        """Return every change of this memory, its predecessors and its successors, oldest first."""
 
     def sightings(self, memory_id: int) -> list[Occurrence]:
-        """Every time that the memory, or one that was merged into it, was said: the first time and the others."""
+        """Return every occurrence of the memory and of those merged into it, the first one included."""
 
     def projects(self, scope: Scope, limit: int, after: str = "") -> list[tuple[str, int]]:
-        """The projects of the scope's memories that come `after` this name, by name; how many memories each has."""
+        """Return the projects of the scope's memories after the name `after`, by name, with numbers of memories."""
 
     def repeated(self, least: int, limit: int, scope: Scope) -> list[tuple[str, int, int]]:
-        """Who said which memory of the scope how often, at least so many times: agent, id, count; most often first.
+        """Return (agent, memory id, count) of memories of the scope said at least `least` times, most frequent first.
 
-        Memories with the same text count as one. What no agent is named for is left out.
+        Memories with the same text count as one. Occurrences without an agent are left out.
         """
 
     def changeset(self, changeset_id: int) -> Changeset:
-        """What that transaction did. NotFound when there was none."""
+        """Return the changeset with its changes. Raise NotFound if it does not exist."""
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
-        """The newest changesets, without their changes; those that changed a memory of the scope, if one is given.
+        """Return the newest changesets without their changes; with a scope, only those that changed a memory of it.
 
-        Where the scope narrows by a viewer alone, also those that changed domain knowledge of which they may see what
-        it was then, or had been, where the change removed it.
+        If the scope narrows by a viewer alone, changesets of domain knowledge are included too if the viewer may see
+        the row as it was then, or, where the change removed it, as it had been.
         """
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
-        """Log these and move the memories' retrieval counts."""
+        """Log these retrievals and update the memories' retrieval counts."""
 
     def unembedded(self, limit: int, *, among: Sequence[int] | None = None) -> list[Memory]:
-        """Memories that have no vector yet, oldest first; among these ids, if given."""
+        """Return memories that have no vector yet, oldest first; only among these ids, if given."""
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        """Give memories their vectors, where they had none."""
+        """Store vectors of memories that have none."""
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
-        """Bind the store to an embedder. Another than before is an EmbedderMismatch; `anew` drops the old vectors.
+        """Bind the store to an embedder. Raise EmbedderMismatch if it differs from the stored one;
 
-        From then on, so is a search or a write after another process has bound the store to another embedder.
+        `anew` drops old vectors.
+
+        Afterwards, searches and writes raise it too once another process has bound the store to another embedder.
         """
 
     def given(self, client: str, session: str) -> dict[int, str]:
-        """The memories that this session was given, each with the digest that was noted of its words."""
+        """Return the memories that were given to this session, each with the digest of its text at that time."""
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
-        """Note that the session was given these memories; those that are gone meanwhile are passed over."""
+        """Record that the session was given these memories; memories that no longer exist are skipped."""
 
     def forget_given(self, client: str, session: str) -> None:
-        """Forget what the session was given: it is no longer before the agent."""
+        """Delete the record of memories given to the session: they are no longer in the agent's context."""
 
     def forget_given_before(self, before: str) -> int:
-        """Forget what any session was given before this time; how many memories."""
+        """Delete such records of any session from before this time; return how many memories."""
 
     def stats(self) -> dict[str, Any]:
-        """What keeps it, and counts: memories by state, category, kind, source, changesets, vectors, size on disk."""
+        """Return the kind of store and counts: memories by state, category, kind and source, vectors, size etc."""
 
     def close(self) -> None:
-        """Let go of the files. Further calls fail."""
+        """Close the store. Further calls fail."""

@@ -1,6 +1,6 @@
-"""Fakes for tests, ours and our users': a store in memory, an embedder that hashes, a model with a script, a clock.
+"""Fakes for tests of cofio and its users: in-memory store, hash embedder, scripted model, fixed clock.
 
-They pass the same contract suites as the real adapters. None of them is ever a fallback for a real one.
+They pass the same contract suites as the real adapters. None is ever used as a fallback for a real one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from cofio.wording import fingerprint, words
 
 
 class FixedClock:
-    """A time that moves by one second a reading, from a fixed start."""
+    """Clock that advances by one second per call, from a fixed start."""
 
     def __init__(self, start: str = "2026-01-01T00:00:00Z") -> None:
         self._seconds = 0
@@ -66,12 +66,12 @@ class FixedClock:
         return moment(self._start + self._seconds)
 
     def advance(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Advance the clock by so many seconds."""
         self._seconds += int(seconds)
 
 
 class HashEmbedder:
-    """Vectors from hashed words: texts that share words are near. Knows nothing of meaning; for tests only."""
+    """Embedder of hashed words: texts that share words are similar. It knows no meaning; for tests only."""
 
     floor = 0.0
 
@@ -98,7 +98,7 @@ class HashEmbedder:
 
 
 class WordReader:
-    """Reads which words there are, and no more: a reading answers a question by the share of its words. For tests."""
+    """Re-ranker that scores a text by its share of the question's words. For tests."""
 
     floor = 0.0
     ceiling = 1.0
@@ -116,9 +116,9 @@ _WELL = Health(True)
 
 
 class ScriptedLLM:
-    """A model that gives the replies of its script in turn and keeps what it was asked in `calls`.
+    """Model that returns the replies of its script in order, and records requests in `calls`.
 
-    An exception in the script is raised. A call beyond its end is a mistake of the test, and an AssertionError.
+    An exception in the script is raised. A call beyond the end of the script raises AssertionError.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ScriptedLLM:
 
 
 class MemoryStore:
-    """A Store in dictionaries, for tests: plain, slow and gone when the process is."""
+    """Store in dictionaries, for tests: simple, slow and not persistent."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -192,7 +192,7 @@ class MemoryStore:
             self._refuse_bad(vectors)
             draft: _Tables = _drafted(self._tables)
             if undoes is not None and any(each.undoes == undoes for each in draft.changesets):
-                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to bring it back.")
+                raise Conflict(f"Changeset {undoes} is undone already.", "Undo that undo to reapply it.")
             at, number = self._clock(), len(draft.changesets) + 1
             blobs = {place: np.asarray(vector, dtype="<f4").tobytes() for place, vector in vectors.items()}
             head: dict[str, Any] = {"at": at, "by": by, "why": why}
@@ -208,27 +208,27 @@ class MemoryStore:
 
     @contextmanager
     def _changing(self) -> Iterator[Captures]:
-        """What the inbox holds, for whoever has the turn."""
+        """Yield the captures, locked."""
         with self._lock:
             self._refuse_if_closed()
             yield self._tables.captures
 
     @contextmanager
     def _calling(self) -> Iterator[Calls]:
-        """The calls of language models, for whoever has the turn."""
+        """Yield the language-model calls, locked."""
         with self._holding() as tables:
             yield tables.calls
 
     @contextmanager
     def _holding(self) -> Iterator[_Tables]:
-        """All that is kept, for whoever has the turn."""
+        """Yield all tables, locked."""
         with self._lock:
             self._refuse_if_closed()
             yield self._tables
 
     @contextmanager
     def _knowing(self) -> Iterator[tuple[Known, Sequence[Changeset]]]:
-        """What is known of a domain, and the journal's changesets, for whoever has the turn."""
+        """Yield the domain knowledge and the journal's changesets, locked."""
         with self._holding() as tables:
             yield tables.known, tables.changesets
 
@@ -458,7 +458,7 @@ class MemoryStore:
 
 
 class FakeUses:
-    """The Uses of a MemoryStore."""
+    """Uses of a MemoryStore."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -513,7 +513,7 @@ class FakeUses:
 
 
 def _drafted(value: Any) -> Any:
-    """The same with tables, dictionaries and lists of its own. Rows are frozen, and shared."""
+    """Return a copy with its own tables, dictionaries and lists. Rows are immutable, and shared."""
     if isinstance(value, dict):
         return {key: _drafted(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -533,7 +533,7 @@ class _Tables:
         self.vectors: dict[int, bytes] = {}
         self.entries: list[Entry] = []
         self.changesets: list[Changeset] = []
-        self.sightings: list[tuple[int, int, Occurrence]] = []  # the change that noted it, the memory, what was seen
+        self.sightings: list[tuple[int, int, Occurrence]] = []  # (id of the change, id of the memory, occurrence)
         self.retrievals: list[Retrieval] = []
         self.given: dict[tuple[str, str, int], tuple[str, str]] = {}
         self.captures = Captures()

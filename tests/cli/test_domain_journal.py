@@ -78,4 +78,4 @@ def test_rows_are_exported_imported_and_copied(known: Cofio, tmp_path: Path) -> 
     assert "0 memories imported, 3 known already" in other("import", str(file)).stderr
     copied = known("copy", str(known.home / "cofio.db"), str(tmp_path / "copy.db"))
     assert "2 memories (2 new), 1 row of domain knowledge" in copied.stderr
-    assert "which files of notes were read" in copied.stderr
+    assert "the index of note files" in copied.stderr

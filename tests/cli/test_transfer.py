@@ -214,7 +214,7 @@ def test_what_is_no_file_is_neither_read_nor_replaced(cofio: Cofio, tmp_path: Pa
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert "neither a file" in cofio("import", str(pipe)).stderr
-    assert "no plain file" in cofio("export", str(pipe), "--force").stderr
+    assert "not a regular file" in cofio("export", str(pipe), "--force").stderr
     assert pipe.is_fifo()
     target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
     target.touch()

@@ -296,7 +296,7 @@ class EpisodesContract:
     def test_an_episode_that_is_still_to_be_learned_from_is_not_removed(self, store: Store) -> None:
         number = store.inbox.receive([said("The code is 4711")])[0].id
         made = store.episodes.index(number)
-        with pytest.raises(Conflict, match="still to be learned from"):
+        with pytest.raises(Conflict, match="has unprocessed captures"):
             store.episodes.remove([made or 0])
         assert by_words(store, "4711") == [made]
 

@@ -76,7 +76,7 @@ class KeysContract:
         assert gone.revoked_at > key.created_at
         assert store.keys.find(digest(secret)) == gone
         assert not gone.is_valid(gone.revoked_at)
-        with pytest.raises(Conflict, match="revoked before"):
+        with pytest.raises(Conflict, match="is revoked already"):
             store.keys.revoke(key.id)
         for unknown in (key.id + 1, 0, -1, 1 << 70):
             with pytest.raises(NotFound):

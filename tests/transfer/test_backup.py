@@ -361,7 +361,7 @@ def test_what_is_written_between_keeping_and_restoring_calls_it_off(
         return kept
 
     monkeypatch.setattr(restoring, "copied", keeping)
-    with pytest.raises(Conflict, match="written while it was kept"):
+    with pytest.raises(Conflict, match="changed while it was backed up"):
         restore(made.path, path, folder, FixedClock())
     assert "in the last moment" in {memory.text for memory in everything(store)}
     add(store, "and it still works")

@@ -258,7 +258,7 @@ HEADER = {"cofio": "export", "version": 1, "store": "s", "memories": 2, "last_id
 BAD = {
     "It is not JSON": "{half\n",
     "The file ends in the middle": '{"id": 2, "te',
-    "no object": "[1]\n",
+    "not an object": "[1]\n",
     "no text": line(**{**GOOD, "text": None}),
     "no created_at": line(id=2, text="t", updated_at="2026-01-01"),
     "text is int": line(**{**GOOD, "text": 7}),
@@ -290,7 +290,7 @@ def test_a_bad_line_stops_the_import_and_says_which_and_why(make: Make, problem:
         imported(store, lines)
     assert problem in caught.value.message
     assert "--skip-bad" in caught.value.hint
-    assert "is imported (1); `cofio undo 1`" in caught.value.hint
+    assert "were imported (1); `cofio undo 1`" in caught.value.hint
     assert said(store) == ["good"]
     mended = {**GOOD, "id": 2, "text": "mended"}
     assert imported(store, [*lines[:2], line(**mended)]).added == 1
@@ -324,7 +324,7 @@ def test_what_is_not_utf8_or_too_long_for_memory_is_a_bad_line(make: Make, tmp_p
     [
         ({**HEADER, "version": 3}, "newer cofio"),
         ({**HEADER, "version": "1"}, "version is"),
-        ({**HEADER, "store": ""}, "names no store"),
+        ({**HEADER, "store": ""}, "has no store name"),
         ({**HEADER, "cofio": "backup"}, "backup"),
     ],
 )
@@ -354,7 +354,7 @@ def test_an_empty_file_brings_nothing(make: Make) -> None:
 
 
 def test_lines_that_can_be_read_only_once_are_refused(make: Make) -> None:
-    with pytest.raises(InvalidInput, match="once only"):
+    with pytest.raises(InvalidInput, match="only once"):
         imported(make(), iter([line(**HEADER)]))  # type: ignore[arg-type]
 
 
@@ -451,7 +451,7 @@ def test_whatever_stops_an_import_says_what_was_done_until_then(make: Make) -> N
 
     with pytest.raises(StoreError, match="disk is full") as stopped:
         take_facts(store, embed, facts(), name="mem0")
-    assert "is imported (500); `cofio undo 2`" in stopped.value.hint
+    assert "were imported (500); `cofio undo 2`" in stopped.value.hint
     assert "Run it again" in stopped.value.hint
 
 

@@ -312,7 +312,7 @@ def test_a_row_that_lacks_a_field_is_a_bad_line() -> None:
     put(one, flag())
     plain = json.loads(exported(one)[1])
     del plain["metric"]
-    with pytest.raises(InvalidInput, match="Line 2: It is no row of thresholds"):
+    with pytest.raises(InvalidInput, match="Line 2: It is not a row of thresholds"):
         imported(two, [exported(one)[0], json.dumps(plain) + "\n"])
 
 
@@ -439,7 +439,7 @@ def test_a_copy_whose_rows_were_changed_was_used(make: Make) -> None:
     know(one)
     copy(one, two)
     put(two, flag(source="MSFT"))
-    with pytest.raises(Conflict, match="was used since"):
+    with pytest.raises(Conflict, match="was changed after"):
         copy(one, two)
 
 

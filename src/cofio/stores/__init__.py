@@ -1,1 +1,1 @@
-"""Stores: where memories are kept. Each is an adapter of the Store port, found by the scheme of its URL."""
+"""Stores for memories. Each is an adapter of the Store port, selected by the scheme of its URL."""

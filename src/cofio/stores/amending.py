@@ -1,9 +1,9 @@
-"""How a turn grows: what a later delivery adds to what came in of it before, each word once.
+"""Merging of repeated deliveries of a turn, so that each message is stored once.
 
-    prompt, answer, notify, transcript ─▶ one exchange while it waits, or a further one for what came too late
+    prompt, answer, notify, transcript ─▶ one exchange while it is open, or a further one for late parts
 
-A turn is told in parts, in any order, by whoever saw it. As long as its item waits and nothing is learned of it, what
-is new joins it. After that, what is new becomes an item of its own. Pure functions, shared by every store.
+Clients may deliver the parts of a turn in any order. While the turn's item is open and nothing was learned from it, new
+messages join it. After that they become an item of their own. Pure functions, shared by every store.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from typing import NamedTuple
 from cofio.conversation import MAX_SAID, OPEN, Exchange, Item, Message
 from cofio.wording import LEFT_OUT
 
-_LONG = 200  # characters: what is as long does not stand in another text by chance
+_LONG = 200  # characters; a text of this length does not occur in another one by chance
 _MOST_INJECTED = 400  # lines
 _THOROUGH = "pre_compact"
 
 
 class Part(NamedTuple):
-    """One item of a turn, and what words were purged from: of which roles, or of what was injected."""
+    """Item of a turn, and the parts from which words were purged: roles, or "injected"."""
 
     item: Item
     cut: tuple[str, ...] = ()
 
 
 class Amendment(NamedTuple):
-    """What a further delivery leads to: the item that it joins, None for one of its own, and the exchange of that."""
+    """Result of a further delivery: the item that it joins (None for a new one), and that item's exchange."""
 
     part: Part | None
     exchange: Exchange
 
 
 def amended(parts: Sequence[Part], exchange: Exchange) -> Amendment | None:
-    """What is to be kept of a further delivery; None when nothing of it is new, or nobody can tell any more.
+    """Return what to store of a further delivery; None if nothing is new, or if the known words are forgotten.
 
-    What a purge has cut out does not come back with it: of whom words were cut, no more is taken in.
+    Purged words are not restored: roles from which words were cut are no longer extended.
     """
     known = [part.item.exchange for part in parts if part.item.exchange]
     if len(known) < len(parts):
         return None
     told = _without_cut(exchange, {each for part in parts for each in part.cut})
     last = parts[-1]
-    if last.item.state in OPEN and not last.item.result:  # a result tells of an item that is learned halfway
+    if last.item.state in OPEN and not last.item.result:  # a result means that the item is partly processed
         grown = _grown(known[-1], _unsaid(told, known[:-1]))
         if grown == known[-1]:
             return None
@@ -63,7 +63,7 @@ def _without_cut(exchange: Exchange, cut: set[str]) -> Exchange:
 
 
 def _grown(old: Exchange, new: Exchange) -> Exchange:
-    """The exchange with what is new in another telling of it."""
+    """Return the exchange, with what is new in the other one."""
     said = [_saying(message) for message in old.messages]
     for message in new.messages:
         _take_in(said, _saying(message))
@@ -77,12 +77,12 @@ def _grown(old: Exchange, new: Exchange) -> Exchange:
         source=old.source or new.source,
         project=old.project or new.project,
         agent=old.agent or new.agent,
-        series=min(old.series, new.series),  # what was captured live too is no backfill's to undo
+        series=min(old.series, new.series),  # if any part was captured live, an undo of the backfill keeps it
     )
 
 
 def _ordered(said: list[Message], old: Sequence[Message], new: Sequence[Message]) -> tuple[Message, ...]:
-    """In the order of the new telling, where that is whole; else as they came, but a turn begins with the user."""
+    """Return the messages in the order of the new delivery, if that is complete; else as received, but user first."""
     if len(said) == len(new) and set(said) == set(new):
         return tuple(new)
     if all(each.role != "user" for each in old):
@@ -91,7 +91,7 @@ def _ordered(said: list[Message], old: Sequence[Message], new: Sequence[Message]
 
 
 def _take_in(said: list[_Saying], new: _Saying) -> None:
-    """Add what is new; in the place of what it repeats and goes beyond."""
+    """Add the message, unless it is known; it replaces known ones that are parts of it."""
     if any(_stands_in(new, each) for each in said):
         return
     shorter = [place for place, each in enumerate(said) if _stands_in(each, new)]
@@ -103,18 +103,18 @@ def _take_in(said: list[_Saying], new: _Saying) -> None:
         said.append(new)
 
 
-# ── telling what is new ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── finding new messages ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _unsaid(exchange: Exchange, known: Sequence[Exchange]) -> Exchange:
-    """The exchange without what others of the same turn say already."""
+    """Return the exchange without what other exchanges of the same turn contain."""
     said = [_saying(message) for each in known for message in each.messages]
     left = (_rest(_saying(message), said) for message in exchange.messages)
     return replace(exchange, messages=tuple(each.message for each in left if each.plain))
 
 
 def _rest(new: _Saying, said: Sequence[_Saying]) -> _Saying:
-    """What is left of a message without what was said before."""
+    """Return the message without what was said before."""
     role = new.message.role
     while new.plain:
         if any(_stands_in(new, each) for each in said):
@@ -129,7 +129,7 @@ def _rest(new: _Saying, said: Sequence[_Saying]) -> _Saying:
 
 
 class _Saying(NamedTuple):
-    """A message, and its text by lines with nothing but single blanks in them: white space tells nothing apart."""
+    """Message, and its text by lines with single spaces only: white space is not significant."""
 
     message: Message
     plain: str
@@ -148,10 +148,10 @@ def _line(line: str) -> str:
 
 
 def _stands_in(one: _Saying, other: _Saying) -> bool:
-    """Whether the one is in the other: as whole lines, or anywhere when it is long.
+    """Return whether one is contained in the other: as whole lines, or anywhere if it is long.
 
-    Not anywhere when it is short: "use tabs" is not what "do not use tabs" says. Of one that had to be cut, both ends
-    are: how much of a message stays depends on what it was delivered with.
+    A short one must not match anywhere: "use tabs" is not what "do not use tabs" says. Of a message that was truncated,
+    both ends must be contained, because how much of it remains depends on its delivery.
     """
     if one.message.role != other.message.role:
         return False
@@ -167,7 +167,7 @@ def _is_part(part: str, plain: str) -> bool:
 
 
 def _without(text: str, part: str) -> str:
-    """The text without the lines of a part of it; as it is, where these are not whole lines of it in a row."""
+    """Return the text without the lines of a part; unchanged unless they are consecutive whole lines of it."""
     lines, wanted = _lines(text), part.split("\n")
     plain = [_line(line) for line in lines]
     for start in range(len(plain) - len(wanted) + 1):

@@ -1,7 +1,7 @@
-"""How decisions become changes: the one place that knows what each decision does to the rows.
+"""Application of decisions: the only place that defines what each decision does to the rows.
 
-A store brings `Rows`, the few things that can be done to its tables inside one transaction. Everything that must be the
-same in every store (what is journalled, what an undo restores, what a purge erases) is written here, once.
+A store provides `Rows`, the few operations on its tables inside one transaction. Everything that must be the same in
+every store (journalling, undo, purge) is implemented here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FACT_FIELDS = tuple(f.name for f in fields(Fact))
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is known of a memory beside its content: how often it was recalled, and its sightings after the first."""
+    """Data of a memory beside its content: retrieval counts, and sightings after the first."""
 
     retrieval_count: int = 0
     last_retrieved_at: str | None = None
@@ -48,7 +48,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the journal: what one memory was before a change."""
+    """Journal entry: a memory before a change."""
 
     id: int = 0
     changeset: int
@@ -56,51 +56,51 @@ class Entry:
     action: Action
     reason: str = ""
     before: Memory | None = None
-    vector: bytes | None = None  # the one that the change replaced or removed
+    vector: bytes | None = None  # the vector that the change replaced or removed
     occurrence: Occurrence | None = None
     erased: bool = False
-    beside: Beside | None = None  # what went with a memory that the change removed
+    beside: Beside | None = None  # stored with a memory that the change removed
 
 
 class Rows(Protocol):
-    """What a transaction can do to the tables."""
+    """Operations on the tables inside a transaction."""
 
     def load(self, memory_id: int) -> Memory | None: ...
     def insert(self, memory: Memory) -> int:
-        """The id: a new one when the memory's is 0."""
+        """Insert the memory, with a new id if its id is 0; return the id."""
 
     def save(self, memory: Memory) -> None: ...
     def touched(self, memory_id: int) -> int:
-        """The newest changeset that did anything to it; 0 for none."""
+        """Return the newest changeset that touched it; 0 if there is none."""
 
     def count(self, memory: Memory) -> None:
-        """Set its retrieval counts, which `save` leaves alone."""
+        """Set its retrieval counts, which `save` does not change."""
 
     def remove(self, memory_id: int) -> None: ...
     def vector(self, memory_id: int) -> bytes | None: ...
     def set_vector(self, memory_id: int, vector: bytes | None) -> None: ...
     def beside(self, memory_id: int) -> Beside: ...
     def twin(self, fact: Fact) -> int | None:
-        """The live memory that says exactly this in the same place."""
+        """Return the live memory with the same text in the same place."""
 
     def record(self, entry: Entry) -> int: ...
     def recorded(self, change_id: int) -> Entry | None: ...
     def next_recorded(self, entry: Entry) -> Entry | None:
-        """The following change of the same memory."""
+        """Return the following change of the same memory."""
 
     def see(self, memory_id: int, change_id: int, occurrence: Occurrence) -> None: ...
     def unsee(self, change_id: int) -> bool:
-        """True when that change had noted a sighting, which is now gone."""
+        """Remove the sighting recorded by that change; return whether there was one."""
 
     def erase(self, memory: Memory, viewer: Viewer | None) -> None:
-        """Remove its words from the inbox, the journal, the retrieval log and the memories that came after it.
+        """Remove its words from the inbox, the journal, the retrieval log and the memories that replaced it.
 
-        With a viewer, from what they told and what is theirs, and from nobody else's.
+        With a viewer, only from items and memories of that viewer.
         """
 
 
 class Applying:
-    """The work of one transaction: `do` each decision, in order."""
+    """Application of one transaction's decisions, in order (`do`)."""
 
     def __init__(self, rows: Rows, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows
@@ -108,11 +108,11 @@ class Applying:
         self._at, self._by, self._why = at, by, why
 
     def each(self, decisions: Sequence[Decision], vectors: Mapping[int, bytes]) -> list[list[Change]]:
-        """The changes of each decision, in their order."""
+        """Return the changes of each decision, in their order."""
         return [self.do(each, vectors.get(place)) for place, each in enumerate(decisions)]
 
     def do(self, decision: Decision, vector: bytes | None) -> list[Change]:
-        """What the decision changed: one memory, or more where one takes the others' place."""
+        """Return the changes of the decision: one, or more where one memory replaces others."""
         match decision:
             case Delete():
                 return self._delete(decision)
@@ -128,7 +128,7 @@ class Applying:
                 return self._bring(decision, vector)
 
     def _bring(self, decision: Add | Update | Edit | Merge | Adopt, vector: bytes | None) -> list[Change]:
-        """What a decision changed that brings words with it."""
+        """Apply a decision that adds text."""
         match decision:
             case Add():
                 return self._add(decision, vector)
@@ -160,7 +160,9 @@ class Applying:
 
     def _update(self, decision: Update, vector: bytes | None) -> list[Change]:
         old = self._live(decision.id)
-        written = self._keep(decision.fact, vector, decision.reason, old)  # first the new, then the old goes
+        written = self._keep(
+            decision.fact, vector, decision.reason, old
+        )  # insert the new one before archiving the old one
         gone = replace(old, archived_at=self._at, updated_at=self._at, superseded_by=written.memory_id)
         return [written, self._save("delete", old, gone, decision.reason)]
 
@@ -169,7 +171,7 @@ class Applying:
         after = replace(edited(before, decision.fields), updated_at=self._at)
         anew = vector is not None or (after.text, after.speaker) != (before.text, before.speaker)
         replaced = self._rows.vector(before.id) if anew else None
-        if anew:  # of other words the old vector says nothing: without a new one, it is made later
+        if anew:  # the old vector does not fit new words: without a new one, it is computed later
             self._rows.set_vector(before.id, vector)
         return self._save("edit", before, after, decision.reason, vector=replaced)
 
@@ -182,14 +184,14 @@ class Applying:
             raise InvalidInput(f"Memory {decision.id} cannot be merged into itself.", "Name another one.")
         heir = self._live(decision.into, decision.as_of)
         gone = replace(before, archived_at=self._at, updated_at=self._at, superseded_by=heir.id)
-        tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # by which it was looked for
+        tags = tuple(dict.fromkeys((*heir.tags, *before.tags)))[:MAX_LABELS]  # it was found by these
         richer = replace(heir, occurrences=heir.occurrences + before.occurrences, tags=tags)
         changed = self._save("delete", before, gone, decision.reason)
-        return [changed, self._save("noop", heir, richer, f"stands for memory {before.id} too")]
+        return [changed, self._save("noop", heir, richer, f"represents memory {before.id} too")]
 
     def _merge(self, decision: Merge, vector: bytes | None) -> list[Change]:
         if len(set(decision.ids)) < 2:
-            raise InvalidInput("A merge takes two memories or more.", "Use Update to put a fact in one's place.")
+            raise InvalidInput("A merge needs at least two memories.", "Use Update to replace one.")
         members = [self._live(each, decision.as_of) for each in dict.fromkeys(decision.ids)]
         written = self._keep(decision.fact, vector, decision.reason)
         heir = replace(
@@ -208,7 +210,7 @@ class Applying:
     def _adopt(self, decision: Adopt, vector: bytes | None) -> Change:
         memory = decision.memory
         if memory.id and self._rows.load(memory.id):
-            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0: a new one is given.")
+            raise Conflict(f"There is a memory {memory.id} already.", "Leave the id 0 to assign a new one.")
         memory = replace(memory, id=self._rows.insert(memory))
         self._rows.set_vector(memory.id, vector)
         change = self._record("add", memory.id, None, memory, decision.reason)
@@ -219,13 +221,13 @@ class Applying:
     def _restore(self, decision: Restore) -> list[Change]:
         before = self._existing(decision.id)
         if not before.archived:
-            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to bring back.")
+            raise Conflict(f"Memory {before.id} is not archived.", "There is nothing to restore.")
         after = replace(before, archived_at=None, superseded_by=None, updated_at=self._at)
         changes = [self._save("restore", before, after, decision.reason)]
         heir = self._rows.load(before.superseded_by) if before.superseded_by else None
-        if heir and heir.supersedes != before.id:  # it had been merged: what was counted for it goes back with it
+        if heir and heir.supersedes != before.id:  # it was merged: its occurrences are subtracted again
             alone = replace(heir, occurrences=max(1, heir.occurrences - before.occurrences))
-            changes.append(self._save("noop", heir, alone, f"no longer stands for memory {before.id}"))
+            changes.append(self._save("noop", heir, alone, f"no longer represents memory {before.id}"))
         return changes
 
     def _see_again(self, memory_id: int, occurrence: Occurrence, reason: str) -> Change:
@@ -240,7 +242,7 @@ class Applying:
         memory = self._existing(decision.id)
         self._rows.remove(decision.id)
         change = self._record("purge", decision.id, None, None, decision.reason)
-        # Its own line included: what is left says that it was, not what it said.
+        # Its own entry included: what remains shows that a memory existed, not its content.
         self._rows.erase(memory, decision.viewer)
         return change
 
@@ -249,9 +251,9 @@ class Applying:
         if entry is None:
             raise NotFound(f"There is no change {decision.change_id}.", "cofio history shows what was changed.")
         if entry.action == "purge":
-            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is for good; nothing of it is kept.")
+            raise Conflict(f"Memory {entry.memory_id} was purged.", "A purge is permanent; nothing of it is kept.")
         if entry.erased:
-            return []  # purged since: there is nothing to bring back, and nothing to take away
+            return []  # purged since: there is nothing to restore or to remove
         current = self._rows.load(entry.memory_id)
         self._refuse_if_changed_since(entry, current)
         beside = self._rows.beside(entry.memory_id) if current and entry.before is None else None
@@ -279,7 +281,7 @@ class Applying:
             self._rows.see(memory.id, change_id, each)
 
     def _put_back(self, entry: Entry, current: Memory | None) -> bytes | None:
-        """The vector that had to make way for the old one."""
+        """Restore the old version; return the vector that it replaced."""
         if entry.before is None:
             removed = self._rows.vector(entry.memory_id)
             self._rows.remove(entry.memory_id)
@@ -354,15 +356,13 @@ class Applying:
         if as_of is not None and as_of < self._rows.touched(memory_id) != self._changeset:
             raise Conflict(f"Memory {memory_id} has changed since this was decided.", "Decide again.")
         if memory.archived:
-            hint = (
-                f"Memory {memory.superseded_by} took its place." if memory.superseded_by else "It can be brought back."
-            )
+            hint = f"Memory {memory.superseded_by} replaced it." if memory.superseded_by else "It can be restored."
             raise Conflict(f"Memory {memory_id} is archived.", hint)
         return memory
 
 
 def as_change(entry: Entry, after: Memory | None, at: str, by: str, why: str) -> Change:
-    """The journal's line as the word that the rest of cofio reads."""
+    """Return the journal entry as a Change."""
     return Change(
         id=entry.id,
         changeset=entry.changeset,

@@ -1,8 +1,8 @@
-"""How many threads NumPy's BLAS uses for a product.
+"""Number of threads that NumPy's BLAS uses for a product.
 
-OpenBLAS has as many as there are cores, and they wait for each other by spinning. Work in the background that takes
-every core makes searches wait; and on a machine that is busy already, such a product takes several times as long as on
-one thread. NumPy itself has no word for it, so the library that it brings is asked, where it is the one we know.
+OpenBLAS has one thread per core, and they spin while they wait for each other. Background work on every core delays
+searches; and on a busy machine such a product takes several times as long as on one thread. NumPy has no API for this,
+so the number is set in the OpenBLAS library that it bundles, if it is one of the known builds.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "
 
 
 _lock = threading.Lock()
-_held: list[int] = []  # what the number was, once for each that holds it down
+_held: list[int] = []  # the original number, once per active caller
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Until the last that asked for it is done, whoever makes a product makes it alone, in the whole process."""
+    """Limit products of the whole process to one thread, until the last caller has left."""
     get, put = _threads()
     with _lock:
         _held.append(_held[0] if _held else get())
@@ -39,7 +39,7 @@ def one_thread() -> Iterator[None]:
 
 @cache
 def _threads() -> tuple[Callable[[], int], Callable[[int], object]]:
-    """What tells and what sets the number of threads; with another BLAS, two that do nothing."""
+    """Return the functions that get and set the number of threads; with another BLAS, two that do nothing."""
     nothing: tuple[Callable[[], int], Callable[[int], object]] = (lambda: 1), (lambda _: None)
     try:
         library = ctypes.CDLL(str(import_module("numpy._core._multiarray_umath").__file__))

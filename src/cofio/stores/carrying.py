@@ -1,4 +1,4 @@
-"""What goes from store to store, as the embedded store and the fake one give it out: rows in order, names, free ids."""
+"""Data for copying stores, of the embedded and the fake store: rows in order, store names, free ids."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ _ROWS = _SQL["carried_memories"].format(columns=LISTED)
 
 
 class SqliteCarrying:
-    """The Carrying of an SQLite file."""
+    """Carrying of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file
-        self._held: sqlite3.Connection | None = None  # inside `still`: the one moment that is read
+        self._held: sqlite3.Connection | None = None  # set inside `still`: the connection of the snapshot
 
     @contextmanager
     def still(self) -> Iterator[Carrying]:
-        """What is there now, however long it is read and whatever is written meanwhile."""
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._file.reading() as connection:
             frozen = SqliteCarrying(self._file)
             frozen._held = connection
             connection.execute("BEGIN")
             try:
-                connection.execute(_SQL["carried_counts"]).fetchone()  # SQLite's moment is that of the first reading
+                connection.execute(_SQL["carried_counts"]).fetchone()  # SQLite takes the snapshot at the first read
                 yield frozen
             finally:
                 connection.execute("COMMIT")
@@ -58,7 +58,7 @@ class SqliteCarrying:
         if known:
             return str(known[0][0])
         with self._file.writing() as connection:
-            connection.execute(_SQL["make_identity"], (str(uuid.uuid4()),))  # another process may have been faster
+            connection.execute(_SQL["make_identity"], (str(uuid.uuid4()),))  # unless another process was faster
             return str(connection.execute(_SQL["get_meta"], ("identity",)).fetchone()[0])
 
     def adopt_identity(self, identity: str) -> bool:
@@ -135,7 +135,7 @@ class SqliteCarrying:
 
 
 class _Held(Protocol):
-    """What the fake store keeps."""
+    """Tables of the fake store."""
 
     memories: dict[int, Memory]
     sightings: list[tuple[int, int, Occurrence]]
@@ -149,7 +149,7 @@ class _Held(Protocol):
 
 
 class FakeCarrying:
-    """The Carrying of the fake store; `changing` gives its tables out to one at a time."""
+    """Carrying of the fake store; `changing` locks its tables for one caller at a time."""
 
     def __init__(self, changing: Callable[[], AbstractContextManager[_Held]]) -> None:
         self._changing = changing
@@ -227,15 +227,15 @@ class FakeCarrying:
 
 
 def as_vector(blob: bytes) -> Vector:
-    """The vector that was carried. InvalidInput unless it is one: finite numbers of four bytes each, of unit length."""
+    """Return the vector. Raise InvalidInput unless it has finite float32 numbers and unit length."""
     row = np.frombuffer(blob, dtype="<f4") if blob and len(blob) % 4 == 0 else np.zeros(0, dtype="<f4")
     if not np.isfinite(row).all() or not row.any() or abs(float(np.linalg.norm(row)) - 1.0) > 1e-2:
-        raise InvalidInput("The vector is damaged.", "Leave it out: it is made again.")
+        raise InvalidInput("The vector is damaged.", "Leave it out: it is recomputed.")
     return row
 
 
 def rooms(rows: Sequence[Any]) -> list[tuple[int, int]]:
-    """The rooms that were kept for another store, as they were written."""
+    """Return the id ranges reserved for another store, as stored."""
     return [(last, offset) for last, offset in json.loads(rows[0][0])] if rows else []
 
 

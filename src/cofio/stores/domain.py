@@ -1,10 +1,10 @@
-"""Domain knowledge in the stores: how its decisions become changes, and its five tables as every SQL store keeps them.
+"""Domain knowledge in the stores: how decisions become changes, and the five tables of every SQL store.
 
     Put Drop Erase Withdraw ─ ApplyingKnowledge ─▶ KnownRows (rows, names, journal) ─▶ KnowledgeChange
     table, where, viewer ─ one SELECT ─▶ Knowledge
 
-A store brings `KnownRows`; what is journalled, what an undo restores and what an erasure leaves is written here, once.
-The SQL stores differ in how they run a named query: each brings an `Asking`, and the rest is theirs together.
+A store provides `KnownRows`. Journalling, undo and erasing are implemented here for all stores. The SQL stores differ
+in how they run a named query: each provides an `Asking`, the rest is shared.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from cofio.stores.rows import as_json, fits
 from cofio.stores.scopes import SQLITE, Dialect, seen_by
 from cofio.stores.sources import queries
 
-_LONG = 200  # bytes of a folded text; of a longer one the columns that are compared hold a digest
+_LONG = 200  # bytes of a folded text; the compared columns hold a digest of a longer one
 _SQL = queries("sqlite")
 
 
-# ── decisions become changes ──────────────────────────────────────────────────────────────────────────────────────────
+# ── applying decisions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A line of the journal: what one row was before a change."""
+    """Journal entry: a row before a change."""
 
     id: int = 0
     changeset: int
@@ -73,29 +73,29 @@ class Line:
 
 
 class KnownRows(Protocol):
-    """What a transaction can do to the tables."""
+    """Operations on the tables inside a transaction."""
 
     def load(self, table: Table, key: str) -> Knowledge | None: ...
     def save(self, known: Knowledge) -> None:
-        """Put it in the place of what has its id, if anything has."""
+        """Insert the row, or replace the one with its id."""
 
     def remove(self, table: Table, key: str) -> None: ...
     def record(self, line: Line, whose: Knowledge | None) -> int:
-        """Write the line, and whose the row is that it is about; its id."""
+        """Insert the journal entry with the ownership of its row; return its id."""
 
     def recorded(self, change_id: int) -> Line | None: ...
     def next_recorded(self, line: Line) -> Line | None:
-        """The following change of the same row."""
+        """Return the following change of the same row."""
 
     def was_known(self, table: Table, key: str) -> bool:
-        """Whether the journal knows the row, and has not erased it since."""
+        """Return whether the journal has the row, and has not erased it since."""
 
     def erase(self, table: Table, key: str) -> None:
-        """Remove its words and its name from the journal, and its name from the verdicts that judged it."""
+        """Remove its words and its id from the journal, and its id from the verdicts that judged it."""
 
 
 class ApplyingKnowledge:
-    """What a transaction does to the tables: `all` of the decisions, in order."""
+    """Application of one transaction's decisions to the tables, in order (`all`)."""
 
     def __init__(self, rows: KnownRows, *, changeset: int, at: str, by: str, why: str) -> None:
         self._rows = rows
@@ -105,7 +105,7 @@ class ApplyingKnowledge:
     def all(
         self, decisions: Sequence[KnowledgeDecision], told: Sequence[Sequence[Change]]
     ) -> tuple[KnowledgeChange, ...]:
-        """Every change, in order. `told` are the changes of each decision about memories, which a Put may refer to."""
+        """Return every change, in order. `told` are the changes of each memory decision, to which a Put may refer."""
         return tuple(change for each in decisions for change in self._do(each, told))
 
     def _do(self, decision: KnowledgeDecision, told: Sequence[Sequence[Change]]) -> list[KnowledgeChange]:
@@ -142,15 +142,15 @@ class ApplyingKnowledge:
         return self._record("delete", before, None, decision.reason)
 
     def _refuse_if_another(self, table: Table, key: str, as_of: str | None) -> None:
-        """Conflict when what is there is not what was there when it was decided."""
+        """Raise Conflict if the row has changed since the decision was made."""
         if as_of is None:
             return
         there = self._rows.load(table, key)
         if as_of != (there.updated_at if there else ""):
-            raise Conflict(f"{table}/{key} was changed meanwhile.", "Look at it again, and decide anew.")
+            raise Conflict(f"{table}/{key} was changed meanwhile.", "Read it again, then decide.")
 
     def _erase(self, decision: Erase) -> KnowledgeChange:
-        """What was removed before can be erased too: its words are in the journal still."""
+        """Erase the row. Also one that was removed before: the journal still has its words."""
         table, key = decision.table, decision.id
         if self._rows.load(table, key):
             self._rows.remove(table, key)
@@ -158,7 +158,7 @@ class ApplyingKnowledge:
             refuse_unknown(table, key)
         line = Line(changeset=self._changeset, table=table, key=key, action="purge", reason=decision.reason)
         line = replace(line, id=self._rows.record(line, None))
-        # Its own line included: what is left says that something was, not what it said.
+        # Its own entry included: what remains shows that a row existed, not its content.
         self._rows.erase(table, key)
         return as_change(line, None, self._at, self._by, self._why)
 
@@ -167,9 +167,9 @@ class ApplyingKnowledge:
         if line is None:
             raise NotFound(f"There is no change {decision.change_id} of domain knowledge.", "cofio history shows all.")
         if line.action == "purge":
-            raise Conflict("What was known here was purged.", "A purge is for good; nothing of it is kept.")
+            raise Conflict("This row was purged.", "A purge is permanent; nothing of it is kept.")
         if line.erased:
-            return []  # purged since: there is nothing to bring back, and nothing to take away
+            return []  # purged since: there is nothing to restore or to remove
         current = self._rows.load(line.table, line.key)
         self._refuse_if_changed_since(line, current)
         if line.before:
@@ -198,18 +198,21 @@ class ApplyingKnowledge:
 
 
 def _linked(decision: Put, told: Sequence[Sequence[Change]]) -> Knowledge:
-    """What is to be put, with the memory that says it in words."""
+    """Return the row to put, linked to the memory that expresses it in words."""
     place, known = decision.told, decision.known
     if place is None:
         return known
     if not isinstance(known, Claim) or not 0 <= place < len(told):
-        raise InvalidInput(f"{known.ref} is told by no decision {place}.", "Name one that brings the words of a claim.")
+        raise InvalidInput(
+            f"{known.ref} cannot refer to decision {place}.",
+            "Only a claim can, to a decision on memories of this changeset.",
+        )
     changes = told[place]
     return replace(known, memory=changes[0].memory_id) if changes else known
 
 
 def as_change(line: Line, after: Knowledge | None, at: str, by: str, why: str) -> KnowledgeChange:
-    """The journal's line as the word that the rest of cofio reads."""
+    """Return the journal entry as a KnowledgeChange."""
     return KnowledgeChange(
         id=line.id,
         changeset=line.changeset,
@@ -230,17 +233,17 @@ def refuse_unknown(table: str, key: str) -> NoReturn:
 
 
 def erased_name(table: str, key: str) -> str:
-    """What the journal calls an erased row: no id can be it, and none of its words is in it."""
+    """Return the id of an erased row in the journal: not a possible row id, and free of its words."""
     return "#" + blake2b(f"{table}/{key}".encode(errors="replace"), digest_size=12).hexdigest()
 
 
 # ── rows of the tables ────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: Of each table, its columns and what they hold, as the words declare it.
+#: The columns of each table with their declared types.
 TYPES: Mapping[str, Mapping[str, str]] = {
     table: {f.name: str(f.type) for f in fields(kind)} for table, kind in KNOWLEDGE.items()
 }
-_COMMON = TYPES["feedback"].keys() & TYPES["patterns"].keys()  # whose it is and when it was: compared as it is
+_COMMON = TYPES["feedback"].keys() & TYPES["patterns"].keys()  # ownership and times: compared as they are
 _CHOICES: Mapping[str, tuple[str, ...]] = {
     "visibility": VISIBILITIES,
     "relation": RELATIONS,
@@ -248,19 +251,19 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "period": PERIODS,
     "verdict": VERDICTS,
 }
-#: Of each table, the texts that are compared without regard to case; each has a column `x_folded` beside it.
+#: The texts of each table compared case-insensitively; each has a further column `x_folded`.
 FOLDED: Mapping[str, tuple[str, ...]] = {
     table: tuple(name for name, kind in types.items() if kind == "str" and name not in _COMMON | _CHOICES.keys())
     for table, types in TYPES.items()
 }
-#: The columns for a SELECT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+#: The columns for a SELECT. Quoted, because an unquoted `user` is the current user in PostgreSQL.
 LISTED = {table: ", ".join(f'"{name}"' for name in types) for table, types in TYPES.items()}
-#: What decides the order: the highest first, of equals the first id.
+#: The column by which rows are ordered: highest first, ties by lower id.
 ORDERED = {table: "confidence" if table in CLAIMS else "created_at" for table in TABLES}
 
 
 def to_known(table: str, row: Sequence[Any]) -> Knowledge:
-    """The word of a row that was selected with LISTED."""
+    """Return the object of a row selected with LISTED."""
     values = dict(zip(TYPES[table], row, strict=True))
     for name, kind in TYPES[table].items():
         if kind == "bool":
@@ -271,7 +274,7 @@ def to_known(table: str, row: Sequence[Any]) -> Knowledge:
 
 
 def to_row(known: Knowledge) -> dict[str, Any]:
-    """The values of a row, by column, with those that are compared."""
+    """Return the values of a row, by column, with the folded columns."""
     row = {name: getattr(known, name) for name in TYPES[known.TABLE]}
     for name, kind in TYPES[known.TABLE].items():
         if kind.startswith("tuple"):
@@ -280,29 +283,29 @@ def to_row(known: Knowledge) -> dict[str, Any]:
 
 
 def folded(text: str) -> str:
-    """The text as it is compared: folded, and of a long one a digest, for which an index has room."""
+    """Return the text as it is compared: folded, and a digest if it is long, because of index size limits."""
     plain = fold(text)
     written = plain.encode()
     return plain if len(written) <= _LONG else "#" + blake2b(written, digest_size=16).hexdigest()
 
 
 def words_kept(known: Knowledge) -> list[str]:
-    """The words that it is found by."""
+    """Return the words by which the row is found."""
     return sorted({folded(word) for word in named_words(known)})
 
 
 def words_sought(words: Iterable[str]) -> list[str]:
-    """The words that somebody looks for, as they are kept; what no text can hold is passed over."""
+    """Return search words as stored; words that cannot be stored are skipped."""
     return sorted({folded(word) for word in words if is_storable(word)} - {""})
 
 
 def is_storable(text: str) -> bool:
-    """Whether a column can hold it: an id or a word that none can is not there."""
+    """Return whether a column can hold it; ids and words that cannot be stored do not exist."""
     return isinstance(text, str) and text.isprintable() and len(text) <= MAX_SAID
 
 
 def to_line(row: Sequence[Any]) -> Line:
-    """The line of a row of the journal."""
+    """Return the journal entry of a row."""
     change_id, changeset, table, key, action, reason, before, erased = row
     return Line(
         id=change_id,
@@ -316,11 +319,11 @@ def to_line(row: Sequence[Any]) -> Line:
     )
 
 
-# ── what is asked for ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Wanted(NamedTuple):
-    """What a column must hold: the value itself, its folded text, or among others that one."""
+    """Condition on a column: it is the value, its folded text is, or it contains the value."""
 
     name: str
     how: Literal["is", "folded", "holds"]
@@ -328,7 +331,7 @@ class Wanted(NamedTuple):
 
 
 def wanted(table: str, where: Mapping[str, Any]) -> list[Wanted]:
-    """What rows must have. InvalidInput for a column that the table does not have, or a value that it cannot have."""
+    """Return the conditions of a filter. Raise InvalidInput for an unknown column or an impossible value."""
     types = TYPES[checked_table(table)]
     if unknown := sorted(str(name) for name in where if name not in types):
         raise InvalidInput(f"{table} have no {', '.join(unknown)}.", f"They have: {', '.join(types)}.")
@@ -369,7 +372,7 @@ def _plain(name: str, kind: str, value: Any) -> Any:
 
 
 def is_what_is_wanted(known: Knowledge, asked: Iterable[Wanted]) -> bool:
-    """Whether it has all of that."""
+    """Return whether the row meets all conditions."""
     return all(_has(getattr(known, each.name), each) for each in asked)
 
 
@@ -380,16 +383,18 @@ def _has(value: Any, each: Wanted) -> bool:
 
 
 def place_in_order(known: Knowledge) -> tuple[Any, str]:
-    """What decides its place in the order of its table, and its id."""
+    """Return the row's sort key in its table, and its id."""
     return getattr(known, ORDERED[known.TABLE]), known.id
 
 
 def refuse_after(table: str, key: str) -> NoReturn:
-    raise InvalidInput(f"There is no {table}/{key} to go on after.", "It may be gone since: begin again without it.")
+    raise InvalidInput(
+        f"There is no {table}/{key} to continue after.", "It may have been removed: start again without it."
+    )
 
 
 def surest_first(known: Iterable[Knowledge]) -> list[Knowledge]:
-    """Claims of several tables in one order."""
+    """Return claims of several tables in one order."""
     return sorted(known, key=lambda each: (-cast(Claim, each).confidence, TABLES.index(each.TABLE), each.id))
 
 
@@ -399,23 +404,23 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Asking(Protocol):
-    """A connection that knows the named queries of its dialect; `parts` are put into their braces."""
+    """Connection that runs the named queries of its dialect; `parts` are filled into their braces."""
 
     dialect: Dialect
-    holds: str  # how it says that the claims of a verdict hold a value
+    holds: str  # condition that the claims of a verdict contain a value
 
     @property
     def unlimited(self) -> int | None:
-        """The limit that is none."""
+        """The value of LIMIT for no limit."""
 
     def all(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> list[tuple[Any, ...]]: ...
     def run(self, name: str, values: Mapping[str, Any] = ..., **parts: str) -> object: ...
     def listed(self, values: Sequence[Any]) -> Any:
-        """Many values as one."""
+        """Return many values as one parameter."""
 
 
 class SqlDomain:
-    """The Domain of an SQL store; `reading` gives out a connection to ask with."""
+    """Domain of an SQL store; `reading` provides a connection."""
 
     def __init__(self, reading: Callable[[], AbstractContextManager[Asking]]) -> None:
         self._reading = reading
@@ -450,7 +455,7 @@ class SqlDomain:
         return [to_known(table, row) for row in read_]
 
     def _following(self, asking: Asking, table: Table, after: str, viewer: Viewer | None) -> tuple[str, dict[str, Any]]:
-        """The rows that come after that one, as a condition."""
+        """Return a condition for the rows after the one with this id."""
         last = _by_id(asking, table, [after], viewer)
         if not last:
             refuse_after(table, after)
@@ -465,7 +470,7 @@ class SqlDomain:
             return []
         keys: dict[Table, list[str]] = {}
         with self._reading() as asking:
-            for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # mostly none: one look
+            for table, key in asking.all("known_by_word", {"words": asking.listed(sought)}):  # usually none
                 keys.setdefault(table, []).append(key)
             found = [row for table, named in keys.items() for row in _by_id(asking, table, named, viewer)]
         return surest_first(found)
@@ -491,7 +496,7 @@ class SqlDomain:
 
 
 def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | None) -> list[Knowledge]:
-    """The rows with these ids, in no order."""
+    """Return the rows with these ids, in any order."""
     columns = LISTED[checked_table(table)]
     seen, values = seen_by(viewer, asking.dialect, "place")
     values["ids"] = asking.listed([key for key in keys if is_storable(key)])
@@ -499,7 +504,7 @@ def _by_id(asking: Asking, table: Table, keys: Sequence[str], viewer: Viewer | N
 
 
 def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> list[Knowledge]:
-    """The rows whose id is above this one: what goes from store to store."""
+    """Return the rows with an id above this one, for copying to another store."""
     columns, value = LISTED[checked_table(table)], asking.dialect.value.format
     values = {"after": after, "limit": limit}
     found = asking.all("known_rows", values, table=table, columns=columns, where=f"id > {value('after')}", order="id")
@@ -507,7 +512,7 @@ def in_order_of_ids(asking: Asking, table: Table, after: str, limit: int) -> lis
 
 
 def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any]]:
-    """What rows must have, as a condition."""
+    """Return the filter as an SQL condition, and its named values."""
     values = {f"wanted{place}": each.value for place, each in enumerate(asked)}
     parts = []
     for each, name in zip(asked, values, strict=True):
@@ -520,7 +525,7 @@ def _having(asking: Asking, asked: Sequence[Wanted]) -> tuple[str, dict[str, Any
 
 
 def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
-    """Every change of a row, oldest first; those from before it was erased too, without what it said."""
+    """Return every change of a row, oldest first; those from before it was erased too, without their content."""
     value = asking.dialect.value.format
     which = f"c.row_table = {value('table')} AND c.row_id IN ({value('id')}, {value('mark')})"
     changes = _changes(asking, which, {"table": table, "id": key, "mark": erased_name(table, key)})
@@ -528,13 +533,13 @@ def history(asking: Asking, table: Table, key: str) -> list[KnowledgeChange]:
 
 
 def of_changeset(asking: Asking, changeset_id: int) -> tuple[KnowledgeChange, ...]:
-    """What a changeset did to the tables."""
+    """Return the changes of a changeset to the tables."""
     which = f"c.changeset_id = {asking.dialect.value.format('changeset')}"
     return tuple(_changes(asking, which, {"changeset": changeset_id}))
 
 
 def _changes(asking: Asking, which: str, values: Mapping[str, Any]) -> list[KnowledgeChange]:
-    """The changes that the condition finds, each with what came after: what was before the next, or what is there."""
+    """Return the changes that the condition selects, each with the row after it: before the next change, or now."""
     found = [(to_line(row[:8]), *row[8:]) for row in asking.all("known_changes", values, which=which)]
     last: dict[Table, list[str]] = {}
     for line, _, _, _, later, _ in found:
@@ -609,9 +614,9 @@ class SqlKnown:
 
 
 def changed_within(scope: Scope, dialect: Dialect) -> str:
-    """The lines of the journal that belong to a scope, as a condition over it with the values of the scope's own.
+    """Return a condition on journal entries within a scope; its named values are those of the scope.
 
-    What is known has no project, category or kind: a scope that asks for one has none of it.
+    Rows have no project, category or kind: a scope that requires one contains no entries.
     """
     nowhere = replace(scope, viewer=None, include_archived=False).narrows
     return "false" if nowhere else seen_by(scope.viewer, dialect, "place")[0]
@@ -621,7 +626,7 @@ def changed_within(scope: Scope, dialect: Dialect) -> str:
 
 
 class SqliteAsking:
-    """A connection to an SQLite file that knows the named queries."""
+    """Connection to an SQLite file that runs the named queries."""
 
     dialect = SQLITE
     holds = "EXISTS (SELECT 1 FROM json_each(about) WHERE value = {})"
@@ -641,7 +646,7 @@ class SqliteAsking:
 
 
 class SqliteDomain(SqlDomain):
-    """The Domain of an SQLite file."""
+    """Domain of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
         @contextmanager

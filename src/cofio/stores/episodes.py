@@ -3,7 +3,7 @@
     inbox ─ trigger ─▶ unindexed ─ index ─▶ episodes, passages, words ─ put_vectors ─▶ vectors
                                                     └─ nearest, matching ─▶ candidates, by passage
 
-`SqlEpisodes` is the same in every dialect; `SqliteEpisodes` adds how an SQLite file ranks.
+`SqlEpisodes` is the same in every dialect; `SqliteEpisodes` adds the ranking of an SQLite file.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from cofio.stores.scopes import seen_by
 _LABELS = ("source", "project", "client", "session", "turn", "agent", "user", "team", "visibility", "context")
 _COLUMNS = ("created_at", *_LABELS)
 _LISTED = ", ".join(f'"{name}"' for name in _COLUMNS)
-_FLOAT = 4  # bytes of a number of a vector
-_WAITING = 2_000  # captures that are not indexed yet and are looked through for sessions, the newest
+_FLOAT = 4  # bytes of a number in a vector
+_WAITING = 2_000  # newest captures not indexed yet that are searched for sessions
 _LAST = "\U0010ffff"  # sorts after every other character
 _AT_ONCE = 200  # episodes removed in one transaction
 Ask = Callable[[], AbstractContextManager[Asking]]
 
 
 class SqlEpisodes:
-    """The EpisodeIndex of an SQL store, but for ranking; `reading` and `writing` give out connections."""
+    """EpisodeIndex of an SQL store, without ranking; `reading` and `writing` provide connections."""
 
     def __init__(self, reading: Ask, writing: Ask) -> None:
         self._reading = reading
@@ -83,7 +83,7 @@ class SqlEpisodes:
         exchange = captures.from_payload(found[0][0]) if found else None
         old = _first(asking.all("episode_by_capture", asked))
         asking.run("mark_indexed", asked)
-        if exchange is None:  # forgotten: what was indexed of it stays
+        if exchange is None:  # forgotten: its index entries are kept
             return old
         asking.run("drop_passages", asked)
         number = None
@@ -116,10 +116,10 @@ class SqlEpisodes:
         return numbers
 
     def _searchable(self, text: str) -> dict[str, Any]:  # noqa: ARG002
-        """Return further columns that word search needs."""
+        """Return further columns needed for word search."""
         return {}
 
-    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def get(self, ids: Sequence[int]) -> list[Episode]:
         with self._reading() as asking:
@@ -195,7 +195,7 @@ class SqlEpisodes:
         return [replace(each, client=shown_client(each.client)) for each in told]
 
     def _waiting(self, asking: Asking, viewer: Viewer | None, session: str = "") -> list[Episode]:
-        """Return what captures will become that are not indexed yet; those of one session, if it is named."""
+        """Return the episodes that unindexed captures will become; only those of one session, if given."""
         rows = asking.all("waiting_captures", {"limit": _WAITING, "session": session})
         read = ((capture, captures.from_payload(payload)) for capture, payload in rows)
         told = [episode_of(exchange, capture) for capture, exchange in read if exchange and is_indexed(exchange)]
@@ -212,9 +212,9 @@ class SqlEpisodes:
             return [number for (number,) in asking.all("session_given", self._named(asking, session, shared=False))]
 
     def _named(self, asking: Asking, session: AgentSession, *, shared: bool = True) -> dict[str, Any]:
-        """Return the values that name a session, its client under each name that keys have delivered it with.
+        """Return the values that identify a session, with its client's name under each key that delivered it.
 
-        Without `shared`, those names are left out under which another owner has a session of the same id.
+        Without `shared`, names under which another owner has a session of the same id are left out.
         """
         about = {"session": session.session, "user": session.user, "agent": session.agent}
         told = {tuple(row) for row in asking.all("session_clients", about)}
@@ -227,8 +227,8 @@ class SqlEpisodes:
         with self._writing() as asking:
             asked = {"ids": _listed(asking, ids)}
             if waiting := asking.all("open_captures_of", asked):
-                hint = "Try again once it is; `cofio inbox` shows what waits."
-                raise Conflict(f"Episode {waiting[0][0]} is still to be learned from.", hint)
+                hint = "Try again later; `cofio inbox` shows pending captures."
+                raise Conflict(f"Episode {waiting[0][0]} has unprocessed captures.", hint)
             there = len(asking.all("get_episodes", asked, columns=_LISTED))
             for name in ("erase_captures_of", "remove_episodes"):
                 asking.run(name, asked)
@@ -240,23 +240,23 @@ class SqlEpisodes:
         with self._reading() as asking:
             limits = {"before": moment(before), "most": most_bytes, "vector": self._vector_size(asking)}
             old = [number for (number,) in asking.all("old_episodes", limits)]
-        for start in range(0, len(old), _AT_ONCE):  # bit by bit: other writers do not wait for all of it
+        for start in range(0, len(old), _AT_ONCE):  # in small transactions, so that others can write in between
             with self._writing() as asking:
                 asking.run("remove_episodes", {"ids": asking.listed(old[start : start + _AT_ONCE])})
         return len(old)
 
     def _vector_size(self, asking: Asking) -> int:
-        """Return the bytes that a passage's vector takes."""
+        """Return the size of a passage's vector in bytes."""
         raise NotImplementedError
 
     def _wipe(self, asking: Asking) -> None:
-        """Have nothing left of the words that were removed."""
+        """Erase remaining traces of the removed words."""
 
 
 def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | None) -> int:
-    """Remove the episodes that a purged memory was learned from, or that say its words; return how many.
+    """Remove the episodes that a purged memory was learned from, or that contain its words; return how many.
 
-    With a viewer, only those that they told.
+    With a viewer, only the viewer's own.
     """
     found = [number for (number,) in asking.all("episodes_saying", {"id": memory_id, "said": asking.listed(said)})]
     if viewer is not None:
@@ -267,7 +267,7 @@ def erase(asking: Asking, memory_id: int, said: Sequence[str], viewer: Viewer | 
 
 
 def carried(asking: Asking, after: int, limit: int) -> list[CarriedEpisode]:
-    """Return the episodes above an id, to be adopted by another store."""
+    """Return the episodes above an id, for adoption by another store."""
     rows = asking.all("carried_episodes", {"after": after, "limit": limit}, columns=_LISTED)
     listed = asking.listed([row[0] for row in rows])
     said = groupby(asking.all("carried_passages", {"ids": listed}), key=lambda row: row[0])
@@ -285,7 +285,7 @@ def _as_blob(vector: Any) -> bytes | None:
 
 
 def adopt_rows(index: SqlEpisodes, asking: Asking, episodes: Sequence[CarriedEpisode]) -> dict[int, bytes]:
-    """Write episodes of another store under their own ids, in place of those there; return vectors by passage."""
+    """Store episodes of another store under their own ids, replacing existing ones; return vectors by passage."""
     asking.run("remove_episodes", {"ids": asking.listed([each.episode.id for each in episodes])})
     vectors: dict[int, bytes] = {}
     for episode, parts in episodes:
@@ -335,7 +335,7 @@ def _to_session(row: Sequence[Any]) -> AgentSession:
 
 
 def _may_be_told_in(session: AgentSession, user: str | None, agent: str, payload: str) -> bool:
-    """Return whether a capture is of the session's owner: as its episode says, else its words, if it has any left."""
+    """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     if user is None:
         exchange = captures.from_payload(payload)
         return exchange is None or (exchange.user, exchange.agent) == (session.user, session.agent)
@@ -356,7 +356,7 @@ def whole(scope: Scope) -> Scope:
 
 
 class SqliteEpisodes(SqlEpisodes):
-    """The EpisodeIndex of an SQLite file."""
+    """EpisodeIndex of an SQLite file."""
 
     def __init__(
         self, file: StoreFile, refuse_another_embedder: Callable[[str], None], wiped: Callable[[], None]
@@ -375,7 +375,7 @@ class SqliteEpisodes(SqlEpisodes):
         self._file = file
         self._ranking = Ranking(file, PASSAGES, refuse_another_embedder)
         self._refuse_another_embedder = refuse_another_embedder
-        self._wiped = wiped  # has the write-ahead log emptied
+        self._wiped = wiped  # truncates the write-ahead log
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
         return self._ranking.nearest(vector, k, whole(scope), also)
@@ -385,7 +385,7 @@ class SqliteEpisodes(SqlEpisodes):
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
         blobs = {each: np.ascontiguousarray(vector, dtype="<f4").tobytes() for each, vector in vectors.items()}
-        with self._file.writing(BRIEFLY) as connection:  # whoever has facts to write goes first
+        with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
             asking = SqliteAsking(connection)
             self._refuse_another_embedder(str(asking.all("state", {})[0][3]))
             check_vectors(vectors, (self._vector_size(asking) // _FLOAT) or None)

@@ -1,4 +1,4 @@
-"""The inbox of the fake store that `cofio.testing` ships: the same rules over dictionaries. For tests only."""
+"""Inbox of the fake store in `cofio.testing`: the same rules over dictionaries. For tests only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cofio.stores import amending, captures
 
 
 class Captures:
-    """Every item by its id, and the turns that came in."""
+    """Items by id, and the turns received."""
 
     def __init__(self) -> None:
         self.items: dict[int, Item] = {}
         self.turns: dict[tuple[str, str, str, Task], int] = {}
-        self.told_in: dict[int, tuple[str, str]] = {}  # client and session, which stay when the words are forgotten
-        self.cut: dict[int, tuple[str, ...]] = {}  # of whom words were purged
+        self.told_in: dict[int, tuple[str, str]] = {}  # client and session, kept when the words are forgotten
+        self.cut: dict[int, tuple[str, ...]] = {}  # parts from which words were purged
 
     def keep(self, exchange: Exchange, task: Task, at: str, due_at: str) -> Receipt:
         if self.knows(exchange, task):
@@ -39,7 +39,7 @@ class Captures:
         return _turn(exchange, task) in self.turns
 
     def parts(self, exchange: Exchange) -> list[amending.Part]:
-        """The items that the turn came in as, in order."""
+        """Return the items of the turn, in order."""
         parts: list[amending.Part] = []
         while self.knows(named := replace(exchange, turn=exchange.turn + (f"+{len(parts)}" if parts else "")), "learn"):
             number = self.turns[_turn(named, "learn")]
@@ -47,7 +47,7 @@ class Captures:
         return parts
 
     def of(self, client: str, session: str) -> list[Item]:
-        """The items of a session of which the words are there."""
+        """Return the items of a session that still have their words."""
         told = ((item, item.exchange) for item in self.items.values() if item.exchange)
         return [item for item, said in told if (said.client, said.session) == (client, session)]
 
@@ -73,7 +73,7 @@ class Captures:
         self.put(replace(item, **ended, changeset=changeset or item.changeset, finished_at=finished))
 
     def erase(self, said: Sequence[str], changesets: Container[int | None], viewer: Viewer | None) -> None:
-        """Remove the words of a memory; these changesets made it. A viewer's, from theirs."""
+        """Remove the words of a memory that these changesets made; with a viewer, only from the viewer's items."""
         for item in [each for each in self.items.values() if captures.is_told_by(each.exchange, viewer)]:
             kept = [*(each.text for each in item.exchange.messages), *item.exchange.injected] if item.exchange else []
             kept += [action.get("text", "") for action in item.result.get("actions", ())]
@@ -90,7 +90,7 @@ class Captures:
 
 
 class FakeInbox:
-    """An Inbox over `Captures`; `changing` gives them out to one at a time."""
+    """Inbox over `Captures`; `changing` locks them for one caller at a time."""
 
     def __init__(self, changing: Callable[[], AbstractContextManager[Captures]], clock: Clock) -> None:
         self._changing = changing
@@ -104,7 +104,7 @@ class FakeInbox:
             due_at = captures.later(at, hold)
             dated = [captures.dated(each, at) for each in exchanges]
             for each in dated:
-                captures.to_payload(each)  # refuses what no store could keep
+                captures.to_payload(each)  # raises for what no store can hold
             if most is not None and held.waiting() >= most and not all(held.knows(each, task) for each in dated):
                 raise captures.too_busy(most)
             return [held.keep(each, task, at, due_at) for each in dated]
@@ -169,10 +169,10 @@ class FakeInbox:
             return sorted(due, key=captures.turn_of)[:limit]
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
-        return self.due(limit)  # one process has it
+        return self.due(limit)  # there is one process only
 
     def give_back(self, items: Sequence[Item]) -> None:
-        """Nothing was taken."""
+        """Do nothing: `claim` takes no claims."""
 
     def settle(self, settlement: Settlement) -> None:
         with self._changing() as held:

@@ -1,4 +1,4 @@
-"""Domain knowledge in the fake store that `cofio.testing` ships: the same rules over dictionaries. For tests only."""
+"""Domain knowledge of the fake store in `cofio.testing`: the same rules over dictionaries. For tests only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Known:
     def __init__(self) -> None:
         self.rows: dict[str, dict[str, Knowledge]] = {table: {} for table in TABLES}
         self.lines: list[Line] = []
-        self.whose: dict[int, Knowledge | None] = {}  # of each line, the row that it is about
+        self.whose: dict[int, Knowledge | None] = {}  # the row that each journal entry is about
 
     def load(self, table: Table, key: str) -> Knowledge | None:
         return self.rows[checked_table(table)].get(key)
@@ -88,7 +88,7 @@ class Known:
             self.save(cleared(each) or each)
 
     def changes(self, lines: Iterable[Line], changesets: Sequence[Changeset]) -> tuple[KnowledgeChange, ...]:
-        """These lines, each with what came after."""
+        """Return the changes of these journal entries, each with the row after it."""
         told = []
         for line in lines:
             later, done = self.next_recorded(line), changesets[line.changeset - 1]
@@ -100,7 +100,7 @@ class Known:
         return self.changes((line for line in self.lines if line.changeset == changeset.id), changesets)
 
     def changed_within(self, scope: Scope) -> set[int]:
-        """The changesets that changed what belongs to the scope: none where it asks for what only memories have."""
+        """Return the changesets that changed rows of the scope; none if it narrows by a field of memories only."""
         if replace(scope, viewer=None, include_archived=False).narrows:
             return set()
         seen = (line for line in self.lines if _may_see(scope.viewer, self.whose[line.id]))
@@ -112,7 +112,7 @@ def _may_see(viewer: Viewer | None, whose: Knowledge | None) -> bool:
 
 
 class FakeDomain:
-    """The Domain of a MemoryStore; `holding` gives out what it keeps to one at a time."""
+    """Domain of a MemoryStore; `holding` locks its tables for one caller at a time."""
 
     def __init__(self, holding: Callable[[], AbstractContextManager[tuple[Known, Sequence[Changeset]]]]) -> None:
         self._holding = holding

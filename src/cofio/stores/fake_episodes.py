@@ -1,4 +1,4 @@
-"""The episodes of the fake store that `cofio.testing` ships: the same rules over dictionaries. For tests only."""
+"""Episodes of the fake store in `cofio.testing`: the same rules over dictionaries. For tests only."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _PLACE = ("source", "project", "client", "session", "agent", "user", "team", "vi
 
 
 class Said:
-    """Episodes without their text, and the passages that make it: (episode, capture, text) by id."""
+    """Episodes without their text, and their passages (episode, capture, text) by id."""
 
     def __init__(self) -> None:
         self.episodes: dict[int, Episode] = {}
         self.passages: dict[int, tuple[int, int | None, str]] = {}
         self.vectors: dict[int, bytes] = {}
-        self.indexed: dict[int, Exchange | None] = {}  # captures as they were when they were indexed
+        self.indexed: dict[int, Exchange | None] = {}  # captures as they were when indexed
         self.last_episode = 0
         self.last_passage = 0
 
@@ -133,7 +133,7 @@ class Said:
         changesets: Container[int | None],
         viewer: Viewer | None,
     ) -> None:
-        """Remove the episodes that led to a memory, or say its words."""
+        """Remove the episodes that led to a memory, or contain its words."""
         led = {number for number, item in held.items.items() if item.changeset in changesets}
         for number in list(self.episodes):
             episode = self.get(number)
@@ -143,7 +143,7 @@ class Said:
 
 
 class _Held(Protocol):
-    """What the fake store keeps."""
+    """Tables of the fake store."""
 
     captures: Captures
     calls: Calls
@@ -153,7 +153,7 @@ class _Held(Protocol):
 
 
 class FakeEpisodes:
-    """The EpisodeIndex of the fake store; `holding` gives its tables out to one at a time."""
+    """EpisodeIndex of the fake store; `holding` locks its tables for one caller at a time."""
 
     def __init__(self, holding: Callable[[], AbstractContextManager[_Held]]) -> None:
         self._holding = holding
@@ -255,8 +255,8 @@ class FakeEpisodes:
             items = held.captures.items
             for number, numbers in made_from.items():
                 if any(items[each].state in OPEN for each in numbers):
-                    hint = "Try again once it is; `cofio inbox` shows what waits."
-                    raise Conflict(f"Episode {number} is still to be learned from.", hint)
+                    hint = "Try again later; `cofio inbox` shows pending captures."
+                    raise Conflict(f"Episode {number} has unprocessed captures.", hint)
             for each in {capture for numbers in made_from.values() for capture in numbers}:
                 held.captures.put(replace(items[each], exchange=None, result={}, reason=""))
             held.said.remove(there)
@@ -288,7 +288,7 @@ class FakeEpisodes:
 
 
 def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
-    """The episodes, and what captures that are not indexed yet will become."""
+    """Return the episodes, and those that unindexed captures will become."""
     told = [episode for number in held.said.episodes if (episode := held.said.get(number))]
     for capture in _changed(held):
         exchange = held.captures.items[capture].exchange
@@ -298,20 +298,20 @@ def _all(held: _Held, viewer: Viewer | None) -> list[Episode]:
 
 
 def _clients(held: _Held, session: AgentSession, *, shared: bool = True) -> set[str]:
-    """The names that the session's client has for the keys that it was delivered with."""
+    """Return the client names under which the session was delivered, one per key."""
     said = [each for each in _all(held, None) if each.session == session.session]
     return clients_of(session, {(each.client, each.user, each.agent) for each in said}, shared=shared)
 
 
 def _may_be_told_in(held: _Held, session: AgentSession, capture: int) -> bool:
-    """Whether a capture is of the session's owner: as its episode says, else its words, if it has any left."""
+    """Return whether a capture belongs to the session's owner, by its episode or else by its words, if any are left."""
     number = held.said.episode_by_capture(capture)
     told = held.captures.items[capture].exchange if number is None else held.said.episodes[number]
     return told is None or (told.user, told.agent) == (session.user, session.agent)
 
 
 def _changed(held: _Held) -> list[int]:
-    """The captures whose words are there and not indexed as they are."""
+    """Return the captures whose present words are not indexed."""
     items = held.captures.items.values()
     return [each.id for each in items if each.exchange and held.said.indexed.get(each.id) != each.exchange]
 

@@ -1,4 +1,4 @@
-"""The log of language model calls of the fake store that `cofio.testing` ships. For tests only."""
+"""Log of language-model calls of the fake store in `cofio.testing`. For tests only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cofio.stores.llm_calls import unknown
 
 
 class Calls:
-    """Every call by its id."""
+    """Calls by id."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, LLMCall] = {}
@@ -26,7 +26,7 @@ class Calls:
 
 
 class FakeLLMCalls:
-    """The LLMCalls of a MemoryStore."""
+    """LLMCalls of a MemoryStore."""
 
     def __init__(self, holding: Callable[[], AbstractContextManager[Calls]], clock: Clock) -> None:
         self._holding, self._clock = holding, clock

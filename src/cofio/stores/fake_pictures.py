@@ -1,4 +1,4 @@
-"""The store as people look at it, of the fake store that `cofio.testing` ships: plain and slow. For tests only."""
+"""Dashboard statistics of the fake store in `cofio.testing`: plain and slow. For tests only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cofio.stores.pictures import day, live, to_agents, to_dots, to_pulse
 
 
 class Held(Protocol):
-    """What the fake store keeps, as far as it is looked at."""
+    """Tables of the fake store needed for statistics."""
 
     @property
     def vectors(self) -> Mapping[int, bytes]: ...
@@ -37,7 +37,7 @@ class Held(Protocol):
 
 
 class FakePictures:
-    """The Pictures of a MemoryStore."""
+    """Pictures of a MemoryStore."""
 
     def __init__(
         self, holding: Callable[[], AbstractContextManager[Held]], inside: Callable[[Scope], list[Memory]]
@@ -45,7 +45,7 @@ class FakePictures:
         self._holding = holding
         self._inside = inside
         self._injections: list[Injection] = []
-        self._noted = 0  # so far, with those that are forgotten
+        self._noted = 0  # so far, deleted ones included
 
     def arrived(self, since: str, scope: Scope) -> list[Arrived]:
         days = [(memory.created_at[:10], memory.category) for memory in self._inside(live(scope))]

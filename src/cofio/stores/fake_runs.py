@@ -1,4 +1,4 @@
-"""The runs of the fake store that `cofio.testing` ships: the same rules over a list. For tests only."""
+"""Runs of the fake store in `cofio.testing`: the same rules over a list. For tests only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cofio.stores.runs import DEATHS, SILENCE, check_outcome, refuse
 
 
 class FakeRuns:
-    """The Runs of a MemoryStore."""
+    """Runs of a MemoryStore."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class FakeRuns:
             return run
 
     def _seen(self, at: str) -> list[Run]:
-        """All of them; what has been silent for too long has died."""
+        """Return all runs; those without a heartbeat for too long have died."""
         dead = later(at, -SILENCE)
         return [
             replace(run, outcome="died") if run.outcome == "running" and self._alive[run.id] < dead else run
@@ -62,7 +62,7 @@ class FakeRuns:
         with self._lock:
             if (run := self._found(run_id)) is None or run.outcome != "running":
                 refuse(run_id, run)
-            kept = json.loads(json.dumps(dict(told)))  # as a file would give it back
+            kept = json.loads(json.dumps(dict(told)))  # as read back from a file
             ended: dict[str, Any] = {"outcome": outcome, "told": kept, "changeset": changeset}
             self._runs[run_id - 1] = replace(run, **ended, finished_at=self._clock())
             return self._runs[run_id - 1]

@@ -1,4 +1,4 @@
-"""How the fake store that `cofio.testing` ships ranks: plain cosines and BM25 over dictionaries. For tests only."""
+"""Search of the fake store in `cofio.testing`: plain cosines and BM25 over dictionaries. For tests only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQLite file: opening, migrating, connections for many threads, and SQLite's errors in our words."""
+"""The SQLite file: opening, migrations, connections for many threads, and translation of SQLite's errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from queue import Empty, LifoQueue
 from cofio.errors import CofioError, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.stores.sources import migrations
 
-APPLICATION_ID = 0x636F_6669  # "cofi": tells our files from any other SQLite file
-BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
+APPLICATION_ID = 0x636F_6669  # "cofi": identifies our files among other SQLite files
+BRIEFLY = 0.25  # seconds that a deferrable write waits for the lock
 _BUSY_SECONDS = 15.0
 _PRAGMAS = (
     "foreign_keys = ON",
@@ -28,7 +28,7 @@ _NEWEST = migrations("sqlite")[-1][0]
 
 
 class StoreFile:
-    """One writer connection behind a lock, and as many reader connections as there are readers at a time."""
+    """One writer connection behind a lock, and one reader connection per concurrent reader."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,7 +36,7 @@ class StoreFile:
         self._readers: LifoQueue[sqlite3.Connection] = LifoQueue()
         self._closed = False
         with translated(path):
-            for folder in reversed(path.parents):  # memories are for their owner's eyes
+            for folder in reversed(path.parents):  # memories are readable by their owner only
                 folder.mkdir(mode=0o700, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._writer = self._connect()
@@ -48,7 +48,7 @@ class StoreFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of one's own to read with; it sees the latest commit of every process."""
+        """Yield a reader connection of its own; it sees the latest commit of every process."""
         with translated(self.path):
             self._refuse_if_closed()
             try:
@@ -63,9 +63,9 @@ class StoreFile:
 
     @contextmanager
     def writing(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
-        """The writer, inside a transaction that is committed at the end, or rolled back whole.
+        """Yield the writer connection in a transaction, committed at the end or rolled back on an error.
 
-        StoreBusy when no turn came within `patience` seconds.
+        Raise StoreBusy if the lock is not available within `patience` seconds.
         """
         with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
@@ -80,19 +80,19 @@ class StoreFile:
 
     @contextmanager
     def alone(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
-        """The writer outside a transaction, for what SQLite does not do inside one."""
+        """Yield the writer connection outside a transaction, for statements that SQLite does not allow inside one."""
         with translated(self.path), self._turn(_BUSY_SECONDS if patience is None else patience):
             self._refuse_if_closed()
             yield self._writer
 
     def empty_log(self) -> bool:
-        """Wipe the write-ahead log, once the file has what is in it. False when somebody who reads was in the way."""
+        """Checkpoint and truncate the write-ahead log. Return False if a concurrent reader prevented it."""
         with self.alone(BRIEFLY) as connection:
             return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
 
     @contextmanager
     def _turn(self, patience: float) -> Iterator[None]:
-        """This process's turn to write; other processes are waited for as long."""
+        """Hold the process's write lock, and wait as long for locks of other processes."""
         if not self._lock.acquire(timeout=patience):
             raise StoreBusy(f"{self.path} is being written.", f"{_UNCHANGED} Try again in a moment.")
         try:
@@ -102,7 +102,7 @@ class StoreFile:
             self._lock.release()
 
     def size(self) -> int:
-        """Bytes on disk, what waits in the write-ahead log included."""
+        """Return the bytes on disk, the write-ahead log included."""
         beside = (self.path, self.path.with_name(self.path.name + "-wal"))
         return sum(each.stat().st_size for each in beside if each.exists())
 
@@ -130,8 +130,8 @@ class StoreFile:
         connection = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        # FULL: what was acknowledged survives a power cut too, for a fraction of a millisecond a commit.
-        # secure_delete: what is erased is overwritten, wherever it lay.
+        # FULL: an acknowledged commit survives a power cut, for a fraction of a millisecond per commit. secure_delete:
+        # erased data is overwritten, wherever it was stored.
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}")
         return connection
@@ -143,7 +143,7 @@ class StoreFile:
             self._migrate()
 
     def _refuse_strangers(self) -> None:
-        self._writer.execute("BEGIN")  # of one moment: another process may be making the store right now
+        self._writer.execute("BEGIN")  # a consistent snapshot: another process may be creating the store right now
         try:
             version, owner = self._version(), self._writer.execute("PRAGMA application_id").fetchone()[0]
             empty = self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
@@ -161,7 +161,7 @@ class StoreFile:
             try:
                 self._writer.execute("PRAGMA journal_mode = WAL").fetchone()
             except sqlite3.OperationalError as error:
-                # SQLite does not wait here while another process does the same.
+                # SQLite does not wait here while another process switches too.
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
@@ -171,7 +171,7 @@ class StoreFile:
     def _migrate(self) -> None:
         with self.writing() as connection:
             for number, script in migrations("sqlite"):
-                if number > self._version():  # another process may have been faster
+                if number > self._version():  # another process may have migrated already
                     for statement in statements(script):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {number}")
@@ -182,7 +182,7 @@ class StoreFile:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one; a trigger's inner semicolons do not end it."""
+    """Yield the statements of a script; semicolons inside a trigger do not end a statement."""
     pending = ""
     for line in script.splitlines(keepends=True):
         pending += line
@@ -193,7 +193,7 @@ def statements(script: str) -> Iterator[str]:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's and the file system's errors as ours, with what to do."""
+    """Translate errors of SQLite and of the file system into CofioError with a hint."""
     try:
         yield
     except CofioError:
@@ -212,10 +212,10 @@ def _ours(error: sqlite3.Error, path: Path) -> StoreError:
     return StoreError(f"{path} could not be used: {said}.", "If it persists, restore a backup.")
 
 
-_CHECK = "Check the path and its permissions: a store has to be writable, also to be read."
+_CHECK = "Check the path and its permissions: a store must be writable even for reading."
 _UNCHANGED = "Nothing was changed."
 _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
-    ("locked", StoreBusy, "{path} is held by another writer.", f"{_UNCHANGED} Try again in a moment."),
+    ("locked", StoreBusy, "{path} is locked by another writer.", f"{_UNCHANGED} Try again in a moment."),
     ("full", StoreError, "The disk that holds {path} is full.", f"{_UNCHANGED} Free some space and try again."),
     (
         "readonly",
@@ -233,5 +233,5 @@ _TRANSLATIONS: tuple[tuple[str, type[StoreError], str, str], ...] = (
     ("vtable constructor failed", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
     ("corrupt", StoreCorrupt, "{path} is damaged.", "Restore a backup."),
     ("unable to open", StoreError, "{path} cannot be opened.", "Check the path, and that this user may write there."),
-    ("disk I/O", StoreError, "The disk did not take a write to {path}.", f"{_UNCHANGED} Check the disk."),
+    ("disk I/O", StoreError, "The disk reported an error for {path}.", f"{_UNCHANGED} Check the disk."),
 )

@@ -1,7 +1,7 @@
-"""Many threads, one transaction: whoever has the turn writes what all of them have brought meanwhile.
+"""Group commit: one thread writes, in one transaction, what several threads have submitted meanwhile.
 
-A commit that survives a power cut waits for the disk. When thirty callers come at once, they wait for it together. No
-thread stands behind this: the first to come writes for everybody, and the others find theirs done.
+A commit that survives a power cut waits for the disk. Thirty concurrent callers share one commit and wait once. There
+is no background thread: the first caller writes for all, and the others find their results ready.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Answer = TypeVar("Answer")
 
 
 class Gather(Generic[Brought, Answer]):
-    """Call it with what is to be written; it returns once that is committed.
+    """Callable that submits a value and returns once it is committed.
 
-    `write` answers what one caller brought. Before it has written any of it, it may refuse with an error of ours, which
-    is for this caller alone. Whatever else goes wrong undoes the transaction, and everybody in it tries again alone.
+    `write` returns the result for one value. Before it has written anything, it may raise a CofioError, which goes to
+    this caller only. Any other error rolls back the transaction, and each of its callers retries alone.
     """
 
     def __init__(self, file: StoreFile, write: Callable[[sqlite3.Connection, Brought], Answer]) -> None:
         self._file = file
         self._write = write
         self._waiting: deque[_Waiting[Brought, Answer]] = deque()
-        self._writing: _Waiting[Brought, Answer] | None = None  # whose turn it is
+        self._writing: _Waiting[Brought, Answer] | None = None  # the caller that is writing
         self._changed = threading.Condition()
 
     def __call__(self, brought: Brought) -> Answer:
@@ -41,15 +41,15 @@ class Gather(Generic[Brought, Answer]):
                 self._transact(mine)
                 self._pass_on()
         finally:
-            if self._writing is mine:  # an interrupt may come as soon as the turn is ours
+            if self._writing is mine:  # an interrupt may arrive as soon as this caller is the writer
                 self._pass_on()
         if isinstance(mine.outcome, CofioError):
             raise mine.outcome
-        assert mine.outcome is not None  # or the turn would have been mine
+        assert mine.outcome is not None  # otherwise this caller would have become the writer
         return mine.outcome
 
     def _has_the_turn(self, mine: _Waiting[Brought, Answer]) -> bool:
-        """Wait until there is an outcome; True when it is this caller's turn before that."""
+        """Wait for an outcome; return True if this caller becomes the writer first."""
         with self._changed:
             while mine.outcome is None:
                 if self._writing is None:
@@ -64,11 +64,11 @@ class Gather(Generic[Brought, Answer]):
             self._changed.notify_all()
 
     def _transact(self, mine: _Waiting[Brought, Answer]) -> None:
-        """Write what is waiting, mine with it; mine alone where that has failed before."""
+        """Write all waiting values, or only this caller's if its first transaction failed."""
         together = [mine] if mine.taken else []
         try:
             with self._file.writing() as connection:
-                together = together or self._take()  # only now: whoever came during the wait shares the commit
+                together = together or self._take()  # after the lock: callers that came meanwhile share the commit
                 outcomes = [self._outcome(connection, each.brought) for each in together]
         except StoreError as error:
             _tell(together or self._take(), error)
@@ -83,25 +83,25 @@ class Gather(Generic[Brought, Answer]):
             return refusal
 
     def _take(self) -> list[_Waiting[Brought, Answer]]:
-        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]  # nobody else takes: the turn is ours
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]  # only the writer takes
         for each in taken:
             each.taken = True
         return taken
 
 
 class _Waiting(Generic[Brought, Answer]):
-    """What one caller brought, and what came of it."""
+    """Value submitted by one caller, and its outcome."""
 
     __slots__ = ("brought", "outcome", "taken")
 
     def __init__(self, brought: Brought) -> None:
         self.brought = brought
-        self.taken = False  # into a transaction; when that fails, the next one is its own
+        self.taken = False  # into a transaction; if that fails, the next one is its own
         self.outcome: Answer | CofioError | None = None
 
 
 def _tell(together: Sequence[_Waiting[Brought, Answer]], error: StoreError) -> None:
-    """Whoever was alone gets the error; all get it when no turn came, for one by one they would wait for minutes."""
+    """Give the error to a caller that was alone; to all if the store is busy, as retries would wait for minutes."""
     if len(together) == 1 or isinstance(error, StoreBusy):
         for each in together:
             each.outcome = type(error)(error.message, error.hint)  # one each: threads do not share a traceback

@@ -1,4 +1,4 @@
-"""The inbox in the SQLite file: durable when it is acknowledged, settled in one transaction with what it changed.
+"""The inbox in the SQLite file: durable on acknowledgement, settled in one transaction with the changes it led to.
 
 receive, amend ─ many threads, one commit ─▶ pending ─ due ─▶ settled | postponed | parked ─ retry ─▶ pending
 """
@@ -32,15 +32,15 @@ _DUE, _GET, _PART_OF_TURN, _NEWEST, _NEWEST_IN, _SETTLED_BY = (
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
-    """What one caller delivers at once."""
+    """Exchanges that one caller delivers at once."""
 
     rows: list[dict[str, Any]]
     most: int | None
-    amends: Exchange | None = None  # the one row, as a further delivery of a turn
+    amends: Exchange | None = None  # set if the one row is a further delivery of a turn
 
 
 class SqliteInbox:
-    """An Inbox in the file of the store that it belongs to."""
+    """Inbox in the SQLite file of a store."""
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
@@ -95,15 +95,15 @@ class SqliteInbox:
             unreadable = [item.id for item in items if item.exchange is None]
             if not unreadable:
                 return items
-            for each in unreadable:  # for a person to look at, and out of the way of the others
-                with suppress(Conflict):  # another process was faster
+            for each in unreadable:  # parked for manual review, so that they do not block the others
+                with suppress(Conflict):  # settled or parked by another process
                     self.park(each, captures.UNREADABLE)
 
     def claim(self, limit: int, together: int = 1) -> list[Item]:  # noqa: ARG002
-        return self.due(limit)  # one process serves a file
+        return self.due(limit)  # a file is served by one process
 
     def give_back(self, items: Sequence[Item]) -> None:
-        """Nothing was taken."""
+        """Do nothing: `claim` takes no claims."""
 
     def settle(self, settlement: Settlement) -> None:
         at = self._clock()
@@ -154,13 +154,13 @@ class SqliteInbox:
         with self._file.writing() as connection:
             count = connection.execute(_SQL["forget_items"], {"before": moment(before)}).rowcount
         if count:
-            with suppress(StoreError):  # whoever reads just now is in the way; it is overwritten in time
+            with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
                 self._file.empty_log()
         return count
 
 
 def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
-    """End an item inside a transaction. Conflict, and so the end of the transaction, unless it is pending."""
+    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
     reason, result = captures.settled(settlement, changeset)
     row = connection.execute(_SQL["as_read"], (settlement.item,)).fetchone() if settlement.read else None
     if row:
@@ -170,11 +170,12 @@ def settle(connection: sqlite3.Connection, settlement: Settlement, *, at: str, c
 
 
 def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None) -> None:
-    """Remove a purged memory's words, those that it had before too, while the journal still knows them.
+    """Remove a purged memory's present and former words, while the journal still has them.
 
-    What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
-    the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
-    With a viewer, only what they told is looked at, and what is of the same owner.
+    Settled items that led to the memory, or contain its words, are erased. From open items, which would bring the words
+    back, only these words are cut; the rest is still processed. A purge never drops an acknowledged capture.
+
+    With a viewer, only items of this viewer are searched, and memories of the same owner.
     """
     former = connection.execute(_SQL["words_of"], (memory.id,)).fetchall()
     words = [memory.text, memory.context, *(each for row in former for each in row)]
@@ -195,13 +196,13 @@ def erase(connection: sqlite3.Connection, memory: Memory, viewer: Viewer | None)
             continue
         if (rest := captures.cut(payload, said)) != payload:
             connection.execute(_SQL["set_payload"], {"id": item_id, "payload": rest})
-    # What was read out of the same sentence keeps no copy of it.
+    # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
         connection.execute(_SQL[name], {"said": listed, **captures.whose(memory, viewer)})
 
 
 def _kept(connection: sqlite3.Connection, delivery: _Delivery) -> list[Receipt]:
-    """One receipt a row. Turns that all came before are answered even when no more are taken."""
+    """Return one receipt per row. If the inbox is full, rows that are all known already still get receipts."""
     if delivery.amends:
         return [_amended(connection, delivery, delivery.amends)]
     if _is_full(connection, delivery.most):
@@ -217,7 +218,7 @@ def _is_full(connection: sqlite3.Connection, most: int | None) -> bool:
 
 
 def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exchange) -> Receipt:
-    """The item that takes in what is new of a turn; where nothing is, the last of those that have it."""
+    """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     (row,) = delivery.rows
     parts = list(_parts(connection, row))
     new = amending.amended(parts, exchange) if parts else amending.Amendment(None, exchange)
@@ -237,7 +238,7 @@ def _amended(connection: sqlite3.Connection, delivery: _Delivery, exchange: Exch
 
 
 def _parts(connection: sqlite3.Connection, row: dict[str, Any]) -> Iterator[amending.Part]:
-    """The items that the turn came in as, in order."""
+    """Yield the items of the turn, in order."""
     turn, number = row["turn"], 0
     while found := connection.execute(_PART_OF_TURN, {**row, "turn": turn}).fetchone():
         yield captures.to_part(found)
@@ -251,7 +252,7 @@ def _receipt(connection: sqlite3.Connection, row: dict[str, Any]) -> Receipt:
 
 
 def _received(connection: sqlite3.Connection, row: dict[str, Any]) -> int | None:
-    """The item that this turn came in as, for the same task, if it did."""
+    """Return the id of the item of this turn for the same task, if there is one."""
     found = connection.execute(_SQL["received"], row).fetchone() if row["turn"] else None
     return found[0] if found else None
 
@@ -263,7 +264,7 @@ def _update(
     values: dict[str, Any],
     refuse: Callable[[int, State | None], NoReturn] = captures.refuse,
 ) -> None:
-    """Change an item, unless it is in no state for that."""
+    """Change an item; call `refuse` if its state does not allow it."""
     if not fits(item_id):
         refuse(item_id, None)
     if not connection.execute(_SQL[name], {**values, "id": item_id}).rowcount:

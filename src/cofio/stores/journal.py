@@ -1,4 +1,4 @@
-"""Lines of the journal as rows of a table, and back. Shared by every SQL store."""
+"""Conversion of journal entries to rows of a table and back. Shared by every SQL store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = ("id", "at", "by", "why", "undoes", "undone_by", "part_of")
 
 
 def to_entry(row: Sequence[Any]) -> Entry:
-    """The line of a row of changes."""
+    """Return the journal entry of a row of changes."""
     number, changeset, memory_id, action, reason, before, vector, occurrence, erased, beside = row
     return Entry(
         id=number,
@@ -34,7 +34,7 @@ def to_entry(row: Sequence[Any]) -> Entry:
 def to_changeset(
     row: Sequence[Any], changes: Sequence[Change], knowledge: tuple[KnowledgeChange, ...] = ()
 ) -> Changeset:
-    """The changeset of a row, with its changes."""
+    """Return the changeset of a row, with its changes."""
     return Changeset(**dict(zip(_HEAD, row, strict=True)), changes=tuple(changes), knowledge=knowledge)
 
 

@@ -1,4 +1,4 @@
-"""Keys and the audit log, in the SQLite file and in the fake store."""
+"""API keys and the audit log, in the SQLite file and in the fake store."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SQL = queries("sqlite")
 _GRANTED = ("name", "role", "agent", "user", "team", "prefixes", "expires_at")
 KEY_COLUMNS = ("id", *_GRANTED, "hint", "created_at", "created_by", "revoked_at", "last_used_at")
 DEED_COLUMNS = ("id", "at", "act", "outcome", "key_id", "name", "what", "address")
-#: For a SELECT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+#: The columns for a SELECT. Quoted, because an unquoted `user` is the current user in PostgreSQL.
 KEYS, DEEDS = (", ".join(f'"{name}"' for name in columns) for columns in (KEY_COLUMNS, DEED_COLUMNS))
 
 
 class SqliteKeys:
-    """The Keys of an SQLite file."""
+    """Keys of an SQLite file."""
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
@@ -58,7 +58,7 @@ class SqliteKeys:
             return to_key(row) if row and revoked else refuse_revoking(key_id, to_key(row) if row else None)
 
     def used(self, when: Mapping[int, str]) -> None:
-        with self._file.writing(BRIEFLY) as connection:  # a note waits for nobody
+        with self._file.writing(BRIEFLY) as connection:  # these writes do not block
             connection.executemany(_SQL["key_used"], [{"id": each, "at": at} for each, at in when.items()])
 
     def carried(self) -> list[tuple[Key, str]]:
@@ -96,13 +96,13 @@ _DEEDS, _DEEDS_OF = (_SQL[name].format(columns=DEEDS) for name in ("newest_deeds
 
 
 class FakeKeys:
-    """The Keys of the fake store."""
+    """Keys of the fake store."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._keys: dict[str, Key] = {}  # by digest
         self._deeds: list[Deed] = []
-        self._last = 0  # id of a deed; none is given again
+        self._last = 0  # last id in the audit log; ids are not reused
 
     def create(self, grant: Grant, digest: str, hint: str, by: str) -> Key:
         if any(each.grant.name == grant.name and each.revoked_at is None for each in self._keys.values()):
@@ -161,25 +161,25 @@ class FakeKeys:
 
 
 def granted(grant: Grant) -> dict[str, Any]:
-    """What a grant says, as values of columns."""
+    """Return a grant as values of columns."""
     return {**asdict(grant), "prefixes": as_json(list(grant.prefixes))}
 
 
 def adopted(key: Key, digest: str) -> dict[str, Any]:
-    """What there is of a key from elsewhere, as values of columns."""
+    """Return another store's key as values of columns."""
     names = ("hint", "created_at", "created_by", "revoked_at", "last_used_at")
     return {**granted(key.grant), **{name: getattr(key, name) for name in names}, "digest": digest}
 
 
 def to_key(row: Sequence[Any]) -> Key:
-    """The key of a row that was selected with KEYS."""
+    """Return the key of a row selected with KEYS."""
     told = dict(zip(KEY_COLUMNS, row, strict=True))
     grant = {name: told.pop(name) for name in _GRANTED}
     return Key(grant=Grant(**{**grant, "prefixes": tuple(json.loads(grant["prefixes"]))}), **told)
 
 
 def to_deed(row: Sequence[Any]) -> Deed:
-    """The line of a row that was selected with DEEDS."""
+    """Return the audit log entry of a row selected with DEEDS."""
     told = dict(zip(DEED_COLUMNS, row, strict=True))
     return Deed(key=told.pop("key_id"), **told)
 
@@ -189,7 +189,7 @@ def refuse_name(name: str) -> NoReturn:
 
 
 def refuse_revoking(key_id: int, key: Key | None) -> NoReturn:
-    """Say why a key cannot be revoked."""
+    """Raise the error for a key that cannot be revoked."""
     if key is None:
         raise NotFound(f"There is no key {key_id}.", "cofio keys list shows them all.")
-    raise Conflict(f"Key {key_id} ({key.grant.name}) was revoked before.", "It opens nothing any more.")
+    raise Conflict(f"Key {key_id} ({key.grant.name}) is revoked already.", "It no longer grants access.")

@@ -1,4 +1,4 @@
-"""The log of language model calls: the rules of every SQL store, and the embedded store's."""
+"""Log of language-model calls: the rules of every SQL store, and the embedded store's adapter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALL = f"{_COUNTS}, request, reply"
 
 
 class SqlLLMCalls:
-    """The LLMCalls of an SQL store; `writing` gives out the connection to one caller at a time."""
+    """LLMCalls of an SQL store; `writing` provides the connection to one caller at a time."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SqlLLMCalls:
             "input_tokens": characters // LETTERS, "request": storable(request),
         }  # fmt: skip
         with self._writing() as asking:
-            at = self._clock()  # now that it is this process's turn
+            at = self._clock()  # taken while the write lock is held
             refuse_if_spent(_spent(asking, at), limits, at)
             return int(asking.all("start_llm_call", {**values, "at": at})[0][0])
 
@@ -54,7 +54,7 @@ class SqlLLMCalls:
             asking.run("finish_llm_call", {**values, "input_tokens": tokens[0], "output_tokens": tokens[1]})
 
     def interrupt(self, before: str) -> int:
-        with self._reading() as asking:  # nearly always there is none: no lock is taken for that
+        with self._reading() as asking:  # usually there are none, so no lock is taken
             if not asking.all("unfinished_llm_calls", {"before": moment(before)}):
                 return 0
         with self._writing() as asking:
@@ -89,7 +89,7 @@ class SqlLLMCalls:
 
 
 class SqliteLLMCalls(SqlLLMCalls):
-    """The LLMCalls of an SQLite file."""
+    """LLMCalls of an SQLite file."""
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         @contextmanager
@@ -108,7 +108,7 @@ class SqliteLLMCalls(SqlLLMCalls):
     def forget(self, before: str) -> int:
         count = super().forget(before)
         if count:
-            with suppress(StoreError):  # a reader is in the way; the log is overwritten in time
+            with suppress(StoreError):  # a concurrent reader blocks it; the log is overwritten later
                 self._file.empty_log()
         return count
 
@@ -119,7 +119,7 @@ def unknown(call_id: int) -> NotFound:
 
 
 def erase(asking: Asking) -> None:
-    """Erase the texts of all calls: any of them may hold words that are purged, shortened or in the model's own."""
+    """Erase the texts of all calls: any of them may hold purged words, shortened or paraphrased by the model."""
     asking.run("erase_all_llm_texts", {})
 
 

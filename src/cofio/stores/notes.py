@@ -1,4 +1,4 @@
-"""Which Markdown files were read, in the SQLite file and in the fake store."""
+"""Index of the Markdown files that were read, in the SQLite file and in the fake store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SQL = queries("sqlite")
 
 
 class SqliteNotes:
-    """The Notes of an SQLite file."""
+    """Notes of an SQLite file."""
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
@@ -43,7 +43,7 @@ class SqliteNotes:
 
 
 class FakeNotes:
-    """The Notes of the fake store."""
+    """Notes of the fake store."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -65,7 +65,7 @@ class FakeNotes:
 
 
 def to_rows(folder: str, files: Sequence[Filed], at: str) -> list[dict[str, Any]]:
-    """These files as values of columns."""
+    """Return these files as values of columns."""
     return [
         {
             "folder": folder,
@@ -81,7 +81,7 @@ def to_rows(folder: str, files: Sequence[Filed], at: str) -> list[dict[str, Any]
 
 
 def to_filed(row: Sequence[Any]) -> Filed:
-    """The file of a row."""
+    """Return the file of a row."""
     path, digest, size, modified, at, parts = row
     read = tuple(map(FiledPart._make, json.loads(parts)))
     return Filed(path=path, hash=digest, size=size, modified=modified, at=at, parts=read)

@@ -1,4 +1,4 @@
-"""The store as people look at it, in the SQLite file: counts by day, who is at work, memories with their vectors."""
+"""Dashboard statistics in the SQLite file: counts by day, active agents, memories with their vectors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cofio.stores.sources import queries
 from cofio.stores.vectors import Vectors
 
 _SQL = queries("sqlite")
-_BESIDE = " · "  # between the key that a caller has and what it calls itself
+_BESIDE = " · "  # separates the name of the caller's key from the name that it sends
 _Row = tuple[Any, ...]
 
 
 class SqlitePictures:
-    """The Pictures of an SQLite file; the vectors come from what is held in memory beside it."""
+    """Pictures of an SQLite file; vectors come from the in-memory index."""
 
     def __init__(self, file: StoreFile, vectors: Callable[[], Vectors | None]) -> None:
         self._file = file
@@ -41,7 +41,7 @@ class SqlitePictures:
 
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
-            with self._file.writing(BRIEFLY) as connection:  # a log waits for nobody
+            with self._file.writing(BRIEFLY) as connection:  # log writes do not block
                 connection.executemany(_SQL["inject"], [each._asdict() for each in injections])
 
     def injected(self, since: str) -> list[Injected]:
@@ -83,17 +83,17 @@ NO_DOTS = Dots((), np.empty((0, 0), np.float32), (), (), (), (), 0)
 
 
 def live(scope: Scope) -> Scope:
-    """The scope without what is archived."""
+    """Return the scope without archived memories."""
     return replace(scope, include_archived=False) if scope.include_archived else scope
 
 
 def day(since: str) -> str:
-    """The day of this time."""
+    """Return the day of this time."""
     return moment(since)[:10]
 
 
 def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> Dots:
-    """These rows (id, text, category, project, created_at) column by column, with their vectors."""
+    """Convert rows (id, text, category, project, created_at) to columns, with their vectors."""
     if not rows:
         return NO_DOTS._replace(total=total)
     ids, texts, categories, projects, created = zip(*rows, strict=True)
@@ -101,13 +101,13 @@ def to_dots(rows: Sequence[_Row], vectors: Matrix, total: int) -> Dots:
 
 
 def to_pulse(row: _Row) -> Pulse:
-    """Changesets and retrievals so far; captures so far, those that wait and those put aside, the end of the last."""
+    """Convert a row: latest changeset, retrievals, captures, pending, parked, time of the last settled."""
     changeset, retrieval, *inbox, finished = row
     return Pulse(changeset, retrieval, (*inbox, int("".join(filter(str.isdigit, finished or "0")))))
 
 
 def to_agents(kept: Iterable[_Row], asked: Iterable[_Row], limit: int) -> list[Agent]:
-    """Who kept memories and who asked for some (name, how many, the last time), as one list; the latest first."""
+    """Merge agents that stored memories with callers of recall (name, count, last time), latest first."""
     known = {name: Agent(name, count, last, 0, None) for name, count, last in kept if name}
     for caller, count, last in asked:
         name = caller.rpartition(_BESIDE)[2]

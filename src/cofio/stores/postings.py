@@ -1,10 +1,10 @@
-"""BM25 beside FTS5: it says which memories hold a word, NumPy reckons how much that is worth.
+"""BM25 beside FTS5: FTS5 finds the memories that contain a word, NumPy computes the scores.
 
-FTS5 can rank by itself, but looks the length of every row up in a table: a microsecond a row, which was most of a
-search. Here the lengths lie in an array, a row costs an eighth of that, and so more of a query's words can be searched
-for. A word counts once a column, however often it stands there: facts are short.
+FTS5 can rank by itself, but looks up the length of every row in a table: 1 µs per row, which was most of the time of a
+search. Here lengths are in an array, a row costs an eighth of that, and more words of a query can be searched for. A
+word counts once per column, however often it occurs: facts are short.
 
-Like the vectors, what a reader works on is never written again: writers publish new arrays.
+Like the vectors, arrays that a reader uses are never modified: writers publish new arrays.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-K1, B = 1.2, 0.75  # BM25's usual constants, FTS5's too
-CONTEXT = np.float32(0.5)  # a word that stands in the context alone weighs half
-FEW = 5_000  # memories: up to this, every word of a query is searched for
-POSTINGS = 12_000  # rows that a search may have to look at in a larger store
-_KEPT = 2_000_000  # ids of all the words that are remembered at a time
-COUNTED = 20_000  # words whose frequency is remembered
+K1, B = 1.2, 0.75  # the usual constants of BM25, also FTS5's
+CONTEXT = np.float32(0.5)  # weight of a word that occurs in the context only
+FEW = 5_000  # memories; up to this number, every word of a query is searched for
+POSTINGS = 12_000  # rows that a search may visit in a larger store
+_KEPT = 2_000_000  # ids cached for all words together
+COUNTED = 20_000  # words whose frequency is cached
 
 
 class Kind(NamedTuple):
-    """What is searched: how its named queries begin, and the columns of its words as FTS5 takes them."""
+    """Kind of rows to search: the prefix of their named queries, and the columns of their words in FTS5 syntax."""
 
     prefix: str
     text: str
-    context: str = ""  # "" where there is none
-    archives: bool = True  # whether a row can be archived
+    context: str = ""  # "" if there is none
+    archives: bool = True  # whether rows can be archived
 
     def query(self, name: str) -> str:
         return _SQL[self.prefix + name]
@@ -51,7 +51,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many words each memory has and whether it is live, by id: 0 and False where there is none."""
+    """Number of words of each memory and whether it is live, by id; 0 and False for missing ids."""
 
     words: NDArray[np.int32]
     live: Mask
@@ -65,7 +65,7 @@ class Lengths:
 
     @classmethod
     def read(cls, connection: sqlite3.Connection, kind: Kind = MEMORIES) -> Lengths:
-        """Those of every memory."""
+        """Read the lengths of every memory."""
         size = (connection.execute(kind.query("newest")).fetchone()[0] or 0) + 1
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
         rows = connection.execute(kind.query("lengths")).fetchall()
@@ -78,7 +78,7 @@ class Lengths:
         return cls.of(words, live)
 
     def with_changes(self, connection: sqlite3.Connection, ids: Sequence[int], kind: Kind = MEMORIES) -> Lengths:
-        """The same, with these memories as they are now."""
+        """Return a copy with the present state of these memories."""
         size = max(len(self.words), max(ids) + 1)
         words, live = np.zeros(size, np.int32), np.zeros(size, np.bool_)
         words[: len(self.words)], live[: len(self.live)] = self.words, self.live
@@ -89,7 +89,7 @@ class Lengths:
 
 
 def _length(blob: bytes) -> int:
-    """The number of words over all columns, from FTS5's own record: one varint a column. A memory has at least one."""
+    """Return the number of words over all columns, at least 1, from FTS5's record: one varint per column."""
     total = value = 0
     for byte in blob:
         value = (value << 7) | (byte & 0x7F)
@@ -99,7 +99,7 @@ def _length(blob: bytes) -> int:
 
 
 class Postings:
-    """Which memories hold a word, and BM25 from that. What was looked up is remembered until the store changes."""
+    """BM25 of memories by word. Lookups are cached until the store changes."""
 
     def __init__(self, kind: Kind = MEMORIES) -> None:
         self._kind = kind
@@ -117,14 +117,17 @@ class Postings:
         *,
         most: int = POSTINGS,
     ) -> tuple[Scores, float, bool]:
-        """The BM25 of each id for any of the words, about what a text would score that held them all, and whether words
-        had to be left out because more than `most` rows would have to be looked at. In a small store none are."""
+        """Return the BM25 of each id for any of the words, the ideal score, and whether words were left out.
+
+        The ideal score is about that of a text with all the words. Words are left out, the most common first, if more
+        than `most` rows would have to be visited; in a small store none are.
+        """
         counts = {word: self._frequency(connection, word, lengths.count, changeset) for word in words}
         chosen = list(counts) if lengths.count <= FEW else rarest(counts, most)
         scores = np.zeros(len(lengths.words), np.float32)
         for word in chosen:
             ids, weights = self._found(connection, word, changeset)
-            if ids.size and ids[-1] >= len(scores):  # written since the lengths were read: not looked at yet
+            if ids.size and ids[-1] >= len(scores):  # written since the lengths were read: ignored for now
                 ids, weights = ids[ids < len(scores)], weights[ids < len(scores)]
             short = K1 * (1 - B + B * lengths.words[ids] / lengths.mean)
             scores[ids] += idf(counts[word], lengths.count) * (K1 + 1) * weights / (weights + short)
@@ -132,7 +135,7 @@ class Postings:
         return scores, ideal, len(chosen) < sum(count > 0 for count in counts.values())
 
     def _found(self, connection: sqlite3.Connection, word: str, changeset: int) -> tuple[Ids, Scores]:
-        """The memories that hold the word, and how much it weighs in each."""
+        """Return the memories that contain the word, and its weight in each."""
         if changeset != self._known_at or self._kept > _KEPT:
             self._known, self._known_at, self._kept = {}, changeset, 0
         known = self._known
@@ -147,7 +150,7 @@ class Postings:
         return known[word]
 
     def _frequency(self, connection: sqlite3.Connection, word: str, total: int, changeset: int) -> int:
-        """In how many memories the word stands; in a large store counted once, and good until that has grown a bit."""
+        """Return the number of memories with the word; in a large store cached until it has grown by 2 %."""
         if total <= FEW:
             return len(self._found(connection, word, changeset)[0])
         count, when = self._counts.get(word, (0, -1))
@@ -155,18 +158,18 @@ class Postings:
             count = int(connection.execute(self._kind.query("frequency"), (quoted(word),)).fetchone()[0])
             if len(self._counts) > COUNTED:
                 self._counts = {}
-            if count:  # what nobody has said may be said at any time
+            if count:  # a word without memories is not cached: it may occur any time
                 self._counts[word] = (count, total)
         return count
 
     def _holders(self, connection: sqlite3.Connection, match: str) -> Ids:
-        # One text from SQLite, read by NumPy: six times as fast as a row a memory.
+        # One text from SQLite, parsed by NumPy: six times as fast as one row per memory.
         (listed,) = connection.execute(self._kind.query("holders"), (match,)).fetchone()
         return np.fromstring(listed, np.int64, sep=",") if listed else np.empty(0, np.int64)
 
 
 def best(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
-    """The k highest of the allowed ids that score at all, best first, of equals the lower id first."""
+    """Return the k highest of the allowed ids with a score above 0, best first, ties by lower id."""
     ids = np.flatnonzero((scores > 0) & allowed)
     if len(ids) > k:
         least = np.partition(scores[ids], len(ids) - k)[len(ids) - k]
@@ -176,12 +179,12 @@ def best(scores: Scores, k: int, allowed: Mask) -> tuple[Ids, Scores]:
 
 
 def quoted(word: str) -> str:
-    """The word as FTS5 takes it for a word: a quoted string has no operators."""
+    """Return the word quoted for FTS5: a quoted string has no operators."""
     return '"' + word.replace('"', '""') + '"'
 
 
 def rarest(counts: Mapping[str, int], most: int) -> list[str]:
-    """The rarest words, as many as can be looked at; one at least."""
+    """Return the rarest words within the limit of rows, at least one."""
     chosen: list[str] = []
     postings = 0
     for count, word in sorted((count, word) for word, count in counts.items() if count):
@@ -193,5 +196,5 @@ def rarest(counts: Mapping[str, int], most: int) -> list[str]:
 
 
 def idf(count: int, total: int) -> float:
-    """Never zero or less: in a store of two, a word that one of them holds still tells them apart."""
+    """Return the inverse document frequency, always above 0: in a store of two, a word of one distinguishes them."""
     return log(1 + (max(0, total - count) + 0.5) / (count + 0.5))

@@ -1,4 +1,4 @@
-"""The embedded store's search: vectors and lengths held in memory beside the file, ranked there, narrowed to a scope.
+"""The embedded store's search: vectors and lengths in memory beside the file, ranked there, narrowed to a scope.
 
 One `Ranking` searches memories, another the passages of episodes; a `Kind` names the queries of each.
 """
@@ -27,7 +27,7 @@ _SCOPES_KEPT = 16
 
 
 class Ranking:
-    """Ranks the rows of one kind by cosine and by BM25. Own writes and those of other processes show at once."""
+    """Ranking of the rows of one kind by cosine and by BM25, up to date with writes of every process."""
 
     def __init__(self, file: StoreFile, kind: Kind, refuse_another_embedder: Callable[[str], None]) -> None:
         self._file = file
@@ -38,13 +38,13 @@ class Ranking:
         self._refuse_another_embedder = refuse_another_embedder
 
     def held(self) -> Held:
-        """What is held in memory, level with the file; refused once another process has embedded it all anew."""
+        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         held = self._index.current()
         self._refuse_another_embedder(held.signature)
         return held
 
     def catch_up(self) -> None:
-        """Read what has changed since the last time."""
+        """Read the changes since the last call."""
         self._index.catch_up()
 
     def nearest(self, vector: Vector, k: int, scope: Scope, also: Iterable[int] = ()) -> list[Candidate]:
@@ -63,8 +63,8 @@ class Ranking:
             return index.nearest(vector, k, archived=archived)
         if scope in self._scopes.of(held.changeset):
             return index.nearest(vector, k, archived=archived, within=self.ids_of(scope, held))
-        # Most scopes keep a good part of what is near: look a little further and keep what is inside. Only when that
-        # does not give k does the whole scope have to be read; then it is known for the next time.
+        # Most scopes contain a good part of the nearest: look a little further and keep those inside. Only if that
+        # gives fewer than k, the whole scope is read; then it is cached.
         wide = 2 * k + 32
         ids, cosines = index.nearest(vector, wide, archived=archived)
         inside = self._inside(ids, scope)
@@ -77,7 +77,7 @@ class Ranking:
         with self._file.reading() as connection:
             scores, ideal, left_out = self._postings.scores(connection, words, held.lengths, held.changeset)
             ids, best_scores = self._best_in_scope(held, scores, k, scope)
-            if left_out and scope.narrows and not len(ids):  # the rarest words of the store may all lie elsewhere
+            if left_out and scope.narrows and not len(ids):  # the rarest words may all be outside the scope
                 scores, ideal, _ = self._postings.scores(
                     connection, words, held.lengths, held.changeset, most=5 * POSTINGS
                 )
@@ -99,7 +99,7 @@ class Ranking:
         return best(scores, k, allowed & within)
 
     def ids_of(self, scope: Scope, held: Held) -> Ids:
-        """Every id of the scope; read once while nothing changes."""
+        """Return every id of the scope; cached while nothing changes."""
         known = self._scopes.of(held.changeset)
         if scope not in known:
             where, values = condition(scope)
@@ -109,7 +109,7 @@ class Ranking:
         return known[scope]
 
     def _inside(self, ids: Ids, scope: Scope) -> Any:
-        """Which of these ids lie in the scope."""
+        """Return a mask of these ids that are in the scope."""
         where, values = condition(scope)
         with self._file.reading() as connection:
             rows = connection.execute(
@@ -120,11 +120,11 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is held in memory of the file, as of one state of it. Without a vector in the store there is no index."""
+    """In-memory copy of one state of the file. `vectors` is None if the store has none."""
 
     changeset: int
     embedded: int  # the last memory that got its vector later
-    generation: str  # moves when all vectors are made anew
+    generation: str  # changes when all vectors are recomputed
     signature: str
     vectors: Vectors | None
     lengths: Lengths
@@ -134,7 +134,7 @@ class Held:
 
 
 class _Index:
-    """The memory beside the file, kept level with it: own writes at once, those of other processes before a search."""
+    """In-memory data, updated after own writes at once, and after those of other processes before a search."""
 
     def __init__(self, file: StoreFile, kind: Kind) -> None:
         self._file = file
@@ -143,16 +143,16 @@ class _Index:
         self._held: Held | None = None
 
     def current(self) -> Held:
-        """What is held, level with the newest commit of any process."""
+        """Return the data, up to date with the newest commit of any process."""
         with self._file.reading() as connection:
             state = connection.execute(self._kind.query("state")).fetchone()
         held = self._held
         return held if held and held.is_level_with(state) else self.catch_up()
 
     def catch_up(self) -> Held:
-        """Read what has changed since the last time; everything, the first time."""
+        """Read the changes since the last call; everything, the first time."""
         with self._lock, self._file.reading() as connection:
-            connection.execute("BEGIN")  # the state and what belongs to it, of one moment
+            connection.execute("BEGIN")  # the state and the rows that belong to it, in one snapshot
             try:
                 state = connection.execute(self._kind.query("state")).fetchone()
                 if self._held is None or not self._held.is_level_with(state):
@@ -174,7 +174,7 @@ class _Index:
 
 
 class _Scopes:
-    """The ids of the scopes that were asked for, as long as nothing changes."""
+    """Cached ids of recent scopes, as long as nothing changes."""
 
     def __init__(self) -> None:
         self._known: dict[Scope, Ids] = {}
@@ -187,7 +187,7 @@ class _Scopes:
 
 
 def _followed(vectors: Vectors | None, rows: Iterable[tuple[int, bytes | None, int | None]]) -> Vectors | None:
-    """The index with these memories as they are now: its vector and whether it is live, None where it has none."""
+    """Update the index with these memories: (id, vector or None, live)."""
     new: list[tuple[int, bytes, bool]] = []
     for memory_id, blob, live in rows:
         if blob is not None:
@@ -210,7 +210,7 @@ def _loaded(connection: sqlite3.Connection, kind: Kind) -> Vectors | None:
     matrix = np.empty((count, size // 4), dtype="<f4")
     ids, live = np.empty(count, dtype=np.int64), np.empty(count, dtype=bool)
     rows, filled = connection.execute(kind.query("all_vectors")), 0
-    while some := rows.fetchmany(_AT_ONCE):  # never all the blobs beside the matrix
+    while some := rows.fetchmany(_AT_ONCE):  # never all the blobs in addition to the matrix
         end = filled + len(some)
         ids[filled:end], live[filled:end] = [row[0] for row in some], [row[2] for row in some]
         matrix[filled:end] = _matrix([row[1] for row in some])

@@ -1,4 +1,4 @@
-"""What was read of memories word by word, in the SQLite file and in the fake store."""
+"""Token embeddings of memories for re-ranking, in the SQLite file and in the fake store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SQL = queries("sqlite")
 
 
 class SqliteReadings:
-    """The Readings of an SQLite file."""
+    """Readings of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file
@@ -25,7 +25,7 @@ class SqliteReadings:
                 return
         with self._file.writing() as connection:
             if connection.execute(_SQL["reader"]).fetchone()[0] == signature:
-                return  # another process was faster, and may have read some already
+                return  # another process was faster, and may have stored some already
             for name in ("drop_readings", "unread_all"):
                 connection.execute(_SQL[name])
             connection.execute(_SQL["set_meta"], {"name": "reader", "value": signature})
@@ -40,7 +40,7 @@ class SqliteReadings:
         return [to_memory(row) for row in rows]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        with self._file.writing(BRIEFLY) as connection:  # whoever has facts to write goes first
+        with self._file.writing(BRIEFLY) as connection:  # deferrable: writers of facts go first
             if connection.execute(_SQL["reader"]).fetchone()[0] != by:
                 return False
             connection.executemany(_SQL["put_reading"], [of(memory, words) for memory, words in readings])
@@ -54,7 +54,7 @@ class SqliteReadings:
 
 
 class FakeReadings:
-    """The Readings of the fake store."""
+    """Readings of the fake store."""
 
     def __init__(self, memories: Callable[[], Mapping[int, Memory]]) -> None:
         self._memories = memories
@@ -90,7 +90,7 @@ class FakeReadings:
 
 
 def of(memory: Memory, words: bytes) -> dict[str, Any]:
-    """A reading as values of columns, with what the memory said when it was read."""
+    """Return a reading as values of columns, with the memory's words at the time of reading."""
     return {"id": memory.id, "words": words, **dict(zip(("text", "speaker", "context"), _said(memory), strict=True))}
 
 

@@ -1,4 +1,4 @@
-"""A memory as a row of a table, and as the JSON that the journal keeps. Shared by every SQL store."""
+"""Conversion of memories to rows of a table and to the journal's JSON. Shared by every SQL store."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cofio.ports import Vector
 from cofio.wording import fingerprint
 
 COLUMNS = tuple(f.name for f in fields(Memory))
-#: The same for a SELECT or an INSERT. Quoted, because PostgreSQL takes a bare `user` for whoever is connected.
+#: The columns for a SELECT or an INSERT. Quoted, because an unquoted `user` is the current user in PostgreSQL.
 LISTED = ", ".join(f'"{name}"' for name in COLUMNS)
-#: Written by the retrieval log alone: not journalled, and not part of what an undo compares.
+#: Columns written by the retrieval log only: not journalled, and not compared by an undo.
 COUNTED = ("retrieval_count", "last_retrieved_at")
-#: What keeps equal texts apart.
+#: Columns in which memories of equal text differ.
 PLACED = ("source", "project", "visibility", "speaker", "agent", "user", "team")
 _JSON = ("entities", "tags", "metadata")
 _AT = {name: place for place, name in enumerate(COLUMNS)}
@@ -29,7 +29,7 @@ _ENTITIES, _TAGS, _METADATA, _PINNED, _ANCHORS = (
 
 
 def to_memory(row: Sequence[Any]) -> Memory:
-    """The memory of a row that was selected with COLUMNS."""
+    """Return the memory of a row selected with COLUMNS."""
     values = list(row)
     values[_ENTITIES] = tuple(json.loads(row[_ENTITIES])) if row[_ENTITIES] != "[]" else ()
     values[_TAGS] = tuple(json.loads(row[_TAGS])) if row[_TAGS] != "[]" else ()
@@ -40,7 +40,7 @@ def to_memory(row: Sequence[Any]) -> Memory:
 
 
 def to_row(memory: Memory) -> dict[str, Any]:
-    """The values of a row, by column, with the fingerprint."""
+    """Return the values of a row, by column, with the fingerprint."""
     row = {name: getattr(memory, name) for name in COLUMNS}
     for name in _JSON:
         row[name] = as_json(row[name])
@@ -51,7 +51,7 @@ def to_row(memory: Memory) -> dict[str, Any]:
 
 
 def state(memory: Memory) -> dict[str, Any]:
-    """What the journal keeps and an undo compares: everything but the retrieval counts."""
+    """Return the journalled state, which an undo compares: everything but the retrieval counts."""
     return {name: value for name, value in memory.as_dict().items() if name not in (*COUNTED, "timestamp")}
 
 
@@ -72,29 +72,31 @@ def occurrence_from(written: str) -> Occurrence:
 
 
 def as_json(value: Any) -> str:
-    """Compact JSON with text as it is."""
+    """Return compact JSON with non-ASCII characters unescaped."""
     if isinstance(value, tuple):
         value = list(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def fits(number: int) -> bool:
-    """Whether it is a whole number that a column can hold."""
+    """Return whether it is an integer that a column can hold."""
     return isinstance(number, int) and -(1 << 63) <= number < 1 << 63
 
 
 def listed(ids: Iterable[int]) -> str:
-    """Ids as a JSON array: one value for SQLite, so that a statement is prepared once for any number of them."""
+    """Return ids as a JSON array: one parameter for SQLite, so that one prepared statement serves any number of ids."""
     return f"[{','.join(str(each) for each in ids if fits(each))}]"
 
 
 def check_vectors(vectors: Mapping[int, Vector], dimension: int | None) -> None:
-    """InvalidInput unless all are rows of finite numbers, of one length: the store's, where it has one."""
+    """Raise InvalidInput unless all are vectors of finite numbers and of one length: the store's, if it has one."""
     lengths = set() if dimension is None else {dimension}
     for vector in vectors.values():
         row = np.asarray(vector)
         if row.ndim != 1 or row.dtype.kind != "f" or not np.isfinite(row).all() or not row.any():
-            raise InvalidInput("A vector is not a row of finite numbers.", "Mend the embedder.")
+            raise InvalidInput(
+                "The embedder returned a vector that is not one-dimensional, finite and non-zero.", "Fix the embedder."
+            )
         lengths.add(len(row))
     if len(lengths) > 1:
         raise InvalidInput(f"Vectors of {sorted(lengths)} dimensions cannot be mixed.", "Use one embedder.")

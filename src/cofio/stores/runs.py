@@ -1,10 +1,10 @@
-"""When chores ran, in the SQLite file: whoever gets the line of a slot into the table runs it.
+"""Runs of chores, in the SQLite file: the process that inserts the row of a cron slot runs it.
 
-claim ─▶ running ─ alive, alive ─▶ finish: done, failed or began
-             └──── silent for ten minutes ─▶ died: the line stays in the history, and the slot is free again
+    claim ─▶ running ─ alive, alive ─▶ finish: done, failed or began
+                 └──── silent for ten minutes ─▶ died: the row stays in the history, and the slot is free again
 
-A slot at which a chore has died three times is left alone: what kills the process once more each time must not do so
-for ever. The next slot is tried again.
+A slot in which a chore has died three times is skipped, because a run that kills its process would do so each time. The
+next slot is tried again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from cofio.stores.file import StoreFile
 from cofio.stores.rows import as_json, fits
 from cofio.stores.sources import queries
 
-SILENCE = 600.0  # seconds without a sign of life after which a run has died
-DEATHS = 3  # of one slot, after which it is left alone
+SILENCE = 600.0  # seconds without a heartbeat after which a run counts as dead
+DEATHS = 3  # of one slot, after which it is skipped
 _SQL = queries("sqlite")
 _COLUMNS = ("id", "chore", "slot", "by", "started_at", "finished_at", "outcome", "told", "changeset_id")
-#: The same for a SELECT.
+#: The columns for a SELECT.
 RUNS = ", ".join(_COLUMNS)
 _GET, _LAST, _NEWEST = (_SQL[name].format(columns=RUNS) for name in ("get_run", "last_run", "newest_runs"))
 
 
 class SqliteRuns:
-    """The Runs of an SQLite file."""
+    """Runs of an SQLite file."""
 
     def __init__(self, file: StoreFile, clock: Clock) -> None:
         self._file = file
@@ -41,7 +41,7 @@ class SqliteRuns:
 
     def claim(self, chore: str, slot: str, by: str) -> Run | None:
         with self._file.writing() as connection:
-            at = self._clock()  # now that it is this process's turn
+            at = self._clock()  # taken while the write lock is held
             values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
             connection.execute(_SQL["bury_runs"], {**values, "dead": later(at, -SILENCE)})
             done = connection.execute(_SQL["claim_run"], {**values, "deaths": DEATHS})
@@ -74,21 +74,21 @@ class SqliteRuns:
 
 
 def check_outcome(outcome: str) -> None:
-    """InvalidInput unless a run can end so."""
+    """Raise InvalidInput unless it is a final outcome of a run."""
     ends = [each for each in get_args(Outcome) if each not in ("running", "died")]
     if outcome not in ends:
         raise InvalidInput(f"A run does not end as {outcome!r}.", f"It ends as one of: {', '.join(ends)}.")
 
 
 def refuse(run_id: int, run: Run | None) -> NoReturn:
-    """Say why a run cannot be ended."""
+    """Raise the error for a run that cannot be ended."""
     if run is None:
         raise NotFound(f"There is no run {run_id}.", "cofio runs shows the newest.")
-    how = "was given up for dead" if run.outcome == "died" else "was ended already"
-    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "What it did is in the history; nothing is to be done.")
+    how = "was given up for dead" if run.outcome == "died" else "has ended already"
+    raise Conflict(f"Run {run_id} ({run.chore}) {how}.", "Its changes are in the history; no action is needed.")
 
 
 def to_run(row: Sequence[Any]) -> Run:
-    """The run of a row that was selected with RUNS."""
+    """Return the run of a row selected with RUNS."""
     told = dict(zip(_COLUMNS, row, strict=True))
     return Run(told=json.loads(told.pop("told")), changeset=told.pop("changeset_id"), **told)

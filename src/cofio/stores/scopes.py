@@ -1,6 +1,6 @@
-"""A Scope as a condition over the rows of memories. Shared by every SQL store; a Dialect says how each writes it.
+"""A Scope as an SQL condition on memories, for every SQL store; a Dialect holds the differences.
 
-Who may see what is decided here, inside the query: a search that is narrowed afterwards would find too little.
+Visibility is enforced here, inside the query: filtering after a search would return too few results.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 from cofio.model import Scope, Viewer
 
-_EQUAL = ("source", "project", "category", "kind", "method", "session", "agent", "user", "team")  # columns so called
-_NONE_IS_A_VALUE = ("source", "project", "user", "team")  # of these, "" means those that have none
+_EQUAL = ("source", "project", "category", "kind", "method", "session", "agent", "user", "team")  # columns
+_NONE_IS_A_VALUE = ("source", "project", "user", "team")  # of these, "" selects memories without a value
 _BOUNDS = (("since", ">="), ("until", "<="))
 
 
 class Dialect(NamedTuple):
-    """How a database writes what is not the same in all."""
+    """Syntax that differs between databases."""
 
     value: str  # a named value
-    tagged: str  # whether a memory has the tag of that value
+    tagged: str  # condition that the memory has the tag of that value
 
 
 SQLITE = Dialect(":{}", "EXISTS (SELECT 1 FROM json_each(memories.tags) WHERE value = {})")
@@ -27,7 +27,7 @@ POSTGRES = Dialect("%({})s", "tags ? {}")
 
 
 def condition(scope: Scope, dialect: Dialect = SQLITE) -> tuple[str, dict[str, Any]]:
-    """The scope as SQL, and the values that it names."""
+    """Return the scope as an SQL condition, and its named values."""
     parts = list(_parts(scope, dialect))
     values = {name: value for _, named in parts for name, value in named.items()}
     live = () if scope.include_archived else ("archived_at IS NULL",)
@@ -51,7 +51,7 @@ def _parts(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]
         if wanted := getattr(scope, name):
             yield f"created_at {bound} {value(name)}", {name: wanted}
     if scope.pinned is not None:
-        yield f"pinned = {int(scope.pinned)}", {}  # written out, so that the index of what is pinned is seen
+        yield f"pinned = {int(scope.pinned)}", {}  # a literal, so that the planner can use the index of pinned memories
     if scope.viewer:
         yield from _seen_by(scope.viewer, dialect)
 
@@ -64,9 +64,9 @@ def _equal(scope: Scope, dialect: Dialect) -> Iterator[tuple[str, dict[str, Any]
 
 
 def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
-    """What the viewer may see as SQL, and the values that it names; `source` is the column that says where it is from.
+    """Return the viewer's visibility as an SQL condition, and its named values; `source` is the source column.
 
-    Without a viewer, everything.
+    Without a viewer, everything is visible.
     """
     parts = list(_seen_by(viewer, dialect, source)) if viewer else []
     values = {name: value for _, named in parts for name, value in named.items()}
@@ -74,7 +74,7 @@ def seen_by(viewer: Viewer | None, dialect: Dialect, source: str = "source") -> 
 
 
 def _seen_by(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the viewer may see: `Viewer.sees` in SQL."""
+    """Yield the conditions of `Viewer.sees` in SQL."""
     value = dialect.value.format
     whose = {"viewing_team": viewer.team}
     ways = ["visibility = 'global'", f"(visibility = 'team' AND team = {value('viewing_team')})"]
@@ -92,8 +92,11 @@ def _seen_by(viewer: Viewer, dialect: Dialect, source: str = "source") -> Iterat
 
 
 def _below(prefix: str, name: str, dialect: Dialect, source: str = "source") -> tuple[str, dict[str, Any]]:
-    """Sources at or below the prefix, by whole path segments. A range, which an index over sources serves."""
+    """Return a condition for sources at or below the prefix, by whole path segments.
+
+    A range, so that an index can be used.
+    """
     value = dialect.value.format
-    bounds = {name: prefix, f"{name}_from": prefix + "/", f"{name}_to": prefix + "0"}  # "0" follows "/"
+    bounds = {name: prefix, f"{name}_from": prefix + "/", f"{name}_to": prefix + "0"}  # "0" is the character after "/"
     at, start, end = (value(each) for each in bounds)
     return f"({source} = {at} OR ({source} >= {start} AND {source} < {end}))", bounds

@@ -1,4 +1,4 @@
-"""SQL as source: named queries, the schema and numbered migrations, read from the .sql files of a dialect."""
+"""SQL files of the dialects: named queries, the schema and numbered migrations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 @cache
 def queries(dialect: str) -> dict[str, str]:
-    """Every query of the dialect by its name."""
+    """Return the queries of the dialect by name."""
     _, *parts = _NAME.split(_read(dialect, "queries.sql"))
     return {name: text.strip().rstrip(";") for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def schema(dialect: str) -> str:
-    """The schema as it stands after the last migration."""
+    """Return the schema after the last migration."""
     return _read(dialect, "schema.sql")
 
 
 @cache
 def migrations(dialect: str) -> tuple[tuple[int, str], ...]:
-    """The migrations in order, each with its number; the last one's is the schema's version."""
+    """Return the migrations in order, each with its number; the last number is the schema version."""
     folder = files("cofio.stores") / "sql" / dialect / "migrations"
     named = sorted((int(each.name.split("_")[0]), each) for each in folder.iterdir() if each.name.endswith(".sql"))
     return tuple((number, each.read_text(encoding="utf-8")) for number, each in named)

@@ -1,7 +1,7 @@
-"""The embedded store: one SQLite file for rows, words, vectors and journal; the vectors searched in memory.
+"""The embedded store: one SQLite file for rows, words, vectors and journal, with vectors searched in memory.
 
-apply ─▶ one transaction (rows + words + vectors + journal) ─▶ what is held in memory follows
-nearest, matching ─▶ has anybody written since? then catch up ─▶ ranked in memory ─▶ narrowed to the scope
+apply ─▶ one transaction (rows + words + vectors + journal) ─▶ update of the in-memory index
+nearest, matching ─▶ catch up with commits of other processes ─▶ rank in memory ─▶ narrow to the scope
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _log = logging.getLogger(__name__)
 
 
 class SqliteStore:
-    """A Store in one SQLite file."""
+    """Store in one SQLite file."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._file = StoreFile(path)
@@ -91,10 +91,10 @@ class SqliteStore:
         self._ranking = Ranking(self._file, MEMORIES, self._refuse_another_embedder)
         self.episodes = SqliteEpisodes(self._file, self._refuse_another_embedder, self._wipe)
         self.pictures = SqlitePictures(self._file, lambda: self._held().vectors)
-        self._signature = ""  # "" until somebody embeds
-        self._unwiped = False  # the write-ahead log may still hold what was purged
+        self._signature = ""  # "" until an embedder is bound
+        self._unwiped = False  # the write-ahead log may still hold purged words
 
-    # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(
         self,
@@ -136,19 +136,19 @@ class SqliteStore:
         except sqlite3.IntegrityError as error:
             if "UNIQUE" not in str(error):
                 raise
-            raise Conflict(f"Changeset {about[3]} is undone already.", "Undo that undo to bring it back.") from error
+            raise Conflict(f"Changeset {about[3]} is undone already.", "Undo that undo to reapply it.") from error
 
     def _follow_up(self) -> None:
-        """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
+        """Update the index after a commit. Errors are only logged: the data is committed, the rest is retried later."""
         try:
             self._ranking.catch_up()
             if self._unwiped:
                 self._unwiped = not self._file.empty_log()
         except StoreError as error:
-            _log.warning("after a write: %s", error)
+            _log.warning("Index refresh after commit failed: %s", error)
 
     def _wipe(self) -> None:
-        """Empty the write-ahead log, now or after a later write: it may hold words that were erased."""
+        """Truncate the write-ahead log, now or after a later write, because it may hold erased words."""
         self._unwiped = True
         self._follow_up()
 
@@ -158,7 +158,7 @@ class SqliteStore:
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
     def _held(self) -> Held:
-        """What is held in memory, level with the file; refused once another process has embedded it all anew."""
+        """Return the in-memory data, up to date with the file. Raise EmbedderMismatch if re-embedded elsewhere."""
         return self._ranking.held()
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -283,14 +283,14 @@ class SqliteStore:
             changes.append(as_change(entry, after, at, by, why))
         return changes
 
-    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:
             return
         counts = Counter(each.memory_id for each in retrievals)
         latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
-        with self._file.writing(BRIEFLY) as connection:  # a log waits for nobody
+        with self._file.writing(BRIEFLY) as connection:  # log writes do not block
             connection.executemany(_SQL["note"], (asdict(each) for each in retrievals))
             connection.execute(_SQL["begin_tracking"])
             connection.executemany(_SQL["count_retrievals"], ((counts[each], latest[each], each) for each in counts))
@@ -315,7 +315,7 @@ class SqliteStore:
     def sign(self, signature: str, *, anew: bool = False) -> None:
         with self._file.reading() as connection:
             if _read_signature(connection) == signature and not anew:
-                self._signature = signature  # the usual case: whoever only searches waits for no writer
+                self._signature = signature  # the usual case, without the write lock
                 return
         with self._file.writing() as connection:
             known = _read_signature(connection)
@@ -342,7 +342,7 @@ class SqliteStore:
         whom = {"client": client, "session": session, "at": self._clock()}
         rows = [{**whom, "id": each, "digest": digest} for each, digest in given.items() if fits(each)]
         if rows:
-            with self._file.writing(BRIEFLY) as connection:  # a note waits for nobody
+            with self._file.writing(BRIEFLY) as connection:  # these writes do not block
                 connection.executemany(_SQL["give"], rows)
 
     def forget_given(self, client: str, session: str) -> None:

@@ -1,9 +1,9 @@
-"""Rows of the vector index while they look for their neighbours: each keeps the nearest few that it has met.
+"""Rows of the vector index in a search for neighbours: each row keeps the nearest few found so far.
 
-Most pairs are far apart, and that can be seen without their cosine. In an orthonormal basis a vector has a head, its
-coordinates in a few directions, and a rest of known length. The product of two heads, and of the lengths of the rests,
-is the most that the cosine can be: the *ceiling* of the pair, for a third of the work. Only pairs whose ceiling is high
-enough are looked at in full, so nothing is missed.
+Most pairs are far apart, which can be seen without computing their cosine. In an orthonormal basis a vector has a head,
+its coordinates in a few directions, and a rest of known length. The product of two heads plus the product of the
+lengths of the rests is an upper bound of the cosine, the *ceiling* of the pair, for a third of the work. Only pairs
+with a ceiling above the threshold are computed in full, so no neighbour is missed.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     Ids: TypeAlias = NDArray[np.int64]
     Rows: TypeAlias = NDArray[np.int64]
 
-#: Neighbours that are met before the best are picked out.
+#: Candidates collected before the best are selected.
 UNSORTED = 8_192
-#: Of how many pairs one may be looked at in full by itself; where more have to be, all of them at once is faster.
+#: One pair in so many may be computed individually; above that, one product for all pairs is faster.
 APART = 64
-#: After so many blocks it is asked whether ceilings are worth their while here: in most of the blocks they must be.
+#: Blocks after which ceilings are evaluated: unless they pay off in most blocks, they are no longer used.
 TRIED = 16
-#: What float32 may lose of the square of a length. It is added, so that a ceiling is never too low.
+#: Rounding error of float32 in the square of a length. It is added, so that a ceiling is never too low.
 LOST = np.float32(2e-6)
 
 
 class Meetings:
-    """Tells which pairs of two strips are near enough for either of them."""
+    """Search for the pairs of two strips that are near enough for either of them."""
 
     def __init__(self, matrix: Matrix, rows: Rows, directions: Matrix | None) -> None:
-        """The rows by rising id. `directions` are orthonormal, a column each; without them each pair is looked at."""
+        """Take the rows by rising id. `directions` are orthonormal columns; without them every pair is computed."""
         self._matrix = matrix
         self._ceilings = None if directions is None else _with_rest(matrix, rows, directions)
         self._tried = self._in_vain = 0
 
     def between(self, one: Strip, other: Strip) -> tuple[Rows, Rows, Vector]:
-        """Of each such pair its places in the two strips, and its cosine."""
+        """Return the positions of such pairs in the two strips, and their cosines."""
         if self._ceilings is not None:
             left, right = one.wanted(other, self._ceilings[one.place] @ self._ceilings[other.place].T)
             self._tried += 1
@@ -57,7 +57,7 @@ class Meetings:
 
 
 def _with_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
-    """The head of each of these rows, and the length of its rest: products of these are ceilings."""
+    """Return the head of each row and the length of its rest, so that products of them are ceilings."""
     width = directions.shape[1]
     made = np.empty((len(rows), width + 1), np.float32)
     for at in range(0, len(rows), UNSORTED):
@@ -68,25 +68,25 @@ def _with_rest(matrix: Matrix, rows: Rows, directions: Matrix) -> Matrix:
 
 
 class Strip:
-    """Some rows, and the nearest that each of them has met so far."""
+    """Some rows, and the nearest neighbours of each found so far."""
 
     def __init__(self, rows: Rows, place: slice, least: np.float32, k: int) -> None:
-        """Those of the rows, all by rising id, that stand in this place."""
+        """Take the rows at this place; all rows are ordered by rising id."""
         self.rows, self.place = rows[place], place
         self._k = k
-        self._least = np.full(len(self.rows), least, np.float32)  # what another must reach
-        self._met: list[tuple[Rows, Rows, Vector]] = []  # places in `rows`, whom they met, and how near
+        self._least = np.full(len(self.rows), least, np.float32)  # threshold for a further neighbour
+        self._met: list[tuple[Rows, Rows, Vector]] = []  # positions in `rows`, rows of their neighbours, cosines
         self._unsorted = 0
 
     def wanted(self, other: Strip, cosines: Matrix) -> tuple[Rows, Rows]:
-        """The places of the pairs that are near enough for either, were these their cosines."""
-        # Not `np.nonzero`, which takes ten times as long for two dimensions, and searches wait meanwhile.
+        """Return the positions of pairs near enough for either row, given their cosines or upper bounds."""
+        # Not `np.nonzero`: it takes ten times as long for two dimensions, and delays searches.
         found = np.flatnonzero(cosines >= np.minimum(self._least[:, np.newaxis], other._least))
         left, right = np.divmod(found, len(other.rows))
         return left, right
 
     def meet(self, other: Strip, left: Rows, right: Rows, cosines: Vector) -> None:
-        """Keep the best of these pairs, on both sides. Ids ascend along both of them and from call to call."""
+        """Keep the best of these pairs, on both sides. Ids ascend along both strips and from call to call."""
         near = cosines >= self._least[left]
         self._keep(left[near], other.rows[right[near]], cosines[near])
         if other is not self:
@@ -100,11 +100,11 @@ class Strip:
             self._sort()
 
     def _sort(self) -> None:
-        """Let go of all but the k nearest of each row."""
+        """Drop all but the k nearest of each row."""
         whose, met, cosines = (np.concatenate(each) for each in zip(*self._met, strict=True))
         others = self.rows[whose] != met
         whose, met, cosines = whose[others], met[others], cosines[others]
-        order = np.lexsort((-cosines, whose))  # stable: of equals the one that was met first, with the lower id
+        order = np.lexsort((-cosines, whose))  # stable: of equals, the one found first, with the lower id, wins
         whose, met, cosines = whose[order], met[order], cosines[order]
         rank = np.arange(len(whose)) - np.searchsorted(whose, whose)  # among the neighbours of the same row
         last, kept = rank == self._k - 1, rank < self._k
@@ -112,7 +112,7 @@ class Strip:
         self._met, self._unsorted = [(whose[kept], met[kept], cosines[kept])], 0
 
     def told(self, ids: Ids) -> Iterator[tuple[int, list[tuple[int, float]]]]:
-        """Each row's id with the ids and cosines of its neighbours; then nothing of them is kept."""
+        """Yield each row's id with the ids and cosines of its neighbours, and drop them."""
         self._sort()
         ((whose, others, cosines),) = self._met
         self._met = []

@@ -1,4 +1,4 @@
-"""How memories are used, as the embedded store knows it: the views, what nobody asked for, and what was asked."""
+"""Usage statistics in the SQLite file: views by usage, unused memories, logged queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.stores.scopes import condition
 from cofio.stores.sources import queries
 
 _SQL = queries("sqlite")
-#: Which memories a view shows, and in what order.
+#: The condition and the order of each view.
 VIEWS: dict[View, tuple[str, str]] = {
     "never": ("retrieval_count = 0", "created_at, id"),
     "most": ("retrieval_count > 0", "retrieval_count DESC, last_retrieved_at DESC, id"),
@@ -21,7 +21,7 @@ VIEWS: dict[View, tuple[str, str]] = {
 
 
 class SqliteUses:
-    """The Uses of an SQLite file."""
+    """Uses of an SQLite file."""
 
     def __init__(self, file: StoreFile) -> None:
         self._file = file

@@ -1,1 +1,1 @@
-"""Moving memories: exports, imports, and copies of the store."""
+"""Export, import, backup, restore and copies of stores."""

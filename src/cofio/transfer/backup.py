@@ -1,4 +1,4 @@
-"""Backups of an SQLite store: single files, made while others write, checked, and kept for so many days."""
+"""Backups of an SQLite store: single files, made while others write, checked, and deleted after a number of days."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from cofio.model import days_before, moment
 from cofio.ports import Clock
 from cofio.stores.file import translated
 
-BESIDE = ("-wal", "-shm", "-journal")  # what SQLite puts beside a file
+BESIDE = ("-wal", "-shm", "-journal")  # endings of the files that SQLite creates beside a database
 _MADE = re.compile(r"(cofio|before-restore)-(\d{8}T\d{6}Z)(?:-\d+)?\.db")
 _HALF = re.compile(r"\.cofio-[0-9a-f]{16}\.half(-wal|-shm|-journal)?")
-_STALE = 86_400  # seconds after which a half-made copy is nobody's any more
+_STALE = 86_400  # seconds after which an unfinished copy is considered abandoned
 _PAGES = 1_024  # copied at a time
 _PATIENCE = 15.0
-Progress: TypeAlias = Callable[[int, int], None]  # so many pages of so many
+Progress: TypeAlias = Callable[[int, int], None]  # called with pages done and pages in all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A copy of the store."""
+    """Backup file of a store."""
 
     path: Path
     at: str
@@ -44,23 +44,25 @@ class Backup:
 
 
 def make(store: Path, folder: Path, clock: Clock, *, progress: Progress | None = None) -> Backup:
-    """Copy the store into the folder while it is used; the copy has been checked. None is ever overwritten."""
+    """Copy the store into the folder while it is in use, and check the copy. Existing backups are never overwritten."""
     if not store.is_file():
-        raise NotFound(f"There is no store at {store}.", "`cofio add` makes it; --store or COFIO_STORE names another.")
+        raise NotFound(
+            f"There is no store at {store}.", "`cofio add` creates one; --store or COFIO_STORE names another."
+        )
     return copied(store, folder, "cofio", clock(), progress)
 
 
 def routine(store: Path, folder: Path, days: int, clock: Clock) -> dict[str, Any]:
-    """A backup, and those that are old enough removed; what was done."""
+    """Make a backup and remove expired ones; return a summary."""
     made = make(store, folder, clock)
     return {**made.as_dict(), "removed": [str(each) for each in prune_backups(folder, days, clock)]}
 
 
-# ── keeping ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── retention ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def backups(folder: Path) -> list[Backup]:
-    """The copies in the folder by the time in their names, the newest first."""
+    """List the backups in the folder by the time in their names, newest first."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         at = _made_at(path)
@@ -70,23 +72,23 @@ def backups(folder: Path) -> list[Backup]:
 
 
 def is_backup(name: str) -> bool:
-    """Whether a file of this name is one of ours."""
+    """Return whether it is the name of a backup file."""
     return _MADE.fullmatch(name) is not None
 
 
 def latest(folder: Path) -> Path:
-    """The newest copy that was made as such. NotFound when there is none."""
+    """Return the newest regular backup. Raise NotFound if there is none."""
     for each in backups(folder):
         if each.path.name.startswith("cofio-"):
             return each.path
-    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` makes one; name a file to restore another.")
+    raise NotFound(f"There is no backup in {folder}.", "`cofio backup` creates one; name a file to restore another.")
 
 
 def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
-    """Remove the copies that are older than so many days by the time in their names; which.
+    """Remove backups older than so many days by the time in their names; return their paths.
 
-    The newest one stays whatever its age, and no other file is touched. What a restore kept of the store before it is
-    such a copy too.
+    The newest regular backup is kept whatever its age, and no other file is touched. The store that a restore replaced
+    counts as a backup too.
     """
     if days < 1:
         raise InvalidInput(f"Backups cannot be kept for {days} days.", "Give 1 or more.")
@@ -101,12 +103,12 @@ def prune_backups(folder: Path, days: int, clock: Clock) -> list[Path]:
     return old
 
 
-# ── what a restore needs too ──────────────────────────────────────────────────────────────────────────────────────────
+# ── shared with restoring ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
 def connected(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connection]:
-    """A connection of one's own, outside a transaction; a file that is only read is left without a trace."""
+    """Yield a new connection outside a transaction; a file opened read-only is left without a trace."""
     alone = "" if mode == "rw" or path.with_name(path.name + "-wal").exists() else "&immutable=1"
     uri = f"{path.resolve().as_uri()}?mode={mode}{alone}"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as connection:
@@ -115,7 +117,7 @@ def connected(path: Path, mode: Literal["ro", "rw"]) -> Iterator[sqlite3.Connect
 
 @contextmanager
 def half_made(folder: Path) -> Iterator[Path]:
-    """An empty file of a name that nobody else has; gone at the end, unless it was given another name."""
+    """Yield an empty file with a unique name; it is removed at the end, unless it was renamed."""
     for each in reversed((folder, *folder.parents)):
         each.mkdir(mode=0o700, exist_ok=True)
     half = folder / f".cofio-{secrets.token_hex(8)}.half"
@@ -128,15 +130,15 @@ def half_made(folder: Path) -> Iterator[Path]:
 
 
 def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | None = None) -> Backup:
-    """The store as a file of its own, of this kind and time."""
+    """Copy the store to a file of its own, named by kind and time."""
     stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
     with translated(folder), half_made(folder) as half:
         with translated(store), connected(store, "rw") as source, connected(half, "rw") as target:
-            source.execute("BEGIN")  # one moment: else every write of others would begin it again from the start
+            source.execute("BEGIN")  # a snapshot: otherwise every concurrent write would restart the copy
             source.execute("SELECT count(*) FROM sqlite_master").fetchone()
             source.backup(target, pages=_PAGES, progress=_told(progress) if progress else None)
             source.execute("COMMIT")
-            target.execute("PRAGMA journal_mode = DELETE")  # one file, nothing beside it
+            target.execute("PRAGMA journal_mode = DELETE")  # one file, without a write-ahead log
             refuse_damaged(target, store, "quick_check")
         flush(half)
         path = named(half, folder, f"{kind}-{stamp}")
@@ -145,7 +147,7 @@ def copied(store: Path, folder: Path, kind: str, at: str, progress: Progress | N
 
 
 def named(half: Path, folder: Path, name: str) -> Path:
-    """The file under a name that was free: two that are made in the same second do not meet."""
+    """Move the file to a free name, safely even if two are made in the same second; return the path."""
     number = 1
     while not _took(half, path := folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")):
         number += 1
@@ -157,7 +159,7 @@ def _took(half: Path, path: Path) -> bool:
         os.link(half, path)  # unlike a rename, it never replaces
     except FileExistsError:
         return False
-    except OSError:  # a file system without links
+    except OSError:  # a file system without hard links
         if path.exists():
             return False
         half.rename(path)
@@ -165,7 +167,7 @@ def _took(half: Path, path: Path) -> bool:
 
 
 def flush(path: Path) -> None:
-    """Have it on the disk, whatever happens to the power."""
+    """Flush the file or folder to disk, so that it survives a power cut."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -174,14 +176,14 @@ def flush(path: Path) -> None:
 
 
 def refuse_damaged(connection: sqlite3.Connection, path: Path, check: str) -> None:
-    """StoreCorrupt unless SQLite finds nothing wrong with it."""
+    """Raise StoreCorrupt unless SQLite finds the database intact."""
     found = connection.execute(f"PRAGMA {check}(1)").fetchone()[0]
     if found != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore a backup that is whole.")
+        raise StoreCorrupt(f"{path} is damaged: {found}.", "Restore an intact backup.")
 
 
 def sweep(folder: Path) -> None:
-    """Remove what was left behind by those that were killed."""
+    """Remove unfinished copies of processes that were killed."""
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError):
             if _HALF.fullmatch(path.name) and time.time() - path.stat().st_mtime > _STALE:
@@ -196,7 +198,7 @@ def _made_at(path: Path) -> str:
     made = _MADE.fullmatch(path.name)
     try:
         return moment(datetime.strptime(made[2], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)) if made else ""
-    except ValueError:  # such as a 31st of February
+    except ValueError:  # such as 31 February
         return ""
 
 

@@ -1,13 +1,13 @@
-"""One store into another, whatever either is made of: every memory as it is, under its own id.
+"""Copies of a store into another of any kind: every memory unchanged, under its own id.
 
-    source ─ still ─▶ windows of rows ─ held against what the target has ─▶ Adopt, Revert, Purge ─ target.apply
-                      rows of domain knowledge, the same way ─────────────▶ Put, Drop, Erase ───┘
-                      episodes, the same way ─────────────────────────────▶ adopt, remove
-           └──────── digest of all ◀─ must be the same ─▶ digest of all ──────────────────── target
+    source ─ still ─▶ batches of rows ─ compared with the target's ─▶ Adopt, Revert, Purge ─ target.apply
+                      rows of domain knowledge, the same way ────────▶ Put, Drop, Erase ───┘
+                      episodes, the same way ────────────────────────▶ adopt, remove
+           └──────── digest of all ◀─ must be the same ─▶ digest of all ─────────────────── target
 
-The target is empty, or holds nothing but what earlier copies from the same store brought: its name says whose copy it
-is, and its journal that nobody else wrote there. So a copy that was stopped goes on, and one that is finished can be
-brought up to date as long as nobody uses it. Vectors come along; no model is needed.
+The target is empty, or holds nothing but earlier copies from the same store: its name tells the source, and its journal
+that it had no other writer. So an interrupted copy can be resumed, and a finished one can be updated as long as it is
+not used. Vectors are copied; no model is needed.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ from cofio.transfer import knowledge
 
 BATCH = 1_000  # memories in one changeset
 EPISODES = 100  # episodes adopted at a time
-#: What is not copied, for people.
+#: Data that is not copied, as shown to the user.
 STAYS = (
-    "the history of changes (a copy begins its own), the inbox, the logs of retrievals, of what agents were given and "
-    "of access, past runs, which files of notes were read"
+    "the history of changes (a copy starts its own), the inbox, the logs of retrievals, injections and "
+    "access, past runs, the index of note files"
 )
-_ALL = 1 << 31  # changesets, more than there are
+_ALL = 1 << 31  # more changesets than there can be
 _FIELDS = tuple(each.name for each in fields(Memory))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """What a copy did. The digest is that of either store, over every memory and row with all that is known of it."""
+    """Result of a copy. The digest is that of both stores, over every memory and row with all their data."""
 
-    store: str  # the name that both have
-    memories: int  # archived ones too
+    store: str  # the name of both stores
+    memories: int  # archived ones included
     knowledge: int = 0  # rows of domain knowledge
     episodes: int = 0
     added: int = 0
-    changed: int = 0  # there from an earlier copy, and not as they are now
-    removed: int = 0  # there from an earlier copy, and gone at the source
+    changed: int = 0  # in an earlier copy, and different now
+    removed: int = 0  # in an earlier copy, and deleted at the source
     keys: int = 0
     embedder: str | None = None
     digest: str = ""
-    waiting: int = 0  # captures in the inbox of the source, which stay there
+    waiting: int = 0  # captures pending in the inbox of the source, which are not copied
 
     @property
     def known(self) -> int:
-        """How many an earlier copy had brought, as they are."""
+        """The number of memories unchanged since an earlier copy."""
         return self.memories - self.added - self.changed
 
     def as_dict(self) -> dict[str, Any]:
@@ -66,19 +66,19 @@ class Copied:
 
 @dataclass(kw_only=True)
 class Copying:
-    """How a copy is done, and how far it has come."""
+    """Options and progress of a copy."""
 
     source: Store
     target: Store
     by: str = "library"
-    progress: Callable[[int], None] = lambda _: None  # told how many rows were looked at, in the source and then here
-    first: int | None = None  # the changeset that the series begins with
+    progress: Callable[[int], None] = lambda _: None  # called with the rows read, in the source and then in the target
+    first: int | None = None  # the first changeset of the series
     counted: dict[str, int] = field(default_factory=lambda: {"added": 0, "changed": 0, "removed": 0})
 
     def run(self) -> Copied:
-        """Make the target a copy of what the source holds now. Conflict when it is no place for one, or came out wrong.
+        """Make the target a copy of the present source. It can be run again after any interruption, and resumes.
 
-        Whatever stops it, running it again goes on.
+        Raise Conflict if the target is not suitable, or if the result differs.
         """
         name = self.source.carrying.identity()
         embedder = self.source.stats()["embedder"]
@@ -87,13 +87,13 @@ class Copying:
         self._become(name)
         with self.source.carrying.still() as still:
             if self.source.stats()["embedder"] != embedder:
-                raise Conflict("The vectors of the source are being made again.", "Copy once that is done.")
+                raise Conflict("The source is being re-embedded.", "Copy once that is done.")
             self._keep_ids()
             self._sign(embedder)
             told = self._rows(still, f"copy of store {name}")
             self._knowledge(still, told, f"copy of store {name}")
             self._episodes(still, told)
-        self._sign(embedder)  # now that all vectors are there: a store may have an index of them to make
+        self._sign(embedder)  # now that all vectors are stored: the store may have to build an index of them
         for key, digest in keys:
             self.target.keys.adopt(key, digest)
         self._check(told)
@@ -109,32 +109,32 @@ class Copying:
             **self.counted,
         )
 
-    # ── whether it may be ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── checks ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _refuse_other_keys(self, coming: Mapping[str, Key]) -> None:
         names = {key.grant.name for key in coming.values() if key.revoked_at is None}
         for key, digest in self.target.keys.carried():
             if digest not in coming and key.revoked_at is None and key.grant.name in names:
                 hint = "Revoke one of the two. Nothing was changed."
-                raise Conflict(f"Both stores have a key {key.grant.name!r}, and they are different ones.", hint)
+                raise Conflict(f"The stores have different keys named {key.grant.name!r}.", hint)
 
     def _become(self, name: str) -> None:
-        """Take the source's name, or find that an earlier copy from it did."""
+        """Take the source's name, unless an earlier copy did. Raise Conflict if the target is not a copy of it."""
         carrying = self.target.carrying
         if not self.target.changesets(1) and carrying.adopt_identity(name):
             return
-        hint = "Copy into a store that is new, or bring memories together with `cofio export` and `cofio import`."
+        hint = "Copy into a new store, or merge memories with `cofio export` and `cofio import`."
         if carrying.identity() != name:
-            raise Conflict("The store to copy into has memories of its own.", f"{hint} Nothing was changed.")
+            raise Conflict("The target store has memories of its own.", f"{hint} Nothing was changed.")
         done = self.target.changesets(_ALL)
         if any(each.why != f"copy of store {name}" for each in done):
-            raise Conflict("The store to copy into was used since it was copied.", f"{hint} Nothing was changed.")
+            raise Conflict("The target store was changed after it was copied.", f"{hint} Nothing was changed.")
         self.first = min((each.id for each in done), default=None)
 
-    # ── doing it ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── copying ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _keep_ids(self) -> None:
-        """Have no id given again that the source ever gave, though what had it is gone."""
+        """Reserve all ids that the source ever assigned, so that those of deleted memories are not reused."""
         missing = self.source.carrying.reserve(0) - self.target.carrying.reserve(0)
         if missing > 0:
             self.target.carrying.reserve(missing)
@@ -142,12 +142,12 @@ class Copying:
     def _sign(self, embedder: str | None) -> None:
         known = self.target.stats()["embedder"]
         if embedder and embedder != known:
-            self.target.sign(embedder, anew=known is not None)  # made anew at the source since: all vectors come again
+            self.target.sign(embedder, anew=known is not None)  # recomputed since: all vectors are copied again
         elif embedder:
             self.target.sign(embedder)
 
     def _rows(self, still: Carrying, why: str) -> _Told:
-        """Bring every row; what they are, told as they go by."""
+        """Copy every row; return their count and digest."""
         told, after = _Told(), 0
         highest = self.target.carrying.counts()[1]
         while rows := still.rows(after, BATCH, vectors=True):
@@ -161,12 +161,12 @@ class Copying:
         return told
 
     def _bring(self, rows: Sequence[Carried], there: Mapping[int, Carried], why: str) -> None:
-        """Make the target hold these rows, and of those that it has there no others."""
+        """Make the target hold these rows, and no others in their range."""
         here = {each.memory.id for each in rows}
         gone = [each for each in there if each not in here]
         changed = [each for each in rows if each.memory.id in there and not _same(each, there[each.memory.id])]
         new = [each for each in rows if each.memory.id not in there]
-        decisions: list[Decision] = [Purge(each, "gone at the source") for each in gone]
+        decisions: list[Decision] = [Purge(each, "deleted at the source") for each in gone]
         decisions += [Revert(self._brought_by(each.memory.id), "changed at the source") for each in changed]
         vectors: dict[int, Vector] = {}
         for each in (*changed, *new):
@@ -179,7 +179,7 @@ class Copying:
             self.counted[name] += len(some)
 
     def _knowledge(self, still: Carrying, told: _Told, why: str) -> None:
-        """Bring every row of domain knowledge, as `_rows` does the memories."""
+        """Copy every row of domain knowledge, as `_rows` does for memories."""
         for table in TABLES:
             after = ""
             while rows := still.knowledge(table, after, BATCH):
@@ -192,7 +192,7 @@ class Copying:
     def _bring_known(self, rows: Sequence[Knowledge], there: Mapping[str, Knowledge], why: str) -> None:
         here = {each.id for each in rows}
         decisions: list[KnowledgeDecision] = [
-            Erase(each.TABLE, each.id, "gone at the source") for each in there.values() if each.id not in here
+            Erase(each.TABLE, each.id, "deleted at the source") for each in there.values() if each.id not in here
         ]
         for each in rows:
             old = there.get(each.id)
@@ -203,7 +203,7 @@ class Copying:
             self._apply((), {}, why, decisions)
 
     def _episodes(self, still: Carrying, told: _Told) -> None:
-        """Bring every episode, without its capture: that stays in the inbox of the source."""
+        """Copy every episode, without its capture, which stays in the source's inbox."""
         after = 0
         while episodes := still.episodes(after, EPISODES):
             last = episodes[-1].episode.id
@@ -230,16 +230,16 @@ class Copying:
         try:
             done = self.target.apply(decisions, vectors, by=self.by, why=why, part_of=self.first, knowledge=knowledge)
         except Conflict as error:
-            hint = "Run it again once nobody else does: it goes on from there."
-            raise Conflict("Somebody else writes into the store to copy into.", hint) from error
+            hint = "Run it again when none does: it resumes."
+            raise Conflict("Another process writes to the target store.", hint) from error
         self.first = self.first or done.id
 
     def _brought_by(self, memory_id: int) -> int:
-        """The change that an earlier copy brought the memory by."""
+        """Return the change by which an earlier copy added the memory."""
         return max(each.id for each in self.target.history(memory_id) if each.memory_id == memory_id)
 
     def _check(self, wanted: _Told) -> None:
-        """Read everything back."""
+        """Read everything back and compare the digests. Raise Conflict if they differ."""
         found, after = _Told(), 0
         with self.target.carrying.still() as still:
             while rows := still.rows(after, BATCH, vectors=True):
@@ -252,12 +252,12 @@ class Copying:
             message = f"The copy has {found.count:,} memories, {found.rows:,} rows of domain knowledge, "
             message += f"{found.episodes:,} episodes and the digest {found.digest}; "
             message += f"the source has {wanted.count:,}, {wanted.rows:,}, {wanted.episodes:,} and {wanted.digest}."
-            hint = "Somebody may have used the copy meanwhile. Run it again: what differs is brought anew."
+            hint = "The copy may have been used meanwhile. Run it again: differences are copied again."
             raise Conflict(message, hint)
 
 
 class _Told:
-    """How many rows went by, and a digest of all that they say."""
+    """Number of rows, and a digest of all their data."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -294,7 +294,7 @@ class _Told:
 
 
 def _written(row: Carried) -> bytes:
-    """A memory with all that is known of it but the vector, the same bytes whichever store gives it out."""
+    """Return a memory with all its data, but without the vector, as the same bytes for every kind of store."""
     plain = {name: getattr(row.memory, name) for name in _FIELDS}
     plain["anchors"] = [asdict(each) for each in row.memory.anchors]
     plain["sightings"] = [(each.at, each.agent, each.session) for each in _seen(row)]
@@ -315,7 +315,7 @@ def _same(one: Carried, other: Carried) -> bool:
 
 
 def _between(carrying: Carrying, after: int, last: int) -> dict[int, Carried]:
-    """The rows above an id up to another, by id."""
+    """Return the rows above an id up to another, by id."""
     return {each.memory.id: each for each in _rows_up_to(carrying, after, last)}
 
 
@@ -326,7 +326,7 @@ def _rows_up_to(carrying: Carrying, after: int, last: int) -> Iterator[Carried]:
 
 
 def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None) -> dict[str, Knowledge]:
-    """The rows of a table above an id up to another, or all of them, by id."""
+    """Return the rows of a table above an id up to another, or all of them, by id."""
     found: dict[str, Knowledge] = {}
     while (last is None or after < last) and (rows := carrying.knowledge(table, after, BATCH)):
         found.update((each.id, each) for each in rows if last is None or each.id <= last)
@@ -335,12 +335,12 @@ def _known_up_to(carrying: Carrying, table: Table, after: str, last: str | None)
 
 
 def _episodes_up_to(carrying: Carrying, after: int, last: int | None) -> Iterator[CarriedEpisode]:
-    """The episodes above an id up to another, or all of them."""
+    """Yield the episodes above an id up to another, or all of them."""
     while (last is None or after < last) and (episodes := carrying.episodes(after, EPISODES)):
         yield from (each for each in episodes if last is None or each.episode.id <= last)
         after = episodes[-1].episode.id
 
 
 def copy(source: Store, target: Store, *, by: str = "library", progress: Callable[[int], None] | None = None) -> Copied:
-    """Make the target a copy of the source; what was done."""
+    """Make the target a copy of the source."""
     return Copying(source=source, target=target, by=by, progress=progress or (lambda _: None)).run()

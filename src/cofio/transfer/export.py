@@ -1,7 +1,7 @@
-"""Memories as lines of JSON: a header, then one line a memory, by id, then one a row of domain knowledge.
+"""Export as lines of JSON: a header, one line per memory by id, one per row of domain knowledge.
 
-The same memories always give the same bytes. So there is no time of export in it, keys stand in the order of the
-fields, and sightings are sorted.
+The same memories always give the same bytes. So there is no time of export, keys are in the order of the fields, and
+sightings are sorted.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from cofio.model import Memory
 from cofio.ports import Store
 from cofio.transfer import knowledge
 
-VERSION = 2  # of an export without domain knowledge 1: it is as it always was
+VERSION = 2  # an export without domain knowledge keeps version 1
 _PAGE = 1_000  # memories read at a time
 _FIELDS = tuple(field.name for field in fields(Memory))
 
 
 def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
-    """The export, line by line, each with its newline. All of one moment, however long the reading takes."""
+    """Yield the export line by line, each with its newline, from one snapshot."""
     identity = store.carrying.identity()
     embedder = store.stats()["embedder"] if vectors else None
     with store.carrying.still() as carrying:
         count, last = carrying.counts()
         known = sum(1 for _ in knowledge.every(carrying))
         header: dict[str, Any] = {"cofio": "export", "version": VERSION if known else 1}
-        if count or known:  # what holds nothing is the same as anything that holds nothing
+        if count or known:  # exports of empty stores are all the same
             header["store"] = identity
         header.update(memories=count, last_id=last, **({"knowledge": known} if known else {}))
         if vectors:
             if store.stats()["embedder"] != embedder:
-                raise Conflict("The vectors are being made again.", "Export once that is done, or without vectors.")
+                raise Conflict("The store is being re-embedded.", "Export once that is done, or without vectors.")
             header.update({"embedder": embedder} if count else {})
         yield _line(header)
         after = 0
@@ -52,8 +52,11 @@ def lines(store: Store, *, vectors: bool = False) -> Iterator[str]:
 
 
 def write(lines: Iterable[str], path: Path, *, force: bool = False) -> int:
-    """Write them to a file of its owner's, all or nothing; how many bytes. One that is there is kept, unless forced."""
-    path = path.resolve()  # a link stays a link
+    """Write the lines to a file readable by its owner only, atomically; return the number of bytes.
+
+    An existing file is kept, unless `force` is set.
+    """
+    path = path.resolve()  # a symbolic link is kept
     half = path.with_name(f".{path.name[:100]}-{secrets.token_hex(8)}.half")
     _refuse_if_there(path, force)
     try:
@@ -76,9 +79,9 @@ def _refuse_if_there(path: Path, force: bool) -> None:
     if path.is_dir():
         raise InvalidInput(f"{path} is a folder.", "Name a file.")
     if path.exists() and not path.is_file():
-        raise InvalidInput(f"{path} is no plain file.", "Name another, or - for the standard output.")
+        raise InvalidInput(f"{path} is not a regular file.", "Name another, or - for the standard output.")
     if path.exists() and not force:
-        raise InvalidInput(f"{path} is there already.", "Name another file, or give --force to replace it.")
+        raise InvalidInput(f"{path} exists already.", "Name another file, or give --force to replace it.")
 
 
 def _plain(carried: Carried) -> dict[str, Any]:

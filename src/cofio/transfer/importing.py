@@ -1,10 +1,10 @@
-"""Memories and facts into a store, as a series of changesets that can be undone as one.
+"""Import of memories and facts into a store, as a series of changesets that can be undone as one.
 
-lines ─▶ where does each one go? (first reading) ─▶ batches of Adopt ─ store.apply (second reading)
-rows of domain knowledge, once the memories are there that say them ─▶ batches of Put ─ store.apply (third reading)
-facts ─▶ which are new? ─▶ batches of Add ─ store.apply
+    lines ─▶ place of each memory (first pass) ─▶ batches of Adopt ─ store.apply (second pass)
+    rows of domain knowledge, after the memories that express them ─▶ batches of Put ─ store.apply (third pass)
+    facts ─▶ new ones ─▶ batches of Add ─ store.apply
 
-Whatever stops it, what was done stays done, and importing the same again goes on from there: nothing comes twice.
+An interrupted import keeps what was done, and running it again resumes: nothing is imported twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from cofio.transfer.rows import Rows
 from cofio.wording import fingerprint, passage
 
 BATCH = 500  # memories in one changeset
-_SHOWN = 20  # bad lines that the result names
+_SHOWN = 20  # bad lines listed in the result
 Embed: TypeAlias = Callable[[Sequence[str]], Matrix]
 _Each = TypeVar("_Each")
 
@@ -49,20 +49,20 @@ _NOTHING = Changeset(id=0, at="", by="", why="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import did: how many it read, and what became of them."""
+    """Result of an import: numbers of entries read, and their outcome."""
 
     read: int = 0
     added: int = 0
-    known: int = 0  # there already
+    known: int = 0  # existing already
     rows_read: int = 0  # of domain knowledge
     rows_added: int = 0
     rows_known: int = 0
-    skipped: int = 0  # bad lines that were left out
-    missing: int = 0  # memories and rows that the header of the file counts and that are not in it
+    skipped: int = 0  # bad lines left out
+    missing: int = 0  # memories and rows counted in the header but not in the file
     changesets: int = 0
-    first: int | None = None  # the changeset that the series begins with: undo it to take all of it back
+    first: int | None = None  # the first changeset of the series; its undo reverts the import
     dry_run: bool = False
-    bad: tuple[str, ...] = ()  # the first of the bad lines, and what is wrong with them
+    bad: tuple[str, ...] = ()  # messages of the first bad lines
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "bad": list(self.bad)}
@@ -70,35 +70,33 @@ class Imported:
 
 @dataclass(kw_only=True)
 class Import:
-    """How an import is done, and how far it has come."""
+    """Options and progress of an import."""
 
     store: Store
-    name: str  # of what is imported, in the journal
+    name: str  # of the source, in the journal
     by: str = "library"
-    embed: Embed | None = None  # None leaves the vectors for later
-    signature: str = ""  # of the embedder: vectors of the same one are kept as they come
-    redact: Callable[[str], str] = str  # what is done to the words of facts
-    own: Callable[[Fact], Fact] = lambda fact: fact  # the fact as whoever imports it may keep it
-    repeats: Callable[[Fact, Vector], bool] | None = None  # whether a memory says the same in other words
-    about: Mapping[str, Any] = field(default_factory=dict)  # fields that every fact gets, whatever it says
+    embed: Embed | None = None  # None: vectors are computed later
+    signature: str = ""  # of the embedder: vectors of the same one are kept
+    redact: Callable[[str], str] = str  # applied to the words of facts
+    own: Callable[[Fact], Fact] = lambda fact: fact  # returns the fact as the importing caller may store it
+    repeats: Callable[[Fact, Vector], bool] | None = None  # returns whether a memory says the same in other words
+    about: Mapping[str, Any] = field(default_factory=dict)  # fields set on every fact, overriding its own
     dry_run: bool = False
     skip_bad: bool = False
-    progress: Callable[[int], None] = lambda _: None  # told how many were looked at
+    progress: Callable[[int], None] = lambda _: None  # called with the number of entries read
     done: Imported = field(default_factory=Imported)
-    has_rows: bool = False  # whether rows of domain knowledge went by
+    has_rows: bool = False  # whether rows of domain knowledge were seen
 
     def lines(self, lines: Iterable[str | bytes]) -> Imported:
-        """Import an export, or lines of plain facts. Lines are read twice, so an iterator will not do."""
+        """Import an export, or lines of plain facts. Lines are read twice, so an iterator is not enough."""
         if iter(lines) is lines:
-            raise InvalidInput("The lines can be read once only.", "Give a list, or Lines of a file.")
+            raise InvalidInput("The lines can be read only once.", "Give a list, or Lines of a file.")
         first = next(objects(lines), None)
         if isinstance(first, BadLine):
-            raise first  # who knows what the others mean, then
+            raise first  # the format of the other lines is unknown then
         header = header_of(first) if first else None
         if header and self.about:
-            raise InvalidInput(
-                "An export says of each memory where it belongs.", f"Leave out: {', '.join(self.about)}."
-            )
+            raise InvalidInput("An export defines the place of each memory.", f"Leave out: {', '.join(self.about)}.")
         try:
             if header:
                 self._export(header, lines)
@@ -109,7 +107,7 @@ class Import:
         return replace(self.done, dry_run=self.dry_run)
 
     def facts(self, facts: Iterable[Fact | Skipped]) -> Imported:
-        """Keep those facts that are new: neither their origin nor, at the same place, their words are known."""
+        """Store the new facts: those with an unknown origin, and unknown words at the same place."""
         try:
             self._keep(self._taken(facts))
         except CofioError as error:
@@ -120,18 +118,18 @@ class Import:
 
     def _export(self, header: Header, lines: Iterable[str | bytes]) -> None:
         carrying = self.store.carrying
-        if not header.store:  # the export of a store that holds nothing
+        if not header.store:  # the export of an empty store
             if next(islice(objects(lines), 1, None), None) is not None:
-                raise BadLine(1, "It names no store.")
+                raise BadLine(1, "It has no store name.")
             return
         same = header.store == carrying.identity()
         if not same and not carrying.reserve(0) and not any(self.store.domain.counts().values()):
-            # It never held any: it becomes a copy.
+            # The store never held a memory: it becomes a copy.
             same = self.dry_run or carrying.adopt_identity(header.store)
         places = Places(self.store, header.store, same=same)
         look: Callable[[Numbered], Memory | Outline] = _memory if self.skip_bad else outline
         for some in _batches(self._read(lines, look, headed=True, quietly=True)):
-            places.note(some)  # with bad lines left out, nobody may point to one
+            places.note(some)  # with bad lines left out, links must not lead to them
         keeps = bool(header.embedder) and header.embedder == self.signature
         if not self.dry_run:
             places.settle()
@@ -151,7 +149,7 @@ class Import:
         if unknown and not self.dry_run:
             try:
                 self._keep_as_they_were(unknown, places, keeps)
-            except Conflict:  # somebody else is importing the same: what is there now is known
+            except Conflict:  # a concurrent import of the same: look again
                 unknown = _unknown(batch, places)
                 self._keep_as_they_were(unknown, places, keeps)
         self._count(read=len(batch), added=len(unknown), known=len(batch) - len(unknown))
@@ -166,7 +164,7 @@ class Import:
         if new and not self.dry_run:
             try:
                 self._apply([], {}, [Put(each, as_of="") for each in new])
-            except Conflict:  # somebody else is importing the same: what is there now is known
+            except Conflict:  # a concurrent import of the same: look again
                 new = rows.new(batch)
                 if new:
                     self._apply([], {}, [Put(each, as_of="") for each in new])
@@ -199,7 +197,7 @@ class Import:
                 decisions = [Add(new[place], unless_known=True) for place in places]
                 kept = {at: vectors[place] for at, place in enumerate(places) if place in vectors}
                 done = self._apply(decisions, kept) if decisions else _NOTHING
-                added = sum(change.action == "add" for change in done.changes)  # another may have been faster
+                added = sum(change.action == "add" for change in done.changes)  # another process may have been faster
             else:
                 added = len(new)
             self._count(read=len(batch), added=added, known=len(batch) - added)
@@ -212,7 +210,7 @@ class Import:
         return self.own(replace(fact, **changes) if changed else fact)
 
     def _new(self, facts: Sequence[Fact]) -> list[Fact]:
-        """Those whose origin is new, and whose words are new at their place, each once."""
+        """Return the facts with a new origin, and with words that are new at their place, each once."""
         there = self.store.carrying.origins([each.origin for each in facts])
         new: dict[Any, Fact] = {}
         for each in facts:
@@ -221,7 +219,7 @@ class Import:
         return list(new.values())
 
     def _is_repeated(self, fact: Fact, vector: Vector | None) -> bool:
-        """Return whether a memory says the same in other words. What an import contradicts is left for a person."""
+        """Return whether a memory says the same in other words. Contradictions are left for manual review."""
         if self.repeats is None or vector is None:
             return False
         return self.repeats(fact, vector)
@@ -230,7 +228,7 @@ class Import:
         found = self.store.known(fact.text, place_of(fact))
         return bool(found) and any(speaker == fact.speaker for speaker, _ in self.store.said(found).values())
 
-    # ── what both share ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── shared ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(
         self,
@@ -241,13 +239,13 @@ class Import:
         quietly: bool = False,
         rows: bool = False,
     ) -> Iterator[_Each]:
-        """What is on the lines after the header: memories and facts, or rows of domain knowledge.
+        """Yield what is on the lines after the header: memories and facts, or rows of domain knowledge.
 
-        A bad one is an error, or passed over and, unless quietly, counted.
+        An invalid line raises BadLine, or with `skip_bad` is skipped and, unless `quietly`, counted.
         """
         for line in islice(objects(lines), 1 if headed else 0, None):
             if headed and is_row(line) != rows:
-                self.has_rows = True  # or they are what is read now
+                self.has_rows = True  # also set while rows are read, without effect
                 continue
             try:
                 if isinstance(line, BadLine):
@@ -281,14 +279,14 @@ class Import:
         self.progress(self.done.read + self.done.rows_read + self.done.skipped)
 
     def _stopped(self, error: CofioError) -> CofioError:
-        """The error, with what was done until then."""
+        """Return the error, with what was imported before it in the hint."""
         if not self.done.first:
             return error
-        kept = f"What was read before it is imported ({self.done.added + self.done.rows_added:,})"
-        so_far = f"{kept}; `cofio undo {self.done.first}` takes it back."
+        kept = f"Entries before it were imported ({self.done.added + self.done.rows_added:,})"
+        so_far = f"{kept}; `cofio undo {self.done.first}` reverts that."
         if isinstance(error, BadLine):
             return BadLine(error.number, error.problem, so_far)
-        return type(error)(error.message, f"{so_far} Run it again to go on from there.")
+        return type(error)(error.message, f"{so_far} Run it again to resume.")
 
 
 def take(store: Store, embed: Embed | None, lines: Iterable[str | bytes], *, name: str, **how: Any) -> Imported:
@@ -308,14 +306,14 @@ def _memory(line: Numbered) -> Memory:
 
 
 def _unknown(batch: Sequence[Carried], places: Places) -> list[Carried]:
-    """Those that are not there yet, each once."""
+    """Return the memories that are not in the store yet, each once."""
     known = places.known([each.memory for each in batch])
     new = {each.memory.id: each for each, here in zip(batch, known, strict=True) if here is None}
     return list(new.values())
 
 
 def _through(redact: Callable[[str], str], value: Any) -> Any:
-    """The value with every text in it redacted, keys aside."""
+    """Return the value with every text in it redacted, keys excepted."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -324,7 +322,7 @@ def _through(redact: Callable[[str], str], value: Any) -> Any:
 
 
 def _batches(each: Iterable[_Each]) -> Iterator[list[_Each]]:
-    """So many at a time. What came before an error comes first, then the error."""
+    """Yield batches of BATCH. Before an error is raised, the entries read before it are yielded."""
     batch: list[_Each] = []
     try:
         for one in each:

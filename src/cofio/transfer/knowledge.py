@@ -1,4 +1,4 @@
-"""Rows of domain knowledge on their way from store to store: all of them in order, each as the line of an export."""
+"""Lines of domain knowledge in an export: every row in order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cofio.domain import TABLES, Knowledge, read
 from cofio.errors import InvalidInput
 from cofio.ports import Carrying
 
-KIND = "knowledge"  # the key that only the line of a row has; it names the table
+KIND = "knowledge"  # key of row lines only; its value is the table
 _PAGE = 1_000  # rows read at a time
 
 
 def every(carrying: Carrying) -> Iterator[Knowledge]:
-    """Every row, by table and id."""
+    """Yield every row, by table and id."""
     for table in TABLES:
         after = ""
         while rows := carrying.knowledge(table, after, _PAGE):
@@ -23,16 +23,16 @@ def every(carrying: Carrying) -> Iterator[Knowledge]:
 
 
 def plain(known: Knowledge) -> dict[str, Any]:
-    """The row as the object on a line."""
+    """Return the row as the object on a line."""
     return {KIND: known.TABLE, **known.as_dict()}
 
 
 def row(given: Mapping[str, Any]) -> Knowledge:
-    """The row that `plain` wrote. InvalidInput when it is none."""
+    """Return the row that `plain` wrote. Raise InvalidInput if it is invalid."""
     for name in ("id", "created_at", "updated_at"):
         if given.get(name) in (None, ""):
             raise InvalidInput(f"It has no {name}.")
     try:
         return read(given[KIND], given)
     except TypeError as error:
-        raise InvalidInput(f"It is no row of {given[KIND]}: a field is missing, or of another kind.") from error
+        raise InvalidInput(f"It is not a row of {given[KIND]}: a field is missing or has the wrong type.") from error

@@ -1,4 +1,4 @@
-"""Lines of JSON as the words of cofio: what an export says, what a plain fact says, and what is wrong with a line."""
+"""Parsing of JSON lines: exports, plain facts, and errors with their line numbers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from cofio.stores.carrying import as_vector
 from cofio.transfer import knowledge
 from cofio.transfer.export import VERSION
 
-MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000, its sightings come on top
-_HIGHEST = 100_000_000  # an id above that is a mistake: what is kept in memory grows with the highest
+MAX_LINE = 16_777_216  # bytes; a memory has at most some 300,000 without its sightings
+_HIGHEST = 100_000_000  # a higher id is an error: memory use grows with the highest id
 _FACT = tuple(field.name for field in fields(Fact))
 _ANCHOR = tuple(field.name for field in fields(Anchor))
 _OCCURRENCE = tuple(field.name for field in fields(Occurrence))
-_MEND = "Mend the line and import again: what is there already is passed over. --skip-bad leaves such lines out."
+_MEND = "Fix the line and import again: existing entries are skipped. --skip-bad leaves such lines out."
 
 
 class Lines:
-    """The lines of a file, as bytes, read one at a time and as often as they are asked for."""
+    """Lines of a file, as bytes, read one at a time; can be iterated repeatedly."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,11 +36,11 @@ class Lines:
         with self._open() as file:
             while line := file.readline(MAX_LINE + 1):
                 yield line
-                while len(line) > MAX_LINE and not line.endswith(b"\n"):  # too long to be held: the rest goes by
+                while len(line) > MAX_LINE and not line.endswith(b"\n"):  # too long: the rest is skipped
                     line = file.readline(MAX_LINE + 1)
 
     def count(self) -> int:
-        """How many there are, without looking at them."""
+        """Return the number of lines, without parsing them."""
         with self._open() as file:
             return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
@@ -52,7 +52,10 @@ class Lines:
 
 
 def is_ours(path: Path, *, nearly: bool = False) -> bool:
-    """Whether it is an export, or lines of plain facts; nearly so, when there is a text but also what no fact has."""
+    """Return whether it is an export, or lines of plain facts.
+
+    With `nearly`, also if there is a text beside fields that facts do not have.
+    """
     first = next(objects(Lines(path)), None) if path.is_file() else None
     if not isinstance(first, Numbered):
         return False
@@ -61,14 +64,14 @@ def is_ours(path: Path, *, nearly: bool = False) -> bool:
 
 
 class Numbered(NamedTuple):
-    """A line that was read: its number in the file, and the object on it."""
+    """Parsed line: its number in the file, and its JSON object."""
 
     number: int
     plain: Mapping[str, Any]
 
 
 class Outline(NamedTuple):
-    """What of a memory tells where it goes."""
+    """Fields of a memory that determine its place."""
 
     id: int
     origin: str
@@ -79,16 +82,16 @@ class Outline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What an export says of itself."""
+    """Header of an export."""
 
     store: str
     memories: int
     embedder: str
-    knowledge: int = 0  # rows of it
+    knowledge: int = 0  # number of rows
 
 
 class BadLine(InvalidInput):
-    """A line that cannot be taken."""
+    """Error for an invalid line."""
 
     def __init__(self, number: int, problem: str, so_far: str = "") -> None:
         super().__init__(f"Line {number}: {problem}", f"{_MEND} {so_far}".strip())
@@ -96,7 +99,7 @@ class BadLine(InvalidInput):
 
 
 def objects(lines: Iterable[str | bytes]) -> Iterator[Numbered | BadLine]:
-    """The object on every line that is not empty, or what is wrong with it."""
+    """Yield the object on every non-empty line, or the error."""
     for number, line in enumerate(lines, 1):
         try:
             text = line if isinstance(line, str) else line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -115,38 +118,40 @@ def _object(text: str) -> Mapping[str, Any]:
         plain = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         cut = not text.endswith("\n")
-        what = "The file ends in the middle of it." if cut else "It is not JSON."
+        what = "The file ends in the middle of the line." if cut else "It is not JSON."
         raise InvalidInput(what) from error
     if not isinstance(plain, dict):
-        raise InvalidInput("It is JSON, but no object.")
+        raise InvalidInput("It is JSON, but not an object.")
     return plain
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(name)  # NaN and Infinity are no JSON
+    raise ValueError(name)  # NaN and Infinity are not valid JSON
 
 
 def header_of(first: Numbered) -> Header | None:
-    """The header, where the first line is one. BadLine when it is one that cannot be read."""
+    """Return the header, if the first line is one. Raise BadLine if it is invalid."""
     plain = first.plain
     if "cofio" not in plain:
         return None
     try:
         if plain["cofio"] != "export":
-            raise InvalidInput(f"It says that it holds {plain['cofio']!r} of cofio.")
+            raise InvalidInput(f"It is a cofio file of kind {plain['cofio']!r}, not an export.")
         if whole(plain.get("version"), "version", least=1) > VERSION:
-            raise InvalidInput(f"A newer cofio wrote it (version {plain['version']}, known {VERSION}): upgrade cofio.")
+            raise InvalidInput(
+                f"It was written by a newer cofio (version {plain['version']}, known {VERSION}): upgrade cofio."
+            )
         store = checked_text(plain.get("store", ""), "store", 200)
         memories, rows = (whole(plain.get(name, 0), name, least=0) for name in ("memories", "knowledge"))
         if (memories or rows) and not store:
-            raise InvalidInput("It names no store.")
+            raise InvalidInput("It has no store name.")
         return Header(store, memories, checked_text(plain.get("embedder") or "", "embedder", MAX_LABEL), rows)
     except InvalidInput as error:
         raise BadLine(first.number, error.message) from error
 
 
 def outline(line: Numbered) -> Outline:
-    """The outline of the memory on a line of an export. BadLine when even that is wrong."""
+    """Return the outline of the memory on a line of an export. Raise BadLine if that is invalid."""
     plain = line.plain
     try:
         links = _link(plain, "supersedes"), _link(plain, "superseded_by")
@@ -157,7 +162,7 @@ def outline(line: Numbered) -> Outline:
 
 
 def carried(line: Numbered) -> Carried:
-    """The memory on a line of an export, with all that was exported of it. BadLine when it is none."""
+    """Return the memory on a line of an export, with all exported data. Raise BadLine if it is invalid."""
     try:
         if "cofio" in line.plain:
             raise InvalidInput("A second export begins here: import the files one by one.")
@@ -169,12 +174,12 @@ def carried(line: Numbered) -> Carried:
 
 
 def is_row(line: Numbered | BadLine) -> bool:
-    """Whether it is the line of a row of domain knowledge."""
+    """Return whether the line holds a row of domain knowledge."""
     return isinstance(line, Numbered) and knowledge.KIND in line.plain
 
 
 def known(line: Numbered) -> Knowledge:
-    """The row of domain knowledge on a line of an export. BadLine when it is none."""
+    """Return the row of domain knowledge on a line of an export. Raise BadLine if it is invalid."""
     try:
         return knowledge.row(line.plain)
     except InvalidInput as error:
@@ -217,10 +222,10 @@ def _memory(plain: Mapping[str, Any]) -> Memory:
 
 
 def plain_fact(line: Numbered, file: str) -> Fact:
-    """The fact on a line of a file that is no export. BadLine when it is none.
+    """Return the fact on a line of a file that is not an export. Raise BadLine if it is invalid.
 
-    Its origin is the file's name with the line's own id, if it has one, and a digest of what it says and where: another
-    file of the same name, with the same ids, is no stranger to it.
+    Its origin is the file's name with the line's own id, if it has one, and a digest of its content and place. So a
+    line of another file of the same name is only a duplicate if its content is equal too.
     """
     given = dict(line.plain)
     own = given.pop("id", None)
@@ -232,7 +237,7 @@ def plain_fact(line: Numbered, file: str) -> Fact:
             raise InvalidInput(f"A fact has no {', '.join(unknown)}; an export of cofio keeps its first line.")
         fact = _fact({"method": "import", **given})
         if own is not None and (isinstance(own, bool) or not isinstance(own, str | int)):
-            raise InvalidInput("The id is neither a text nor a number.")
+            raise InvalidInput("The id is neither a string nor a number.")
         name = _digest(fact) if own is None else f"{own}:{_digest(fact)}"
         return replace(fact, origin=fact.origin or f"lines/{file}:{name}")
     except InvalidInput as error:
@@ -267,7 +272,7 @@ def _texts(plain: Any, names: tuple[str, ...], what: str) -> dict[str, str]:
 def _list(plain: Mapping[str, Any], name: str) -> list[Any]:
     value = plain.get(name, [])
     if not isinstance(value, list):
-        raise InvalidInput(f"{name} is no list.")
+        raise InvalidInput(f"{name} is not a list.")
     return value
 
 

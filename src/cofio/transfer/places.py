@@ -1,9 +1,9 @@
-"""Where the memories of an export go in a store: under their own id, one that they got before, or a new one.
+"""Ids of an export's memories in a store: their own, one assigned by an earlier import, or a new one.
 
-In a copy of the store that wrote it, or in that store itself, a memory keeps its id. In any other store it gets a new
-one, in a room that is kept for that store and stays where it is, and its origin says what it was called: "STORE/ID". An
-origin that it has already stays, so that what came from A by way of B is the same memory as what came from A itself.
-Links follow; those to memories that are not in the file are dropped.
+In the store that wrote the export, or in a copy of it, a memory keeps its id. In any other store it gets a new one,
+from a range reserved for that store, and its origin is set to its old name, "STORE/ID". An existing origin is kept, so
+that an import from A by way of B gives the same memory as one from A itself. Links are translated; those to memories
+that are not in the file are dropped.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cofio.transfer.lines import Outline
 
 
 class Places:
-    """The places of one import. `note` every memory first, then `settle`; after that `placed` knows where each goes.
+    """Ids of one import. Call `note` for every memory, then `settle`; after that `placed` returns each in place.
 
-    Only ids are held, eight bytes each, so that an export of millions does not fill the memory.
+    Only ids are held, eight bytes each, so that an export of millions fits in memory.
     """
 
     def __init__(self, store: Store, identity: str, *, same: bool) -> None:
@@ -30,21 +30,21 @@ class Places:
         self._identity = identity  # of the store that wrote the export
         self._same = same
         self._own = store.carrying.identity()
-        self._shifted = array("q")  # those that do not keep their id
-        self._moved: list[array[int]] = [array("q"), array("q")]  # of these, those that lie elsewhere: theirs, ours
-        self._highest = 0  # id that a memory has or a link names
+        self._shifted = array("q")  # ids that are not kept
+        self._moved: list[array[int]] = [array("q"), array("q")]  # outside the reserved range: original ids, ids here
+        self._highest = 0  # highest id of a memory or a link
         self._room_of = "" if same else identity
         self._room = store.carrying.room(identity, 0) if not same else []
 
     def note(self, memories: Sequence[Memory | Outline]) -> None:
-        """Take these into account."""
+        """Register these memories."""
         known, taken = self._look(memories)
         for memory, here in zip(memories, known, strict=True):
             links = (memory.supersedes or 0, memory.superseded_by or 0) if self._same else ()
             self._highest = max(self._highest, memory.id, *links)
             if self._same and (here == memory.id or memory.id not in taken):
                 continue
-            if not self._room_of:  # two copies went on apart: the first that is another's names the branch
+            if not self._room_of:  # two copies were used separately: the first foreign memory names the branch
                 self._room_of = f"{self._identity}@{memory.created_at}"
                 self._room = self._store.carrying.room(self._room_of, 0)
             self._shifted.append(memory.id)
@@ -53,24 +53,24 @@ class Places:
                 self._moved[1].append(here)
 
     def settle(self) -> None:
-        """Keep the ids free that are going to be needed."""
+        """Reserve the ids that will be needed."""
         self._sort()
         carrying = self._store.carrying
         missing = self._highest - carrying.reserve(0) if self._same else 0
-        if missing > 0:  # an id that a link names is not given to a stranger later
+        if missing > 0:  # ids named by links are not assigned to other memories later
             carrying.reserve(missing)
         if self._shifted:
             self._room = carrying.room(self._room_of, self._shifted[-1])
 
     def known(self, memories: Sequence[Memory]) -> list[int | None]:
-        """Under which ids these are there by now; None for those to come."""
+        """Return the ids of these memories in the store; None for missing ones."""
         return self._look(memories)[0]
 
     def placed(self, memory: Memory) -> Memory:
-        """The memory as it is to be kept here."""
+        """Return the memory as it is to be stored."""
         here = self._of(memory.id)
         if here is None:
-            raise Conflict("The file was changed while it was read.", "Import it again: nothing comes twice.")
+            raise Conflict("The file was changed while it was read.", "Import it again: nothing is imported twice.")
         origin = memory.origin if here == memory.id and self._same else self._name(memory)
         before, after = self._link(memory.supersedes), self._link(memory.superseded_by)
         placed = replace(memory, id=here, origin=origin, supersedes=before, superseded_by=after)
@@ -80,11 +80,11 @@ class Places:
         return replace(placed, metadata={**memory.metadata, MAY_REPLACE: older})
 
     def linked(self, theirs: int) -> int | None:
-        """Under which id it is to be found here what they call so, once all is imported; None when it does not come."""
+        """Return the id here of the memory with that original id, after the import; None if it is not imported."""
         return self._of(theirs)
 
     def _of(self, theirs: int) -> int | None:
-        """The id here of what they call so; None when it does not come here."""
+        """Return the id here of the memory with that original id; None if it is not imported."""
         if _find(self._shifted, theirs) is None:
             return theirs if self._same else None
         place = _find(self._moved[0], theirs)
@@ -97,10 +97,10 @@ class Places:
         return None if theirs is None else self._of(theirs)
 
     def _look(self, memories: Sequence[Memory | Outline]) -> tuple[list[int | None], set[int]]:
-        """Where each is known, and which of their ids are there already.
+        """Return the known id of each memory, and which of these ids exist in the store.
 
-        A number alone tells nothing: two copies of one store give the same one to different memories. One of the same
-        time of making is the same.
+        An id alone is not enough, because two copies of one store assign the same one to different memories. Memories
+        with the same id and the same `created_at` are the same.
         """
         homes = [self._home(memory) for memory in memories]
         said = self._store.said([each for each in homes if each])
@@ -112,7 +112,7 @@ class Places:
         return known, set(said)
 
     def _home(self, memory: Memory | Outline) -> int:
-        """The id that it has here if it was made here; 0 if it was not."""
+        """Return the id of a memory that was created here; 0 if it was created elsewhere."""
         if self._same:
             return memory.id
         store, _, number = memory.origin.rpartition("/")
@@ -125,7 +125,7 @@ class Places:
         return f"{name}@{memory.created_at}" if self._same else name
 
     def _sort(self) -> None:
-        """By their ids; an export is in that order already, but for what people did to it."""
+        """Sort by id; an export is sorted, unless it was edited."""
         if not _is_ascending(self._shifted):
             self._shifted = array("q", sorted(set(self._shifted)))
         if not _is_ascending(self._moved[0]):

@@ -1,6 +1,6 @@
-"""A backup back into the store's place, in one transaction: whatever goes wrong, the store is the old one or the new.
+"""Restore of a backup in one transaction: on any error, the store is either the old one or the new one.
 
-backup ─▶ checked ─▶ a copy, brought up to date and made newer than the store ─▶ written over the store
+backup ─▶ checked ─▶ a copy, migrated and made newer than the store ─▶ written over the store
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from cofio.transfer.backup import (
 
 _SQL = queries("sqlite")
 _NEWEST = migrations("sqlite")[-1][0]
-_PAGES = 16  # written at a time: fewer than the smallest store has, so that it can be called off after the first
+_PAGES = 16  # written at a time: less than the smallest store, so that it can be cancelled after the first step
 _PATIENCE = 15.0  # seconds to wait for other writers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What a restore did: from which file, and where the store is that was there before."""
+    """Result of a restore: the restored file, and the backup of the store that it replaced."""
 
     path: Path
-    memories: int  # archived ones too
-    kept: Path | None  # None when there was none
+    memories: int  # archived ones included
+    kept: Path | None  # None if there was no store
 
     def as_dict(self) -> dict[str, Any]:
         return {"from": str(self.path), "memories": self.memories, "kept": str(self.kept) if self.kept else None}
 
 
 class _Given(NamedTuple):
-    """What a store has given out, and must not give out again."""
+    """Values that a store has assigned, and must not assign again."""
 
-    numbers: dict[str, int]  # the highest of each table
+    numbers: dict[str, int]  # the highest id of each table
     generation: int
     page_size: int
     identity: str = ""
@@ -60,9 +60,9 @@ class _Given(NamedTuple):
 def restore(
     file: Path, store: Path, folder: Path, clock: Clock, *, by: str = "library", progress: Progress | None = None
 ) -> Restored:
-    """Put a backup in the store's place; what was there is kept in the folder first.
+    """Replace the store by a backup; the old store is kept in the folder first.
 
-    Ids that were given since are not given again, and processes that have the store open read it anew.
+    Ids assigned since the backup are not reused, and processes that have the store open reload it.
     """
     check(file, store)
     with translated(store):
@@ -79,7 +79,7 @@ def restore(
 
 
 def check(file: Path, store: Path) -> None:
-    """Refuse what cannot be restored: not there, the store itself, not ours, damaged, newer than this cofio."""
+    """Raise an error for a file that is missing, the store itself, not ours, damaged, or newer than this cofio."""
     if not file.is_file():
         raise NotFound(f"There is no file {file}.", "`cofio backup --list` shows what there is.")
     if store.exists() and file.samefile(store):
@@ -101,10 +101,10 @@ def _refuse_strangers(connection: sqlite3.Connection, path: Path) -> None:
 def _over(
     half: Path, store: Path, folder: Path, at: str, who: tuple[str, str], progress: Progress | None
 ) -> Path | None:
-    """Write the copy over the store; where the store that was there is kept, None when it never held anything."""
+    """Write the copy over the store; return the backup of the old store, None if it never held anything."""
     try:
         return _written(half, store, folder, at, who, progress)
-    except StoreCorrupt:  # there is nothing to be careful with but the file itself
+    except StoreCorrupt:  # the old store is unreadable: replace the file itself
         _renew(half, _Given({}, 0, 4096), at, who)
         return _swapped(half, store, folder, at)
 
@@ -133,16 +133,16 @@ def _given(connection: sqlite3.Connection) -> _Given:
 
 
 def _renew(half: Path, given: _Given, at: str, who: tuple[str, str]) -> None:
-    """Bring the copy up to the schema of now, and past all that the store has given out."""
+    """Migrate the copy, and raise its sequences above those of the store."""
     file = StoreFile(half)  # migrates an older one
     try:
         with file.writing() as connection:
             for name, seq in given.numbers.items():
                 if not connection.execute(_SQL["raise_sequence"], {"name": name, "seq": seq}).rowcount:
                     connection.execute(_SQL["set_sequence"], {"name": name, "seq": seq})
-            if given.identity:  # where the backup is older than the store's name
+            if given.identity:  # the backup may be older than the store's name
                 connection.execute(_SQL["make_identity"], (given.identity,))
-            connection.execute(_SQL["open_changeset"], (at, *who, None, None))  # whoever holds some of it reads anew
+            connection.execute(_SQL["open_changeset"], (at, *who, None, None))  # other processes reload
             generation = max(given.generation, int(connection.execute(_SQL["state"]).fetchone()[2])) + 1
             connection.execute(_SQL["set_meta"], {"name": "generation", "value": str(generation)})
         with file.alone() as connection:
@@ -155,14 +155,14 @@ def _renew(half: Path, given: _Given, at: str, who: tuple[str, str]) -> None:
 
 
 def _watched(watcher: sqlite3.Connection, version: int, progress: Progress | None) -> Callable[[int, int, int], None]:
-    """Told while the store is written over: calls it off when somebody wrote since the store was kept, or holds it."""
+    """Return a progress callback that cancels the restore if another process writes to the store or holds it."""
     deadline = time.monotonic() + _PATIENCE
 
     def told(status: int, remaining: int, total: int) -> None:
         if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and time.monotonic() > deadline:
-            raise StoreBusy("The store is held by another writer.", "Nothing was changed. Try again in a moment.")
+            raise StoreBusy("The store is locked by another writer.", "Nothing was changed. Try again in a moment.")
         if remaining and watcher.execute("PRAGMA data_version").fetchone()[0] != version:
-            raise Conflict("The store was written while it was kept.", "Nothing was changed. Restore again.")
+            raise Conflict("The store was changed while it was backed up.", "Nothing was changed. Restore again.")
         if progress:
             progress(total - remaining, total)
 
@@ -170,7 +170,7 @@ def _watched(watcher: sqlite3.Connection, version: int, progress: Progress | Non
 
 
 def _swapped(half: Path, store: Path, folder: Path, at: str) -> Path:
-    """Put the copy in the place of a store that cannot be read, which is kept as it is."""
+    """Replace a store that cannot be read by the copy; return the path under which the old one is kept."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     stamp = datetime.fromisoformat(at).strftime("%Y%m%dT%H%M%SZ")
     with half_made(folder) as copy:

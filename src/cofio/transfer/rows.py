@@ -1,9 +1,9 @@
-"""Where imported rows of domain knowledge go in a store: under their own id, unless another thing has that here.
+"""Ids of imported rows of domain knowledge: their own, unless it belongs to another thing here.
 
-What a row is called says what it is about, so the same id is the same thing in every store, and what is here already
-stays as it is. But people give ids too: where two things have one name, the one that comes gets an end of its own, the
-same each time. Verdicts follow the claims that they judge, and claims the memories that say them. A verdict that moved
-claims there, but none as it is here, has not counted here yet: it waits.
+An id derives from what the row is about, so the same id is the same thing in every store, and existing rows are kept.
+But people choose ids too: if two things share one, the imported row gets a suffix, the same on each import. Verdicts
+follow the claims that they judge, and claims the memories that express them. A verdict that was applied to claims
+there, but to none of those here, is imported as unprocessed.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cofio.transfer.places import Places
 
 
 class Rows:
-    """The rows of one import."""
+    """Rows of one import."""
 
     def __init__(self, store: Store, identity: str, places: Places | None) -> None:
         self._store = store
-        self._places = places  # of the memories; None for a dry run, which puts nothing
+        self._places = places  # of the memories; None for a dry run, which stores nothing
         self._end = "~" + blake2b(identity.encode(), digest_size=3).hexdigest()
-        self._renamed: dict[str, str] = {}  # by what they were called there
-        self._counted: dict[str, bool] = {}  # of each claim there: whether the one here is moved by the same verdicts
+        self._renamed: dict[str, str] = {}  # new references by the original ones
+        self._counted: dict[str, bool] = {}  # whether the claim here has the same verdicts as the imported one
 
     def new(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
-        """Those that are not here yet, each once, as they are to be kept."""
+        """Return the rows that are not here yet, each once, as they are to be stored."""
         named = self._named(rows)
         there = self._there(named)
         fresh = {each.ref: each for each in reversed(named) if each.ref not in there}
@@ -48,7 +48,7 @@ class Rows:
         return named
 
     def _there(self, rows: Sequence[Knowledge]) -> dict[str, Knowledge]:
-        """What is here under their names."""
+        """Return the existing rows of the same ids."""
         found = [
             each
             for table in TABLES
@@ -58,7 +58,7 @@ class Rows:
         return {each.ref: each for each in found}
 
     def _judging(self, known: Knowledge) -> Knowledge:
-        """The row with what it judges under the names that this has here, and as it counts here."""
+        """Return the verdict with its claims under their ids here, and processed only if it is applied here."""
         if not isinstance(known, Feedback):
             return known
         told = [self._counted[each] for each in known.about if each in self._counted]
@@ -66,7 +66,7 @@ class Rows:
         return replace(known, about=about, processed=known.processed and (any(told) or not told))
 
     def _linked(self, rows: Sequence[Knowledge]) -> list[Knowledge]:
-        """The rows with the memories that say them under the ids that these have here; None for what is not here."""
+        """Return the rows with the ids here of the memories that express them; None for missing memories."""
         if self._places is None:
             return list(rows)
         theirs = {each.memory for each in rows if isinstance(each, Claim) and each.memory is not None}
@@ -80,12 +80,12 @@ class Rows:
 
 
 def _is_same(one: Knowledge, other: Knowledge) -> bool:
-    """Whether they are the same thing, whatever is said of it by now: made at the same time, or about the same."""
+    """Return whether they are the same thing, even if changed: created at the same time, or about the same."""
     return one.created_at == other.created_at or replace(one, id="").id == replace(other, id="").id
 
 
 def _is_judged_alike(one: Claim, there: Knowledge | None) -> bool:
-    """Whether the claim that is here, if any is, has the verdicts of the one that comes."""
+    """Return whether the claim here, if there is one, has the same verdicts as the imported one."""
     if not isinstance(there, Claim):
         return True
     names = ("created_at", "prior", "confirmed", "refuted")

@@ -194,7 +194,7 @@ def test_what_is_no_such_database_is_said_to_be_none(tmp_path: Path, name: str) 
     with pytest.raises(InvalidInput, match=r"not an SQLite database.*decrypted"):
         list(READERS[name].read(encrypted))
     other = ran(tmp_path / "other.db", "CREATE TABLE things (id INTEGER)")
-    with pytest.raises(InvalidInput, match=f"no database of {name}"):
+    with pytest.raises(InvalidInput, match=f"not a database of {name}"):
         list(READERS[name].read(other))
     damaged = tmp_path / "damaged.db"
     damaged.write_bytes(b"SQLite format 3\x00" + b"\x07" * 4_096)
@@ -220,7 +220,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 def test_a_view_that_poses_as_a_table_is_not_read(tmp_path: Path, name: str, view: str) -> None:
     path = ran(tmp_path / "posing.db", view)
     assert not READERS[name].fits(path)
-    with pytest.raises(InvalidInput, match="no database of"):
+    with pytest.raises(InvalidInput, match="not a database of"):
         list(READERS[name].read(path))
 
 

@@ -239,7 +239,7 @@ def test_odd_files_are_told_and_the_rest_is_read(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_markdown_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="has no Markdown"):
+    with pytest.raises(InvalidInput, match="contains no Markdown"):
         list(READERS["markdown"].read(tmp_path))
     with pytest.raises(InvalidInput, match="does not exist"):
         list(READERS["markdown"].read(tmp_path / "missing"))

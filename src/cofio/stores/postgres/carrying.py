@@ -1,4 +1,4 @@
-"""What goes from store to store, as the server store gives it out: rows in order, names, free ids."""
+"""Data for copying stores, of the server store: rows in order, store names, free ids."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from cofio.stores.rows import LISTED, as_json, fits, to_memory
 
 
 class PostgresCarrying:
-    """The Carrying of one tenant of a PostgreSQL database."""
+    """Carrying of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._held: Rows | None = None  # inside `still`: the one moment that is read
+        self._held: Rows | None = None  # set inside `still`: the connection of the snapshot
 
     @contextmanager
     def still(self) -> Iterator[Carrying]:
-        """What is there now, however long it is read and whatever is written meanwhile."""
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._server.still() as rows:
-            rows.one("carried_counts")  # the moment is that of the first reading
+            rows.one("carried_counts")  # the snapshot is taken at the first read
             frozen = PostgresCarrying(self._server)
             frozen._held = rows
             yield frozen
@@ -43,7 +43,7 @@ class PostgresCarrying:
         if known := self._read("get_meta", {"name": "identity"}):
             return str(known[0][0])
         with self._server.writing() as rows:
-            rows.run("make_identity", {"value": str(uuid.uuid4())})  # another process may have been faster
+            rows.run("make_identity", {"value": str(uuid.uuid4())})  # unless another process was faster
             return str(rows.value("get_meta", {"name": "identity"}))
 
     def adopt_identity(self, identity: str) -> bool:
@@ -117,10 +117,10 @@ class PostgresCarrying:
 
 
 def _take(rows: Rows, count: int) -> int:
-    """Take so many ids from the sequence that all tenants share; the last id below them.
+    """Take so many ids from the sequence that all tenants share; return the last id below them.
 
-    What another tenant takes meanwhile lies between them, and is in nobody's way: an id is a tenant's own. No one else
-    of this tenant takes any: whoever calls this is alone.
+    Ids that another tenant takes in between do no harm, because ids belong to one tenant. No other process of this
+    tenant takes ids meanwhile: the caller holds the write lock (`alone`).
     """
     first = int(rows.value("take_ids", {"count": count}))
     rows.run("set_meta", {"name": "reserved", "value": str(first + count - 1)})

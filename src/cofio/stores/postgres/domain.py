@@ -1,4 +1,4 @@
-"""Domain knowledge in the PostgreSQL database: what every SQL store does, in the server's dialect."""
+"""Domain knowledge in the PostgreSQL database: the rules of every SQL store, in the server's dialect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class PostgresAsking:
-    """A connection of the pool that knows the named queries, and its tenant."""
+    """Pooled connection that runs the named queries for its tenant."""
 
     dialect = POSTGRES
     holds = "about ? {}"
@@ -35,7 +35,7 @@ class PostgresAsking:
 
 
 class PostgresDomain(SqlDomain):
-    """The Domain of one tenant."""
+    """Domain of one tenant."""
 
     def __init__(self, server: Server) -> None:
         @contextmanager

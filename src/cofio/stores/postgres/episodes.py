@@ -1,4 +1,4 @@
-"""Episodes in the PostgreSQL database: what every SQL store does, and the server's own search."""
+"""Episodes in the PostgreSQL database: the rules of every SQL store, with the server's own search."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from cofio.stores.postgres.tables import listed
 from cofio.stores.postgres.words import Words, tokens
 
 _PASSAGES = "passage_"
-_FLOAT = 4  # bytes of a number of a vector
+_FLOAT = 4  # bytes of a number in a vector
 
 
 class PostgresEpisodes(SqlEpisodes):
-    """The EpisodeIndex of one tenant."""
+    """EpisodeIndex of one tenant."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class PostgresEpisodes(SqlEpisodes):
 
     def index(self, capture: int) -> int | None:
         with self._server.writing() as rows:
-            rows.one("capture_to_index", {"capture": capture})  # whoever amends or purges locks the capture first, too
-            rows.lock("episodes")  # parts of one turn become one episode, whoever indexes them
+            rows.one("capture_to_index", {"capture": capture})  # amending and purging lock the capture first, too
+            rows.lock("episodes")  # parts of one turn become one episode, even if several processes index them
             return self._indexed(PostgresAsking(rows), capture)
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
@@ -72,7 +72,7 @@ class PostgresEpisodes(SqlEpisodes):
             return self._words.matching(rows, words, k, whole(scope), extent)
 
     def put_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        with self._server.writing(BRIEFLY, alone=True) as rows:  # whoever has facts to write goes first
+        with self._server.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
             dimension = self._bound_to(rows, vectors)
             _fill(rows, vectors)
         self._nearest.keep_index(self._server, dimension)
@@ -88,7 +88,7 @@ class PostgresEpisodes(SqlEpisodes):
                 rows.run("raise_sequence", {"id": last}, table="episodes")
 
     def drop_vectors(self, rows: Rows, dimension: int) -> None:
-        """Forget every vector, and the index of them."""
+        """Delete every vector, and their index."""
         for name in ("drop_passage_vectors", "unembed_passages"):
             rows.run(name)
         self._nearest.drop_index(rows, dimension)

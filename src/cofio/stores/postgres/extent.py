@@ -1,4 +1,4 @@
-"""How far a tenant's store has come, and how large it is: what is remembered between two searches hangs on these."""
+"""State and size of a tenant's store, on which the validity of cached data depends."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cofio.stores.postings import FEW
 
 
 class State(NamedTuple):
-    """Where the tenant's store stands at the newest commit of any process."""
+    """State of the tenant's store at the newest commit of any process."""
 
     changeset: int
     newest: int  # the highest id
-    signature: str  # of the embedder; "" until somebody embeds
-    dimension: int  # of the vectors; 0 until there is one
+    signature: str  # of the embedder; "" until one is bound
+    dimension: int  # of the vectors; 0 until there are any
 
     @classmethod
     def read(cls, rows: Rows, prefix: str = "") -> State:
@@ -24,11 +24,11 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How many memories there are, archived ones too, and how many words one has."""
+    """Number of memories, archived ones included, and their mean number of words."""
 
     count: int
     mean: float
-    at: State  # when that was counted
+    at: State  # when it was counted
 
     @classmethod
     def read(cls, rows: Rows, state: State, prefix: str = "") -> Extent:
@@ -37,11 +37,11 @@ class Extent:
 
     @property
     def is_small(self) -> bool:
-        """Whether all is reckoned exactly, every time."""
+        """Return whether the store is small enough to count exactly, every time."""
         return self.count <= FEW
 
     def is_good_at(self, state: State) -> bool:
-        """Whether it need not be counted again: not before a change, or in a large store before it has grown a bit."""
+        """Return whether the count is still valid: until a change, or in a large store until it has grown by 2 %."""
         if self.is_small:
             return self.at.changeset == state.changeset
         return 0 <= state.newest - self.at.newest <= self.count // 50

@@ -1,8 +1,8 @@
-"""The inbox on the server: many processes deliver to it, and share out what is to be learned from.
+"""The inbox on the server: many processes deliver to it and share the work on it.
 
 receive, amend ─▶ pending ─ claim ─▶ settled | postponed | parked ─ retry ─▶ pending
                      ▲         │
-                     └─────────┴─ given back, or not heard of for five minutes
+                     └─────────┴─ given back, or claim expired
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from cofio.stores.postgres.domain import PostgresAsking
 from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.rows import as_json, fits
 
-CLAIMED = 600.0  # seconds for which what was claimed is nobody else's: a model reads four batches in less
-_AT_ONCE = 4  # items, with what is read together with each, that one process claims: the others want some too
-_FORGOTTEN = 1_000  # items whose words are forgotten in one transaction
+CLAIMED = 600.0  # seconds until a claim expires: a model reads four batches in less
+_AT_ONCE = 4  # items, each with its session's batch, that one process claims: it leaves some to the others
+_FORGOTTEN = 1_000  # items whose words are erased in one transaction
 
 
 class PostgresInbox:
-    """An Inbox of one tenant of a PostgreSQL database."""
+    """Inbox of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
-    # ── coming in ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── receiving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def receive(
         self, exchanges: Sequence[Exchange], *, task: Task = "learn", most: int | None = None, hold: float = 0.0
@@ -82,7 +82,7 @@ class PostgresInbox:
             found = rows.all("purged_turns", {"client": client, "session": session})
             return {turn for turn, payload in found if not payload or captures.cut_from(payload)}
 
-    # ── giving out ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── claiming ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def due(self, limit: int) -> list[Item]:
         return self._readable(lambda: self._due(limit))
@@ -99,18 +99,18 @@ class PostgresInbox:
             if not rows.value("any_due", {"at": self._clock()}):
                 return []  # by far the most frequent case
         with self._server.writing() as rows:
-            rows.lock("claiming")  # in turn: whoever comes second sees what is taken, and finds something else
+            rows.lock("claiming")  # one at a time: the second process sees what is claimed, and claims other items
             at = self._clock()
             values = {"at": at, "until": captures.later(at, CLAIMED), "limit": limit, "together": together}
             return rows.all("claim_items", values, items=captures.ITEMS)
 
     def _readable(self, found: Callable[[], list[tuple[Any, ...]]]) -> list[Item]:
-        """What is found, in the order in which it is given out. What cannot be read is parked for a person."""
+        """Return the readable items in processing order, and park unreadable ones for manual review."""
         while True:
             items = sorted((captures.to_item(row) for row in found()), key=captures.turn_of)
             unreadable = [item.id for item in items if item.exchange is None]
             for each in unreadable:
-                with suppress(Conflict):  # another process was faster
+                with suppress(Conflict):  # settled or parked by another process
                     self.park(each, captures.UNREADABLE)
             readable = [item for item in items if item.exchange is not None]
             if readable or not unreadable:
@@ -121,7 +121,7 @@ class PostgresInbox:
         with self._server.writing() as rows:
             rows.many("give_back_items", [{"id": item.id, "until": item.due_at, "at": at} for item in items])
 
-    # ── what becomes of an item ───────────────────────────────────────────────────────────────────────────────────────
+    # ── settling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def settle(self, settlement: Settlement) -> None:
         at = self._clock()
@@ -145,7 +145,7 @@ class PostgresInbox:
             _update(rows, "retry_item", item_id, {"at": at}, refuse=captures.refuse_retry)
             return _got(rows, item_id) or captures.refuse(item_id, None)
 
-    # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def item(self, item_id: int) -> Item:
         with self._server.reading() as rows:
@@ -173,7 +173,7 @@ class PostgresInbox:
     def forget(self, before: str) -> int:
         values = {"before": moment(before), "limit": _FORGOTTEN}
         gone = 0
-        while True:  # bit by bit: whoever delivers meanwhile does not wait for all of it
+        while True:  # in small transactions, so that concurrent deliveries do not wait for all of it
             with self._server.writing() as rows:
                 count = rows.count("forget_items", values)
             gone += count
@@ -182,7 +182,7 @@ class PostgresInbox:
 
 
 def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None = None) -> None:
-    """End an item inside a transaction. Conflict, and so the end of the transaction, unless it is pending."""
+    """Settle an item inside a transaction. Raise Conflict, which rolls back the transaction, unless it is pending."""
     reason, result = captures.settled(settlement, changeset)
     number = settlement.item
     row = rows.one("as_read", {"id": number}) if settlement.read and fits(number) else None
@@ -193,11 +193,12 @@ def settle(rows: Rows, settlement: Settlement, *, at: str, changeset: int | None
 
 
 def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
-    """Remove a purged memory's words, those that it had before too, while the journal still knows them.
+    """Remove a purged memory's present and former words, while the journal still has them.
 
-    What is settled and led to it, or says it, is forgotten whole. What is still to be learned from would bring it back:
-    the words are cut out of that, and the rest of it waits on. Nothing that was acknowledged is dropped for a purge.
-    With a viewer, only what they told is looked at, and what is of the same owner.
+    Settled items that led to the memory, or contain its words, are erased. From open items, which would bring the words
+    back, only these words are cut; the rest is still processed. A purge never drops an acknowledged capture.
+
+    With a viewer, only items of this viewer are searched, and memories of the same owner.
     """
     former = rows.all("words_of", {"id": memory.id})
     words = [memory.text, memory.context, *(each for row in former for each in row)]
@@ -215,15 +216,15 @@ def erase(rows: Rows, memory: Memory, viewer: Viewer | None) -> None:
             continue
         if (rest := captures.cut(payload, said)) != payload:
             rows.run("set_payload", {"id": number, "payload": rest})
-    # What was read out of the same sentence keeps no copy of it.
+    # Memories extracted from the same sentence lose their copy of it.
     for name in ("erase_shared_context", "erase_shared_context_in_changes"):
         rows.run(name, {"said": said, **captures.whose(memory, viewer)})
 
 
 def _lock_sessions(rows: Rows, delivered: Sequence[Mapping[str, Any]]) -> None:
-    """Have the sessions to oneself: a turn comes in once, and grows by one hand at a time.
+    """Lock the sessions, so that a turn is stored once and amended by one process at a time.
 
-    In one order for all, so that no two wait for each other.
+    Always in the same order, to avoid deadlocks.
     """
     for name in sorted({as_json([row["client"], row["session"]]) for row in delivered if row["turn"]}):
         rows.lock(f"session/{name}")
@@ -244,12 +245,12 @@ def _kept(rows: Rows, row: Mapping[str, Any]) -> Receipt:
 
 
 def _received(rows: Rows, row: Mapping[str, Any]) -> int | None:
-    """The item that this turn came in as, for the same task, if it did."""
+    """Return the id of the item of this turn for the same task, if there is one."""
     return rows.value("received", row) if row["turn"] else None
 
 
 def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int | None) -> Receipt:
-    """The item that takes in what is new of a turn; where nothing is, the last of those that have it."""
+    """Add what is new of a turn to its item and return its receipt; if nothing is new, that of the turn's last item."""
     parts = list(_parts(rows, row))
     new = amending.amended(parts, exchange) if parts else amending.Amendment(None, exchange)
     if new is None:
@@ -267,7 +268,7 @@ def _amended(rows: Rows, row: Mapping[str, Any], exchange: Exchange, most: int |
 
 
 def _parts(rows: Rows, row: Mapping[str, Any]) -> Iterator[amending.Part]:
-    """The items that the turn came in as, in order; nobody settles or purges them until the transaction ends."""
+    """Yield the items of the turn, in order; they cannot be settled or purged until the transaction ends."""
     turn, number = row["turn"], 0
     while found := rows.one("part_of_turn", {**row, "turn": turn}, items=captures.ITEMS):
         yield captures.to_part(found)
@@ -282,7 +283,7 @@ def _update(
     values: Mapping[str, Any],
     refuse: Callable[[int, State | None], NoReturn] = captures.refuse,
 ) -> None:
-    """Change an item, unless it is in no state for that."""
+    """Change an item; call `refuse` if its state does not allow it."""
     if not fits(item_id):
         refuse(item_id, None)
     if not rows.count(name, {**values, "id": item_id}):

@@ -1,4 +1,4 @@
-"""Keys and the audit log on the server."""
+"""API keys and the audit log on the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cofio.stores.rows import fits
 
 
 class PostgresKeys:
-    """The Keys of one tenant of a PostgreSQL database."""
+    """Keys of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class PostgresKeys:
             return key if key and revoked else refuse_revoking(key_id, key)
 
     def used(self, when: Mapping[int, str]) -> None:
-        with self._server.writing(BRIEFLY) as rows:  # a note waits for nobody
+        with self._server.writing(BRIEFLY) as rows:  # these writes do not block
             rows.many("key_used", [{"id": each, "at": when[each]} for each in sorted(when)])
 
     def carried(self) -> list[tuple[Key, str]]:

@@ -1,4 +1,4 @@
-"""The log of language model calls on the server: all processes of a tenant share its daily limits."""
+"""Log of language-model calls on the server: all processes of a tenant share its daily limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cofio.stores.postgres.server import Server
 
 
 class PostgresLLMCalls(SqlLLMCalls):
-    """The LLMCalls of one tenant of a PostgreSQL database."""
+    """LLMCalls of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server, clock: Clock) -> None:
         @contextmanager

@@ -1,9 +1,9 @@
-"""Vectors in the server store: an index finds candidates, their cosines are reckoned in full.
+"""Vectors in the server store: an index finds candidates, their cosines are computed in full.
 
     a small store, a narrow scope ─▶ every vector of it
-    anything else ─▶ HNSW over half precision, narrowed while it searches ─▶ the best, again, in full
+    anything else ─▶ HNSW over half precision, filtered during the search ─▶ the best, again, in full
 
-The index is of one dimension; it is made once there are so many vectors that it pays.
+There is one index per dimension; it is built once there are enough vectors for it to pay off.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from cofio.stores.postgres.server import Rows, Server
 from cofio.stores.scopes import POSTGRES, condition
 from cofio.stores.vectors import Vectors
 
-FEW = 2_000  # vectors: up to this, looking at each is as fast as an index
-_EFFORT = 200  # vectors that the index keeps in sight at least; where more are wanted, twice as many
-_MOST = 1_000  # that pgvector allows
-_SPARE = 16  # more than are wanted: half precision may put neighbours in the wrong order
-_WIDEST = 4_000  # dimensions that an index takes
+FEW = 2_000  # vectors; up to this number, comparing each is as fast as an index
+_EFFORT = 200  # minimum of hnsw.ef_search; twice the number of hits if that is higher
+_MOST = 1_000  # the maximum that pgvector allows
+_SPARE = 16  # further candidates: half precision may put neighbours in the wrong order
+_WIDEST = 4_000  # dimensions that an index supports
 _AT_ONCE = 4_096  # vectors read at a time
 _SCOPES_KEPT = 64
-_HEAD = 4  # bytes before the numbers in what the server sends: the dimension, and nothing
+_HEAD = 4  # header bytes of a vector sent by the server: dimension and unused
 _log = logging.getLogger(__name__)
 
 
 class Nearest:
-    """Finds a tenant's nearest vectors, and keeps the index that this takes.
+    """Search of a tenant's nearest vectors, and upkeep of its index.
 
-    With a prefix, the vectors of rows whose named queries begin with it.
+    With a prefix, for the vectors of rows whose named queries begin with it.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -45,7 +45,7 @@ class Nearest:
         self._scopes_at = 0
 
     def find(self, rows: Rows, vector: Vector, k: int, scope: Scope, extent: Extent, state: State) -> list[Candidate]:
-        """The k nearest of the scope, best first, of equals the lower id first."""
+        """Return the k nearest of the scope, best first, ties by lower id."""
         asked = {"vector": _as_sent(vector), "k": k}
         where, values = condition(scope, POSTGRES)
         if extent.count > FEW and scope.narrows:
@@ -61,7 +61,7 @@ class Nearest:
         return _candidates(rows.all(f"{self._prefix}nearest_of_all", {**asked, **values}, where=where))
 
     def _by_index(self, rows: Rows, asked: dict[str, Any], k: int, where: str, dimension: int) -> list[Candidate]:
-        with rows.connection.transaction():  # the settings are for this one search
+        with rows.connection.transaction():  # the settings are for this search only
             rows.run("search_by_nearness", {"effort": min(max(2 * k, _EFFORT), _MOST)})
             found = rows.all(
                 f"{self._prefix}nearest_by_index", {**asked, "many": k + _SPARE}, where=where, dimension=str(dimension)
@@ -69,12 +69,12 @@ class Nearest:
         return _candidates(found)
 
     def cosines(self, rows: Rows, vector: Vector, ids: Sequence[int]) -> list[Candidate]:
-        """The cosine of each of these that has a vector, by id."""
+        """Return the cosine of each of these that has a vector, by id."""
         asked = {"vector": _as_sent(vector), "ids": list(ids), "k": len(ids)}
         return _candidates(rows.all(f"{self._prefix}cosines", asked, order="memory_id")) if ids else []
 
     def _inside(self, rows: Rows, scope: Scope, state: State) -> list[int] | None:
-        """Every id of the scope, where they are few; read once while nothing changes. None where they are many."""
+        """Return every id of the scope if there are few, else None; cached while nothing changes."""
         if state.changeset != self._scopes_at or len(self._scopes) > _SCOPES_KEPT:
             self._scopes, self._scopes_at = {}, state.changeset
         known = self._scopes
@@ -85,7 +85,7 @@ class Nearest:
         return known[scope]
 
     def keep_index(self, server: Server, dimension: int) -> None:
-        """Make the index, where there are many vectors and none is there. A write of vectors waits meanwhile."""
+        """Build the index, if there are many vectors and no index. Writes of vectors wait meanwhile."""
         if dimension in self._indexed or not 0 < dimension <= _WIDEST:
             return
         with server.reading() as rows:
@@ -98,17 +98,17 @@ class Nearest:
             rows.run("one_at_a_time")
             rows.run(f"{self._prefix}make_nearness", dimension=str(dimension))
         self._indexed.add(dimension)
-        _log.info("an index of vectors of %d dimensions was made", dimension)
+        _log.info("Built the index of %d-dimensional vectors", dimension)
 
     def drop_index(self, rows: Rows, dimension: int) -> None:
-        """Drop the index of a dimension of which there are no vectors any more, whoever's: made anew it is better."""
+        """Drop the index of a dimension if no tenant has vectors of it any more: a new build gives a better one."""
         if dimension and not rows.value(f"{self._prefix}any_vector_of_any"):
             rows.run(f"{self._prefix}drop_nearness", dimension=str(dimension))
         self._indexed.discard(dimension)
 
 
 def loaded(rows: Rows, scope: Scope, dimension: int) -> Vectors:
-    """Every vector of the scope, to be compared with each other."""
+    """Load every vector of the scope, to be compared with each other."""
     where, values = condition(scope, POSTGRES)
     vectors, after = Vectors(dimension), 0
     while some := rows.all("vectors_within", {**values, "after": after, "limit": _AT_ONCE}, where=where):
@@ -118,7 +118,7 @@ def loaded(rows: Rows, scope: Scope, dimension: int) -> Vectors:
 
 
 def loaded_of(rows: Rows, ids: Sequence[int], dimension: int) -> Vectors:
-    """The vectors of these memories."""
+    """Load the vectors of these memories."""
     vectors = Vectors(dimension)
     for start in range(0, len(ids), _AT_ONCE):
         _put(vectors, rows.all("vectors_of", {"ids": ids[start : start + _AT_ONCE]}))
@@ -132,7 +132,7 @@ def _put(vectors: Vectors, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def received(sent: Sequence[bytes]) -> Matrix:
-    """Vectors as the server sends them, a row each."""
+    """Return vectors in the server's binary format as a matrix, one per row."""
     raw = np.frombuffer(b"".join(sent), np.uint8).reshape(len(sent), -1)
     return np.ascontiguousarray(raw[:, _HEAD:]).view(">f4").astype(np.float32)
 
@@ -146,6 +146,6 @@ def _candidates(rows: Sequence[tuple[int, float]]) -> list[Candidate]:
 
 
 def told(near: Iterator[tuple[int, list[tuple[int, float]]]]) -> Iterator[tuple[int, list[Candidate]]]:
-    """Neighbours as the rest of cofio reads them."""
+    """Convert neighbours to candidates."""
     for each, some in near:
         yield each, [Candidate(*one) for one in some]

@@ -1,4 +1,4 @@
-"""Which Markdown files were read, on the server."""
+"""Index of the Markdown files that were read, on the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cofio.stores.postgres.server import Server
 
 
 class PostgresNotes:
-    """The Notes of one tenant of a PostgreSQL database."""
+    """Notes of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
@@ -26,7 +26,7 @@ class PostgresNotes:
             return {row[0]: to_filed(row) for row in rows.all("noted_files", {"folder": folder})}
 
     def put(self, folder: str, files: Sequence[Filed]) -> None:
-        ordered = sorted(files, key=lambda each: each.path)  # so that two who note the same never wait for each other
+        ordered = sorted(files, key=lambda each: each.path)  # always in this order, to avoid deadlocks
         with self._server.writing() as rows:
             rows.many("put_file", to_rows(folder, ordered, self._clock()))
 

@@ -1,4 +1,4 @@
-"""The store as people look at it, on the server: counts by day, who is at work, memories with their vectors."""
+"""Dashboard statistics on the server: counts by day, active agents, memories with their vectors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cofio.stores.postgres.nearest import received
 from cofio.stores.postgres.server import BRIEFLY, Server
 from cofio.stores.scopes import POSTGRES, condition
 
-_FORGOTTEN = 10_000  # lines of the log that go in one transaction
+_FORGOTTEN = 10_000  # log rows deleted in one transaction
 
 
 class PostgresPictures:
-    """The Pictures of one tenant of a PostgreSQL database."""
+    """Pictures of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -31,7 +31,7 @@ class PostgresPictures:
 
     def inject(self, injections: Sequence[Injection]) -> None:
         if injections:
-            with self._server.writing(BRIEFLY) as rows:  # a log waits for nobody
+            with self._server.writing(BRIEFLY) as rows:  # log writes do not block
                 rows.many("inject", [each._asdict() for each in injections])
 
     def injected(self, since: str) -> list[Injected]:

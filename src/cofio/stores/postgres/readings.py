@@ -1,4 +1,4 @@
-"""What was read of memories word by word, on the server."""
+"""Token embeddings of memories for re-ranking, on the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.stores.rows import LISTED, to_memory
 
 
 class PostgresReadings:
-    """The Readings of one tenant of a PostgreSQL database."""
+    """Readings of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -23,7 +23,7 @@ class PostgresReadings:
                 return
         with self._server.writing(alone=True) as rows:
             if rows.all("reader")[0][0] == signature:
-                return  # another process was faster, and may have read some already
+                return  # another process was faster, and may have stored some already
             rows.run("drop_readings")
             rows.run("unread_all")
             rows.run("set_meta", {"name": "reader", "value": signature})
@@ -37,8 +37,8 @@ class PostgresReadings:
             return [to_memory(row) for row in rows.all("unread", {"limit": limit}, columns=LISTED)]
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:
-        # Alone: a memory that is being changed would pass for what was read, and be marked as read for good.
-        with self._server.writing(BRIEFLY, alone=True) as rows:  # whoever has facts to write goes first
+        # Alone: otherwise a memory that is being changed would be marked as read, with the reading of its old text.
+        with self._server.writing(BRIEFLY, alone=True) as rows:  # deferrable: writers of facts go first
             if rows.all("reader")[0][0] != by:
                 return False
             rows.many("put_reading", [of(memory, words) for memory, words in readings])

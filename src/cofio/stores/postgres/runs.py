@@ -1,6 +1,6 @@
-"""When chores ran, on the server: of all processes, whoever gets the line of a slot into the table runs it.
+"""Runs of chores, on the server: the process that inserts the row of a cron slot runs it.
 
-The rules are those of `stores.runs`; a lock for each chore stands in for the one writer of a file.
+The rules are those of `stores.runs`; a lock per chore replaces the single writer of a file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cofio.stores.runs import DEATHS, RUNS, SILENCE, check_outcome, refuse, to_r
 
 
 class PostgresRuns:
-    """The Runs of one tenant of a PostgreSQL database."""
+    """Runs of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server, clock: Clock) -> None:
         self._server = server
@@ -28,7 +28,7 @@ class PostgresRuns:
     def claim(self, chore: str, slot: str, by: str) -> Run | None:
         with self._server.writing() as rows:
             rows.lock(f"chore/{chore}")
-            at = self._clock()  # now that it is this process's turn
+            at = self._clock()  # taken while the lock is held
             values = {"chore": chore, "slot": moment(slot) if slot else "", "by": by, "at": at}
             rows.run("bury_runs", {**values, "dead": later(at, -SILENCE)})
             row = rows.one("claim_run", {**values, "deaths": DEATHS}, columns=RUNS)

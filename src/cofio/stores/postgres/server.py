@@ -1,10 +1,10 @@
-"""The PostgreSQL server: connections for many threads, migrations under a lock, and its errors in our words.
+"""The PostgreSQL server: connections for many threads, migrations under a lock, and translation of its errors.
 
-    reading ─▶ a connection of the pool, each statement by itself
+    reading ─▶ a pooled connection, each statement in its own transaction
     writing ─▶ one transaction; with `alone`, one writer at a time among all processes of the tenant
-    still   ─▶ one transaction that sees one moment
+    still   ─▶ one transaction with a snapshot
 
-The tenant is named by the address, `?tenant=NAME`; every query names it, so one database can serve several.
+The URL names the tenant, `?tenant=NAME`; every query filters by it, so one database can serve several.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from cofio.addresses import shown
 from cofio.errors import CofioError, Misconfigured, StoreBusy, StoreCorrupt, StoreError, StoreTooNew
 from cofio.stores.sources import migrations, queries
 
-BRIEFLY = 0.25  # seconds that what can be done later waits for its turn
-TENANT = "main"  # where the address names none
+BRIEFLY = 0.25  # seconds that a deferrable write waits for a lock
+TENANT = "main"  # if the URL names none
 _SQL = queries("postgres")
 _NEWEST = migrations("postgres")[-1][0]
-_PATIENCE = 15.0  # seconds that a writer waits for its turn, and a caller for a connection
-_TRIED = 5  # seconds until a server that does not answer is not there
-_CONNECTED = 10  # seconds in which a server must answer
-_CONNECTIONS = 16  # of one process; a thread that finds none free waits
+_PATIENCE = 15.0  # seconds that a writer waits for a lock, and a caller for a connection
+_TRIED = 5  # seconds to wait for the server when asking why no connection came
+_CONNECTED = 10  # seconds to wait for a new connection
+_CONNECTIONS = 16  # per process; a thread that finds none free waits
 _OLDEST_SERVER, _OLDEST_VECTOR = 150_000, (0, 8)
 _SETTINGS = (
     "SET TIME ZONE 'UTC'",
-    "SET plan_cache_mode = force_custom_plan",  # a plan for no scope in particular is wrong for most
+    "SET plan_cache_mode = force_custom_plan",  # generic plans are wrong for most scopes
     "SET client_min_messages = warning",
     "SET jit = off",  # compiling takes longer than any query here
-    "SET max_parallel_workers_per_gather = 0",  # and so does calling others to help
+    "SET max_parallel_workers_per_gather = 0",  # and so does starting parallel workers
 )
 
-# What the driver tells of a connection that broke is for a log; where none is set up, it would go to the terminal.
+# The driver logs broken connections; without a logging configuration, these messages would go to the terminal.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Values = Mapping[str, Any]
@@ -52,50 +52,50 @@ _NOTHING: Final[Values] = {}
 
 
 class Rows:
-    """A connection that knows the named queries, and puts the tenant into each."""
+    """Connection that runs the named queries, each for the tenant."""
 
     def __init__(self, connection: psycopg.Connection[Any], tenant: str) -> None:
         self.connection = connection
         self.tenant = tenant
 
     def run(self, name: str, values: Values = _NOTHING, **parts: str) -> psycopg.Cursor[Any]:
-        """The cursor of a named query; `parts` are put into its braces."""
+        """Return the cursor of a named query; `parts` are filled into its braces."""
         return self.connection.execute(_text(name, parts), {**values, "tenant": self.tenant})
 
     def all(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
         return self.run(name, values, **parts).fetchall()
 
     def in_bytes(self, name: str, values: Values = _NOTHING, **parts: str) -> list[tuple[Any, ...]]:
-        """All rows, sent as bytes and not as text: for vectors, which are several times as long in text."""
+        """Return all rows in binary format: vectors are several times as long as text."""
         text, named = _text(name, parts), {**values, "tenant": self.tenant}
         return self.connection.execute(text, named, binary=True).fetchall()
 
     def one(self, name: str, values: Values = _NOTHING, **parts: str) -> tuple[Any, ...] | None:
-        """The first row, if there is any."""
+        """Return the first row, if there is any."""
         return cast("tuple[Any, ...] | None", self.run(name, values, **parts).fetchone())
 
     def value(self, name: str, values: Values = _NOTHING, **parts: str) -> Any:
-        """The first value of the first row; None where there is no row."""
+        """Return the first value of the first row; None if there is no row."""
         row = self.one(name, values, **parts)
         return row[0] if row else None
 
     def count(self, name: str, values: Values = _NOTHING, **parts: str) -> int:
-        """How many rows it changed."""
+        """Return the number of rows that the query changed."""
         return self.run(name, values, **parts).rowcount
 
     def lock(self, name: str) -> None:
-        """Wait for one's turn at what is called so, among all processes of the tenant; until the transaction ends."""
+        """Take the lock of this name among all processes of the tenant, until the transaction ends."""
         self.connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock(f"tenant/{self.tenant}/{name}"),))
 
     def many(self, name: str, rows: Sequence[Values], **parts: str) -> None:
-        """The same query for each of these, sent together."""
+        """Run the query for each of these rows, sent together."""
         if rows:
             with self.connection.cursor() as cursor:
                 cursor.executemany(_text(name, parts), [{**row, "tenant": self.tenant} for row in rows])
 
 
 class Server:
-    """The pool of one process, for one tenant of one database."""
+    """Connection pool of one process, for one tenant of one database."""
 
     def __init__(self, url: str, *, connections: int = _CONNECTIONS) -> None:
         self.address, self.tenant = parted(url)
@@ -117,7 +117,7 @@ class Server:
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        """A connection of the pool. Where none comes the server is asked outside of it: that error says why."""
+        """Yield a pooled connection. On a pool timeout, connect outside the pool, whose error tells the reason."""
         with translated(self.shown), ExitStack() as held:
             try:
                 connection = held.enter_context(self._pool.connection())
@@ -128,16 +128,18 @@ class Server:
 
     @contextmanager
     def reading(self) -> Iterator[Rows]:
-        """A connection of one's own to read with; each statement sees the latest commit of every process."""
+        """Yield a connection to read with; each statement sees the latest commit of every process."""
         with self._connected() as connection:
             yield Rows(connection, self.tenant)
 
     @contextmanager
     def writing(self, patience: float = _PATIENCE, *, alone: bool = False) -> Iterator[Rows]:
-        """A transaction that is committed at the end, or rolled back whole. StoreBusy when a lock takes too long.
+        """Yield a transaction, committed at the end or rolled back on an error.
 
-        With `alone` no other process of the tenant is inside one at the same time: changesets are numbered in the order
-        in which they are committed, and what was read stays so until the end.
+        Raise StoreBusy if a lock takes too long.
+
+        With `alone`, no other process of the tenant is inside one at the same time: changesets are numbered in the
+        order of their commits, and data that was read stays unchanged until the end.
         """
         with self._connected() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = {int(1000 * patience)}")
@@ -147,7 +149,7 @@ class Server:
 
     @contextmanager
     def still(self) -> Iterator[Rows]:
-        """Everything as it is at one moment, however long it is read and whatever is written meanwhile."""
+        """Yield a snapshot: it stays the same however long it is read, and whatever is written meanwhile."""
         with self._connected() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield Rows(connection, self.tenant)
@@ -157,33 +159,35 @@ class Server:
 
 
 def parted(url: str) -> tuple[str, str]:
-    """The address that the driver takes, and the tenant that it named. The rest stays as it was written: the driver
-    does not take "+" for a blank."""
+    """Return the URL for the driver, and the tenant that it named.
+
+    The rest of the URL stays as written, because the driver does not decode "+" as a space.
+    """
     where, mark, query = url.partition("?")
     asked = [each.partition("=") for each in query.split("&") if each]
     tenants = [unquote(value) for name, _, value in asked if name == "tenant"]
     if len(tenants) > 1 or "" in tenants:
-        raise Misconfigured(f"{shown(url)} names no tenant, or several.", "Give tenant=NAME once, or leave it out.")
+        raise Misconfigured(f"{shown(url)} has an empty or repeated tenant.", "Give tenant=NAME once, or leave it out.")
     rest = "&".join("".join(each) for each in asked if each[0] != "tenant")
     return where + (mark + rest if rest else ""), tenants[0] if tenants else TENANT
 
 
 def _refuse_unreadable(address: str, where: str) -> None:
-    """Misconfigured for what is no address. What the driver would say of it may hold the password."""
+    """Raise Misconfigured for a malformed address. The driver's own message may contain the password."""
     try:
         parts = conninfo_to_dict(address)
     except psycopg.Error:
         parts = {"port": "unreadable"}
     if not all(each.isdecimal() for each in str(parts.get("port") or "5432").split(",")):
         hint = (
-            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in the password %2F for /, %40 for @ and so on, and "
-            "behind a ? no names but tenant and those of PostgreSQL's own, such as sslmode."
+            "Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %2F for /, %40 for @ and so on in the password. "
+            "After a ?, only tenant and PostgreSQL's own parameters, such as sslmode, are allowed."
         )
-        raise Misconfigured(f"{where} cannot be read as an address.", hint)
+        raise Misconfigured(f"{where} is not a valid address.", hint)
 
 
 def prepare(address: str) -> None:
-    """Bring the database to the newest shape; one process at a time does it."""
+    """Run pending migrations; one process at a time does it."""
     with psycopg.connect(address, **_ways(address)) as connection:
         _refuse_old(connection)
         if _version(connection) == _NEWEST:
@@ -194,10 +198,10 @@ def prepare(address: str) -> None:
 
 
 def _migrate(connection: psycopg.Connection[Any]) -> None:
-    version = _version(connection)  # another process may have been faster
+    version = _version(connection)  # another process may have migrated already
     if version > _NEWEST:
         hint = "Upgrade cofio (pip install --upgrade cofio); the database was left as it is."
-        raise StoreTooNew(f"A newer cofio wrote it (schema {version}, known {_NEWEST}).", hint)
+        raise StoreTooNew(f"The database was written by a newer cofio (schema {version}, known {_NEWEST}).", hint)
     _make_extension(connection)
     connection.execute(_SQL["make_migrations"])
     for number, script in migrations("postgres"):
@@ -207,7 +211,7 @@ def _migrate(connection: psycopg.Connection[Any]) -> None:
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:
-    """The last migration that was done; 0 for a database that is none of ours yet."""
+    """Return the number of the last migration; 0 for a database without our tables."""
     row = connection.execute("SELECT to_regclass('cofio_migrations') IS NOT NULL").fetchone()
     if not row or not row[0]:
         return 0
@@ -234,7 +238,7 @@ def _make_extension(connection: psycopg.Connection[Any]) -> None:
 
 
 def _ways(address: str) -> dict[str, Any]:
-    """How to connect. A server that does not answer is given up, unless the address says how long to wait."""
+    """Return the connection parameters, with a timeout unless the address has one."""
     waits = {} if "connect_timeout" in address else {"connect_timeout": _CONNECTED}
     return {"autocommit": True, "application_name": "cofio", **waits}
 
@@ -243,7 +247,7 @@ def _configured(connection: psycopg.Connection[Any]) -> None:
     for each in _SETTINGS:
         connection.execute(each)
     register_vector(connection)
-    for kind in ("json", "jsonb"):  # rows are read and written as JSON text, like those of every SQL store
+    for kind in ("json", "jsonb"):  # rows are read and written as JSON text, as in every SQL store
         connection.adapters.register_loader(kind, TextLoader)
 
 
@@ -252,21 +256,21 @@ def _text(name: str, parts: Mapping[str, str]) -> str:
 
 
 def _lock(name: str) -> int:
-    """The number of an advisory lock, the same in every process."""
+    """Return the number of an advisory lock, the same in every process."""
     digest = hashlib.blake2b(f"cofio/{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """The driver's errors as ours, with what to do."""
+    """Translate errors of the driver into CofioError with a hint."""
     try:
         yield
     except CofioError:
         raise
     except PoolTimeout as error:
         raise StoreBusy(
-            f"No connection to {where} came free.", "Nothing was changed. Try again in a moment."
+            f"No connection to {where} became available.", "Nothing was changed. Try again in a moment."
         ) from error
     except PoolClosed as error:
         raise StoreError("The store is closed.", "Open it again with cofio.open().") from error
@@ -279,17 +283,22 @@ _TRANSLATIONS: tuple[tuple[tuple[type[psycopg.Error], ...], type[StoreError], st
     (
         (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled),
         StoreBusy,
-        "{where} is being written by others.",
+        "{where} is locked by other writers.",
         f"{_UNCHANGED} Try again in a moment.",
     ),
     ((errors.DiskFull,), StoreError, "The disk of {where} is full.", f"{_UNCHANGED} Free some space and try again."),
-    ((errors.ReadOnlySqlTransaction,), StoreError, "{where} cannot be written.", f"{_UNCHANGED} It is a standby."),
+    (
+        (errors.ReadOnlySqlTransaction,),
+        StoreError,
+        "{where} cannot be written.",
+        f"{_UNCHANGED} The server is a standby.",
+    ),
     ((errors.DataCorrupted, errors.IndexCorrupted), StoreCorrupt, "{where} is damaged.", "Restore a backup."),
     (
         (errors.InsufficientPrivilege,),
         StoreError,
         "The user may not use {where}.",
-        "Let it own the database, or grant it the tables.",
+        "Make it the owner of the database, or grant it access to the tables.",
     ),
     (
         (psycopg.OperationalError,),

@@ -1,4 +1,4 @@
-"""The Store over one tenant of a PostgreSQL database."""
+"""Store of one tenant of a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 class PostgresStore:
-    """A Store in a PostgreSQL database, which other tenants, processes and machines may share."""
+    """Store in a PostgreSQL database, which other tenants, processes and machines may share."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._server = Server(url)
@@ -74,9 +74,9 @@ class PostgresStore:
         self._words = Words()
         self._nearest = Nearest()
         self._extent: Extent | None = None
-        self._signature = ""  # "" until somebody embeds
+        self._signature = ""  # "" until an embedder is bound
 
-    # ── the one writer ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(
         self,
@@ -103,12 +103,12 @@ class PostgresStore:
             done = Changeset(id=number, **head, undoes=undoes, part_of=part_of, changes=changes, knowledge=known)
             if settles:
                 settle(rows, settles(done), at=at, changeset=number)
-        if part_of is None:  # a series may be long: made after it, the index costs a fraction (`sign` sees to it)
+        if part_of is None:  # after a long series, building the index takes a fraction of the time (`sign` does it)
             self._follow_up(dimension)
         return done
 
     def _bound_to(self, rows: Rows, vectors: Mapping[int, Vector]) -> int:
-        """The dimension of these vectors, once they are known to fit the store's; 0 where there are none."""
+        """Return the dimension of these vectors after checking that they fit the store's; 0 if there are none."""
         if not vectors:
             return 0
         state = State.read(rows)
@@ -120,11 +120,11 @@ class PostgresStore:
         return dimension
 
     def _follow_up(self, dimension: int) -> None:
-        """What follows a commit. It may not fail any more: what was done is done, and what is left comes next time."""
+        """Update the index after a commit. Errors are only logged: the data is committed, the rest is retried later."""
         try:
             self._nearest.keep_index(self._server, dimension)
         except StoreError as error:
-            _log.warning("after a write: %s", error)
+            _log.warning("Index refresh after commit failed: %s", error)
 
     def _refuse_another_embedder(self, signature: str) -> None:
         if self._signature and signature != self._signature:
@@ -132,7 +132,7 @@ class PostgresStore:
             raise EmbedderMismatch(f"The store was embedded with {signature}, not with {self._signature}.", hint)
 
     def _state(self, rows: Rows) -> State:
-        """Where the store stands; refused once another process has embedded it all anew."""
+        """Return the state of the store. Raise EmbedderMismatch after a re-embedding by another process."""
         state = State.read(rows)
         self._refuse_another_embedder(state.signature)
         return state
@@ -256,16 +256,16 @@ class PostgresStore:
                 read = rows.all("newest_changesets", {"limit": limit})
         return [to_changeset(row, []) for row in read]
 
-    # ── what is derived ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── derived data ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, retrievals: Sequence[Retrieval]) -> None:
         if not retrievals:
             return
         counts = Counter(each.memory_id for each in retrievals)
         latest = {each.memory_id: each.at for each in sorted(retrievals, key=lambda each: each.at)}
-        # By id, so that two who count the same memories never wait for each other.
+        # By id, so that concurrent writers of the same memories do not deadlock.
         moved = [{"id": each, "count": counts[each], "last": latest[each]} for each in sorted(counts)]
-        with self._server.writing(BRIEFLY) as rows:  # a log waits for nobody
+        with self._server.writing(BRIEFLY) as rows:  # log writes do not block
             rows.many("note", [asdict(each) for each in retrievals])
             rows.run("begin_tracking")
             rows.many("count_retrievals", moved)
@@ -287,7 +287,7 @@ class PostgresStore:
         with self._server.reading() as rows:
             state = State.read(rows)
         if state.signature == signature and not anew:
-            self._signature = signature  # the usual case: whoever only searches waits for no writer
+            self._signature = signature  # the usual case, without the write lock
             self._follow_up(state.dimension)
             return
         with self._server.writing(alone=True) as rows:
@@ -302,7 +302,7 @@ class PostgresStore:
         self._signature = signature
 
     def _begin_anew(self, rows: Rows, dimension: int) -> None:
-        """Forget every vector, and how long they were."""
+        """Delete every vector, and the dimension."""
         for name in ("drop_vectors", "forget_old_vectors"):
             rows.run(name)
         rows.run("drop_meta", {"name": "dimension"})
@@ -317,7 +317,7 @@ class PostgresStore:
         whom = {"client": client, "session": session, "at": self._clock()}
         noted = [{**whom, "id": each, "digest": given[each]} for each in sorted(listed(list(given)))]
         if noted:
-            with self._server.writing(BRIEFLY) as rows:  # a note waits for nobody
+            with self._server.writing(BRIEFLY) as rows:  # these writes do not block
                 rows.many("give", noted)
 
     def forget_given(self, client: str, session: str) -> None:
@@ -355,7 +355,7 @@ def _open_changeset(rows: Rows, about: Mapping[str, Any]) -> int:
     try:
         return int(rows.value("open_changeset", about))
     except UniqueViolation as error:
-        raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to bring it back.") from error
+        raise Conflict(f"Changeset {about['undoes']} is undone already.", "Undo that undo to reapply it.") from error
 
 
 def _page(rows: Rows, scope: Scope, limit: int, after: int, skip: int = 0) -> list[Memory]:
@@ -365,7 +365,7 @@ def _page(rows: Rows, scope: Scope, limit: int, after: int, skip: int = 0) -> li
 
 
 def _changes(rows: Rows, name: str, key: int) -> list[Change]:
-    """The changes that a query finds, each with what came after; a changeset may have thousands."""
+    """Return the changes that a query selects, each with the memory after it; a changeset may have thousands."""
     found = rows.all(name, {"id": key}) if fits(key) else []
     entries = [to_entry(columns) for *columns, _, _, _ in found]
     later = dict(rows.all("next_befores", {"ids": [each.id for each in entries]}))

@@ -1,4 +1,4 @@
-"""The tables of the server store, as `applying` works on them: inside one transaction, one writer at a time."""
+"""Tables of the server store for `applying`: inside one transaction, one writer at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cofio.stores.rows import (
 )
 from cofio.wording import fingerprint
 
-_UNNAMED = tuple(name for name in COLUMNS if name != "id")  # for a memory that is to get a new id
+_UNNAMED = tuple(name for name in COLUMNS if name != "id")  # for a memory that gets a new id
 _ERASED = ("erase_changes", "erase_retrievals", "erase_previous_text", "erase_previous_text_in_changes")
 
 
@@ -121,5 +121,5 @@ def _written(memory: Memory) -> dict[str, Any]:
 
 
 def listed(ids: Sequence[int]) -> list[int]:
-    """Those that a column can hold."""
+    """Return the ids that a column can hold."""
     return [each for each in ids if fits(each)]

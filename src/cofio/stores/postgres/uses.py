@@ -1,4 +1,4 @@
-"""How memories are used, as the server store knows it: the views, what nobody asked for, and what was asked."""
+"""Usage statistics on the server: views by usage, unused memories, logged queries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cofio.stores.rows import LISTED, to_memory
 from cofio.stores.scopes import POSTGRES, condition
 from cofio.stores.uses import VIEWS
 
-_FORGOTTEN = 10_000  # lines of the log that go in one transaction
+_FORGOTTEN = 10_000  # log rows deleted in one transaction
 
 
 class PostgresUses:
-    """The Uses of one tenant of a PostgreSQL database."""
+    """Uses of one tenant of a PostgreSQL database."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -49,7 +49,7 @@ class PostgresUses:
     def forget(self, before: str) -> int:
         values = {"before": moment(before), "limit": _FORGOTTEN}
         gone = 0
-        while True:  # bit by bit: the log is the longest of all tables
+        while True:  # in small transactions: the log is the largest table
             with self._server.writing() as rows:
                 count = rows.count("forget_retrievals", values)
             gone += count

@@ -1,9 +1,9 @@
-"""Words in the server store: taken apart as the embedded store takes them, weighed by the same BM25.
+"""Word search in the server store: tokens as in the embedded store, scored by the same BM25.
 
-    text ─ tokens ─▶ tsvector (Porter's stems) ─▶ GIN
-    words ─ phrases, and how rare each is ─▶ one statement finds, weighs and narrows ─▶ the best of the scope
+    text ─ tokens ─▶ tsvector (Porter stems) ─▶ GIN
+    words ─ phrases with frequencies ─▶ one statement finds, scores and narrows ─▶ the best of the scope
 
-How rare a word is, is remembered in the process: exactly while the store is small, roughly once it is large.
+Word frequencies are cached in the process: exact while the store is small, approximate once it is large.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ _TOKEN = re.compile(r"[^\W_]+")
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a text as they are searched: letters and digits, lower case, without accents."""
+    """Return the tokens of a text: letters and digits, lower case, without accents."""
     return _TOKEN.findall((text if text.isascii() else _plain(text)).lower())
 
 
 def _plain(text: str) -> str:
-    """The text without accents. A sign ends a word, also one that stands for letters or on none: "Next™" is "next"."""
+    """Return the text without accents. A symbol such as ™ ends a word: "Next™" is "next"."""
     spaced = "".join(each if each.isalnum() else " " for each in normalize("NFC", text))
     return "".join(each for each in normalize("NFKD", spaced) if not combining(each))
 
 
 def phrase(word: str) -> str:
-    """A word as the server takes it: "next.js" is "next js", one right after the other. "" where nothing is left."""
+    """Return a word as the server searches it: "next.js" becomes the phrase "next js"; "" if nothing is left."""
     return " ".join(tokens(word))
 
 
 def searchable(memory: Memory) -> dict[str, Any]:
-    """What is searched by words: the text with whom and what it is about, what was said around it, how much that is."""
+    """Return the search columns: tokens of the text with its labels, tokens of the context, and their number."""
     about = (memory.speaker, memory.agent, memory.source, as_json(memory.entities), as_json(memory.tags))
     said, around = tokens(" ".join((memory.text, *about))), tokens(memory.context)
     return {"said": " ".join(said), "around": " ".join(around), "length": max(1, len(said) + len(around))}
 
 
 class Words:
-    """The BM25 of a tenant's memories, and what is known of how rare each word is.
+    """BM25 of a tenant's memories, with cached word frequencies.
 
-    With a prefix, the same for rows whose named queries begin with it.
+    With a prefix, for the rows whose named queries begin with it.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -64,7 +64,7 @@ class Words:
         held = {word: count for word, count in counts.items() if count}
         chosen = list(held) if extent.is_small else rarest(held, POSTINGS)
         found = self._best(rows, chosen, held, k, scope, extent)
-        if not found and scope.narrows and len(chosen) < len(held):  # the rarest of the store may all lie elsewhere
+        if not found and scope.narrows and len(chosen) < len(held):  # the rarest words may all be outside the scope
             found = self._best(rows, rarest(held, 5 * POSTINGS), held, k, scope, extent)
         return Matching(tuple(found), ideal)
 
@@ -85,7 +85,7 @@ class Words:
         return list(starmap(Candidate, rows.all(f"{self._prefix}matching", {**values, **asked}, where=where)))
 
     def _frequencies(self, rows: Rows, words: Sequence[str], extent: Extent) -> dict[str, int]:
-        """In how many memories each word stands."""
+        """Return the number of memories that contain each word."""
         if self._counted is not extent or len(self._counts) > COUNTED:
             self._counts, self._counted = {}, extent
         known = self._counts
@@ -93,11 +93,11 @@ class Words:
         asked = sorted({each for each in unknown.values() if each})
         counted = dict(rows.all(f"{self._prefix}frequency", {"phrases": asked})) if asked else {}
         found = {word: counted.get(each, 0) for word, each in unknown.items()}
-        known.update({word: count for word, count in found.items() if count})  # what nobody said may be said any time
+        known.update({word: count for word, count in found.items() if count})  # not 0: the word may occur any time
         return {word: found[word] if word in found else known[word] for word in words}
 
     def holding(self, rows: Rows, words: Sequence[str], ids: Sequence[int]) -> dict[int, list[str]]:
-        """Which of the words each of these memories holds, in the order of the words."""
+        """Return which of the words each of these memories contains, in the order of the words."""
         held: dict[int, list[str]] = {each: [] for each in ids}
         if words and ids:
             asked = {"phrases": [phrase(word) for word in words], "ids": list(ids)}

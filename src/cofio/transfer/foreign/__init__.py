@@ -1,8 +1,9 @@
-"""Other tools' memories, read as facts.
+"""Readers of other tools' memories, as facts.
 
     path ─ sniff ─▶ name ─ READERS[name].read ─▶ [Fact | Skipped]
 
-A reader opens what the tool left on the disk, needs nothing of the tool, runs nothing that it finds, changes nothing.
+A reader opens the tool's files on disk. It does not need the tool, executes nothing from the files, and does not change
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from cofio.transfer.foreign.reading import Found, Reader, Skipped
 
 __all__ = ["READERS", "Found", "Reader", "Skipped", "sniff"]
 
-#: By name, the particular before the general: any folder may hold Markdown.
+#: By name, specific readers before general ones: any folder may hold Markdown.
 READERS: Mapping[str, Reader] = MappingProxyType(
     {
         reader.name: reader
@@ -34,11 +35,11 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 
 
 def sniff(path: Path) -> str:
-    """The name of the reader that a path is for."""
+    """Return the name of the reader for a path."""
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", "Give the file or folder of another tool's memories.")
     for reader in READERS.values():
         if reader.fits(path):
             return reader.name
     looked_for = "; ".join(f"{reader.says} ({reader.name})" for reader in READERS.values())
-    raise InvalidInput(f"{path} is no store that is known.", f"Looked for: {looked_for}.")
+    raise InvalidInput(f"{path} is not a known store.", f"Looked for: {looked_for}.")

@@ -1,9 +1,9 @@
-"""Claude Code's own memory: the Markdown under ~/.claude/projects/PROJECT/memory.
+"""Reader of Claude Code's own memory: the Markdown under ~/.claude/projects/PROJECT/memory.
 
-    MEMORY.md   an index; its lines that lead to the other files are no facts, what else it says are
-    NAME.md     front matter (name, description, type) and what is remembered; "Why" and "How to apply" stay with it
+    MEMORY.md   an index; lines that link to the other files are not facts, the rest is
+    NAME.md     front matter (name, description, type) and the memory; "Why" and "How to apply" stay with it
 
-Each bullet and paragraph is a fact, named by its words: after an edit a second import brings what is new.
+Each bullet and paragraph is a fact, identified by its words: a second import after an edit adds only what is new.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from cofio.transfer.foreign.reading import Found, Reader, Skipped, made, place, 
 _INDEX = "MEMORY.md"
 _LINKED = re.compile(r"[\[(|*`\s-]*\[?\[[^\]\n]{1,300}\](?:\]|\([^)\n]{1,300}\.md(?:#[^)\n]{0,100})?\))")
 _PAGE = re.compile(r"\.md\b|\[\[")
-_LINES = 200  # of a transcript, in which its folder is looked for
+_LINES = 200  # lines of a transcript that are searched for its folder
 _LONGEST_LINE = 1 << 20
-#: Its types, and what they are to us: kind and category. What is about the person holds in every project.
+#: Kind and category of each type. Facts about the person apply to every project.
 _KIND_OF = {
     "user": ("preference", "decision"),
     "feedback": ("policy", "decision"),
@@ -38,7 +38,7 @@ _KIND_OF = {
 def _read(path: Path) -> Iterator[Found]:
     memories = _folders(there(path, "~/.claude, ~/.claude/projects or one project's memory"))
     if not memories:
-        raise InvalidInput(f"{path} has no memory of Claude Code in it.", "Give a folder `memory` with a MEMORY.md.")
+        raise InvalidInput(f"{path} contains no memory of Claude Code.", "Give a folder `memory` with a MEMORY.md.")
     for memory in memories:
         project = _project(memory.parent)
         for page in folder.pages(memory):
@@ -77,7 +77,7 @@ def _facts(page: Path, text: str, memory: Path, project: str) -> Iterator[Found]
 
 
 def _is_link(chunk: Chunk) -> bool:
-    """Whether every line of it begins with the name of another page; of a table, every row holds one."""
+    """Return whether every line begins with a link to another page; in a table, whether every row contains one."""
     lines = [line for line in chunk.text.split("\n") if any(each.isalnum() for each in line)]
     if chunk.kind == "table":
         return all(_PAGE.search(line) for line in lines[1:])
@@ -89,11 +89,11 @@ def _said(matter: FrontMatter, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-# ── where it lies, and of which project it is ─────────────────────────────────────────────────────────────────────────
+# ── folders and projects ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _folders(path: Path) -> list[Path]:
-    """The memory folders at or below a path of Claude Code's."""
+    """Return the memory folders at or below a path of Claude Code's."""
     whole = path.resolve()
     if whole.name == "memory" and _is_memory(whole):
         return [whole]
@@ -111,9 +111,9 @@ def _is_memory(path: Path) -> bool:
 
 
 def _project(home: Path) -> str:
-    """The working tree whose memory it is, as a transcript beside it or this machine's folders tell; else the name.
+    """Return the project's working tree, from a transcript or this machine's folders; else the name of the folder.
 
-    Claude Code names the folder after the path, with a dash for all but letters and digits; that cannot be undone.
+    Claude Code names the folder after the path, with a dash for all but letters and digits, which cannot be reversed.
     """
     slug = home.name
     told = next((cwd for file in sorted(home.glob("*.jsonl")) if (cwd := _cwd(file, slug))), "")
@@ -144,7 +144,7 @@ def _slug(path: str) -> str:
 
 
 def _existing(slug: str) -> str:
-    """The folder on this machine that has this name; "" when there is none, or more than one."""
+    """Return the folder on this machine with this name; "" unless there is exactly one."""
     reached = ["/"]
     while reached and not any(_slug(each) == slug for each in reached):
         reached = [below for each in reached for below in _towards(each, slug)][:64]

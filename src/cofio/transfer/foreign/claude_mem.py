@@ -1,10 +1,10 @@
-"""claude-mem: its SQLite file, ~/.claude-mem/claude-mem.db.
+"""Reader of claude-mem's SQLite file, ~/.claude-mem/claude-mem.db.
 
-    observations        each of its `facts` is one, with title and narrative as context; without any, the narrative is
-    session_summaries   what was `learned`; what was asked, done and planned passes with the session
+    observations        each of its `facts`, with title and narrative as context; without any, the narrative
+    session_summaries   the `learned` column; request, completed work and plans are not imported
     memories            the text (the first versions, before there were observations)
 
-Read for real: files written by 10.6.3 and 13.25.3. Older ones by the schema that later versions migrate from.
+Tested with files of 10.6.3 and 13.25.3. Older versions follow the schema from which later ones migrate.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from cofio.transfer.foreign import tables
 from cofio.transfer.foreign.reading import Found, Reader, listed, made, object_of, there
 
 _NAME = "claude-mem"
-_SESSIONS = ("memory_session_id", "sdk_session_id", "session_id")  # by its newer and older names
-_LOOKED_THROUGH = 5_000  # rows, for where the projects lie
+_SESSIONS = ("memory_session_id", "sdk_session_id", "session_id")  # newer and older column names
+_LOOKED_THROUGH = 5_000  # rows searched for the paths of projects
 _CONTEXT = 2_000  # characters
-#: The columns that are read of each table, as far as a version has them.
+#: Columns read from each table, if the version has them.
 _WANTED = {
     "observations": (
         *_SESSIONS, "project", "text", "type", "title", "subtitle", "facts", "narrative", "concepts", "files_read",
@@ -41,7 +41,7 @@ _NEEDED = {
     "session_summaries": {"project", "learned", "created_at_epoch"},
     "memories": {"text", "archive_basename", "created_at_epoch"},
 }
-#: What its types are to us: what was found out and decided stays, what was done is a detail.
+#: Kind of each type: findings and decisions are lasting, completed work is a detail.
 _KIND_OF = {
     "decision": "decision",
     "discovery": "learning",
@@ -99,7 +99,7 @@ _FACTS_OF = {"observations": _observation, "session_summaries": _summary, "memor
 
 
 def _made(name: str, text: Any, row: Mapping[str, Any], trees: Trees, *, context: str = "", **rest: Any) -> Found:
-    """The fact. Its rows are numbered anew in every file, so the session is part of the name."""
+    """Return the fact. Row numbers are not unique across files, so the session is part of the name."""
     session = next((found for each in _SESSIONS if (found := _text(row, each))), "")
     project = _text(row, "project")
     files = {each: listed(row.get(each)) for each in _NOTED if each.startswith("files_")}
@@ -122,11 +122,11 @@ def _text(row: Mapping[str, Any], name: str) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-# ── where the projects lie ────────────────────────────────────────────────────────────────────────────────────────────
+# ── project paths ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
-    """The working tree of each project that one can be told of. The file has but the name of the folder."""
+    """Return the working tree of each project, where it can be derived. The file has only the name of the folder."""
     found: dict[str, str] = {}
     columns = [each for each in shapes.get("observations", ()) if each in ("project", "files_read", "files_modified")]
     if len(columns) < 3:
@@ -142,21 +142,21 @@ def _trees(db: sqlite3.Connection, shapes: Mapping[str, list[str]]) -> Trees:
 
 
 def _tree(project: str, file: str) -> str:
-    """The folder of the project's name above a file that is given from the root; "" when there is none, or more."""
+    """Return the folder of the project's name above an absolute path; "" unless there is exactly one."""
     name = project.rsplit("/", 1)[-1]
     above = [folder for folder in PurePosixPath(file).parents if folder.name == name] if file.startswith("/") else []
     return str(above[0]) if len(above) == 1 else ""
 
 
-# ── the file ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the database ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _known(db: sqlite3.Connection, path: Path) -> dict[str, list[str]]:
-    """The tables that hold memories, and which of the wanted columns each has."""
+    """Return the tables that hold memories, with the wanted columns that each has."""
     found = _held(tables.tables(db))
     if not found:
-        hint = "It has a table `observations`, or, if it is old, `memories` with an archive_basename."
-        raise InvalidInput(f"{path} is no database of claude-mem.", hint)
+        hint = "One has a table `observations` or, in old versions, `memories` with a column archive_basename."
+        raise InvalidInput(f"{path} is not a database of claude-mem.", hint)
     return found
 
 
@@ -173,7 +173,7 @@ def _file(path: Path) -> Path:
 
 
 def _count(path: Path) -> int:
-    """How many facts there are, without making them."""
+    """Return the number of facts, without making them."""
     with tables.opened(_file(path)) as db:
         shapes = _known(db, path)
         number = tables.total(db, "memories") if "memories" in shapes else 0

@@ -1,6 +1,6 @@
-"""The entries of a big JSON document, one after the other: a million of them never stand in memory together.
+"""Streaming parser for large JSON documents: a million entries are never in memory together.
 
-Reads a list of objects, an object that holds such a list, and objects one per line; all from a buffer that slides.
+Reads a list of objects, an object that contains such a list, and objects one per line, all through a sliding buffer.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _DECODER = json.JSONDecoder()
 
 
 def entries(path: Path, lists: Collection[str]) -> Iterator[Any]:
-    """The values in the lists of these names, and those of a list, or of lines, that the document consists of."""
+    """Yield the values in the lists of these names, or of a document that is itself a list or lines."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             yield from _Sliding(file, path).documents(lists)
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that is yours to read."
+            f"{path} cannot be read: {error.strerror}.", "Give a JSON file that you may read."
         ) from error
 
 
 class _Sliding:
-    """A place in a text of which only a piece is in memory."""
+    """Position in a text of which only a part is in memory."""
 
     def __init__(self, file: TextIO, path: Path) -> None:
         self._file, self._path = file, path
@@ -47,7 +47,7 @@ class _Sliding:
                 self._wrong("neither a list nor an object")
 
     def _elements(self) -> Iterator[Any]:
-        """The values of a list, up to the bracket that closes it."""
+        """Yield the values of a list, up to its closing bracket."""
         self._take("[")
         while self._next() != "]":
             yield self._value()
@@ -56,7 +56,7 @@ class _Sliding:
         self._take("]")
 
     def _members(self, lists: Collection[str]) -> Iterator[Any]:
-        """The values of an object's lists of these names; the object itself when it has no such list."""
+        """Yield the values of an object's lists of these names; the object itself if it has no such list."""
         self._take("{")
         own: dict[str, Any] = {}
         found = False
@@ -67,7 +67,7 @@ class _Sliding:
                 found = True
                 yield from self._elements()
             elif self._next() == "[" and found:
-                for _ in self._elements():  # beside the entries, of no use, and maybe as long
+                for _ in self._elements():  # not the entries, but possibly as long: skipped
                     pass
             else:
                 own[str(name)] = self._value()
@@ -78,7 +78,7 @@ class _Sliding:
             yield own
 
     def _value(self) -> Any:
-        """The value that begins here. Where its end is not in the buffer yet, twice as much is read and tried again."""
+        """Return the value that begins here. If the buffer ends before it, read twice as much and try again."""
         self._next()
         more = _CHUNK
         while True:
@@ -90,18 +90,18 @@ class _Sliding:
                 if self._ended:
                     self._wrong(error.msg)
             except ValueError:  # a number of thousands of digits
-                self._wrong("a number that is too long")
+                self._wrong("number too long")
             else:
-                if end < len(self._text) or self._ended:  # a number could go on
+                if end < len(self._text) or self._ended:  # a number could continue
                     self._at = end
                     return value
             if len(self._text) - self._at > BIGGEST:
-                self._wrong(f"no entry of at most {BIGGEST >> 20} million characters")
+                self._wrong(f"entry longer than {BIGGEST >> 20} million characters")
             self._read(more)
             more *= 2
 
     def _next(self) -> str:
-        """The next character that is not blank; "" at the end."""
+        """Return the next character that is not white space; "" at the end."""
         while True:
             blank = _BLANK.match(self._text, self._at)
             self._at = blank.end() if blank else self._at
@@ -111,7 +111,7 @@ class _Sliding:
 
     def _take(self, mark: str) -> None:
         if self._next() != mark:
-            self._wrong(f"no {mark!r} where one belongs")
+            self._wrong(f"missing {mark!r}")
         self._at += 1
 
     def _read(self, length: int) -> None:
@@ -121,4 +121,4 @@ class _Sliding:
     def _wrong(self, what: str) -> None:
         near = self._text[self._at : self._at + 40]
         hint = "Give the JSON as the tool wrote it."
-        raise InvalidInput(f"{self._path} is not the JSON that was looked for: {what}, near {near!r}.", hint)
+        raise InvalidInput(f"{self._path} cannot be parsed: {what}, near {near!r}.", hint)

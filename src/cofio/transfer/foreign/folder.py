@@ -1,6 +1,7 @@
-"""A folder of Markdown, or one page: its files, and the facts of each.
+"""Reader of a folder of Markdown, or of one page.
 
-Hidden folders and node_modules are left out. Links are not followed: they lead out, or to what is read anyway.
+Hidden folders and node_modules are left out. Links are not followed: they lead outside, or to pages that are read
+anyway.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from cofio.transfer.foreign.reading import Found, Reader, Skipped, fingerprint, 
 ENDINGS = (".md", ".markdown", ".mdown")
 BIGGEST = 4 << 20  # bytes of a page
 _LEFT_OUT = ("node_modules", "__pycache__", "site-packages")
-_COUNTED = 32 << 20  # bytes; a longer collection is not read twice
+_COUNTED = 32 << 20  # bytes; a larger collection is not read twice
 _DATES = ("created_at", "created", "date", "updated", "modified")
 
 
 def pages(path: Path) -> Iterator[Path]:
-    """The Markdown files of a folder in order of their names, or the one file."""
+    """Yield the Markdown files of a folder in order of their names, or the one file."""
     if path.is_file():
         yield path
         return
@@ -38,23 +39,23 @@ def pages(path: Path) -> Iterator[Path]:
 
 
 def text_of(page: Path) -> str | Skipped:
-    """What stands on a page, whatever it is written in; or why it is left out."""
+    """Return the text of a page in any encoding, or the reason why it is skipped."""
     try:
         about = page.lstat()
         if not stat.S_ISREG(about.st_mode):
-            return Skipped("It is a link or no file.", str(page))
+            return Skipped("It is not a regular file.", str(page))
         if about.st_size > BIGGEST:
-            return Skipped(f"It has more than {BIGGEST >> 20} MB.", str(page))
+            return Skipped(f"It is larger than {BIGGEST >> 20} MB.", str(page))
         raw = page.read_bytes()
     except OSError as error:
         return Skipped(f"It cannot be read: {error.strerror}.", str(page))
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return raw.decode("utf-16", "replace")
-    return Skipped("It is no text.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
+    return Skipped("It is not a text file.", str(page)) if b"\x00" in raw else raw.decode("utf-8-sig", "replace")
 
 
 def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
-    """Each chunk with a name made of its words: an edit gives a new name to what it changed and to nothing else."""
+    """Yield each chunk with a name derived from its words, so that an edit changes no other names."""
     seen: Counter[str] = Counter()
     for chunk in found:
         name = fingerprint(chunk.text)
@@ -63,12 +64,12 @@ def named(found: Iterator[Chunk]) -> Iterator[tuple[str, Chunk]]:
 
 
 def context_of(chunk: Chunk, *above: str) -> str:
-    """Where on the page it stands, from the page's title down to the line that leads to it."""
+    """Return the place on the page: title, headings and lead."""
     return " > ".join(dict.fromkeys(part for part in (*above, *chunk.where) if part))
 
 
 def dated(matter: FrontMatter, page: Path) -> Any:
-    """When the page says that it was written; when it was last changed, if it does not say."""
+    """Return the date in the front matter; without one, the time of the last modification."""
     said = next((matter[name] for name in _DATES if isinstance(matter.get(name), str) and when(matter[name])), None)
     return said or page.stat().st_mtime
 
@@ -129,7 +130,7 @@ def _fits(path: Path) -> bool:
 
 def _checked(path: Path) -> Iterator[Found]:
     if path.is_dir() and not _fits(path):
-        raise InvalidInput(f"{path} has no Markdown in it.", f"Files that end in {', '.join(ENDINGS)} are looked for.")
+        raise InvalidInput(f"{path} contains no Markdown.", f"Files that end in {', '.join(ENDINGS)} are read.")
     yield from _read(path)
 
 

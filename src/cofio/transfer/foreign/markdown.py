@@ -2,9 +2,10 @@
 
     text ─ parted ─▶ front matter, body ─ chunks ─▶ [Chunk]
 
-A bullet is a fact of its own, and so is a paragraph; a numbered list is one, because its steps belong together. Code
-stays with the paragraph or bullet before it while it is short. A line that ends in a colon leads to what follows it.
-Pure functions over str, each linear in its text.
+A bullet is a fact, and so is a paragraph; a numbered list is one fact, because its steps belong together. Short code
+stays with the paragraph or bullet before it. A line that ends in a colon is the lead of what follows.
+
+Pure functions over str, each linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from cofio.markdown import front
 from cofio.markdown.front import FrontMatter
 
 _LONGEST_CODE = 2_000  # characters; a longer listing is a file, not a fact
-_LONGEST_JOINED = 8_000  # characters; what has so many gets no more
-_FEW = 5  # words; fewer say too little without their heading
+_LONGEST_JOINED = 8_000  # characters; a chunk of this length is not extended
+_FEW = 5  # words; with fewer, the heading is added
 _HEADING = late.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _FENCE = late.compile(r"[ \t]*(`{3,}|~{3,})")
 _BULLET = late.compile(r"([ \t]*)(?:[-*+])[ \t]+(?=\S)")
@@ -38,17 +39,17 @@ _COLON = (":", ":**", ":*", ":__")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a page that is a fact."""
+    """Piece of a page that is a fact."""
 
     text: str
     headings: tuple[str, ...] = ()
-    lead: str = ""  # the line that leads to it: "We use these databases:"
+    lead: str = ""  # the line that introduces it: "We use these databases:"
     line: int = 1
     kind: str = "paragraph"  # paragraph, bullet, steps, table, code
 
     @property
     def told(self) -> str:
-        """The text as it stands alone: few words get what is above them in front; so do steps, tables and code."""
+        """The text on its own: short texts, steps, tables and code are preceded by their lead or heading."""
         above = self.lead or (self.headings[-1] if self.headings else "")
         short = self.kind in ("paragraph", "bullet")
         if not above or (short and len(self.text.split()) >= _FEW):
@@ -57,13 +58,13 @@ class Chunk:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """What stands above it and is not part of what it tells, from the top down."""
+        """The headings and lead above it that are not part of `told`, top down."""
         path = (*self.headings, _unmarked(self.lead).rstrip(":")) if self.lead else self.headings
         return path[:-1] if self.told != self.text else path
 
 
 def _unmarked(line: str) -> str:
-    """A line without the marks that make all of it bold."""
+    """Return a line without the marks that make all of it bold."""
     bold = _BOLD.fullmatch(line.strip())
     return bold.group(2) if bold else line.strip()
 
@@ -72,7 +73,7 @@ def _unmarked(line: str) -> str:
 
 
 def parted(text: str) -> tuple[FrontMatter, str, int]:
-    """The front matter, the body, and the line that the body begins at. What does not end is no front matter."""
+    """Return the front matter, the body, and the body's first line number. Unclosed front matter is body."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     matter, body = front.parted(plain)
     return matter.fields, body, plain.count("\n", 0, len(plain) - len(body)) + 1
@@ -82,7 +83,7 @@ def parted(text: str) -> tuple[FrontMatter, str, int]:
 
 
 def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
-    """The facts of a page in order."""
+    """Yield the facts of a page in order."""
     section: list[Chunk] = []
     for block in _blocks(_COMMENT.sub(_blanked, body).split("\n"), first_line):
         if section and section[-1].headings != block.headings:
@@ -97,7 +98,7 @@ def chunks(body: str, first_line: int = 1) -> Iterator[Chunk]:
 
 
 def _owner(section: list[Chunk], block: Chunk) -> int | None:
-    """Which of the section's chunks a block belongs to: code to the one before it, a reason to the last paragraph."""
+    """Return the index of the chunk that a block belongs to: code to the one before, a reason to the last paragraph."""
     if block.kind == "code" and section and section[-1].kind != "code" and section[-1].lead == block.lead:
         return len(section) - 1
     if block.kind == "paragraph" and _REASON.match(block.text):
@@ -111,14 +112,14 @@ def _blanked(comment: re.Match[str]) -> str:
 
 
 def _says(chunk: Chunk) -> bool:
-    """Whether there are words in it, and more than the names of other pages."""
+    """Return whether it contains words, and more than links to other pages."""
     rest = _LINK.sub("", chunk.text)
     least = 3 if len(rest) < len(chunk.text) else 1
     return sum(any(each.isalnum() for each in word) for word in rest.split()) >= least
 
 
 def _blocks(lines: list[str], first_line: int) -> Iterator[Chunk]:
-    """Paragraphs, bullets, lists of steps and listings, each under its headings and after its lead."""
+    """Yield paragraphs, bullets, lists of steps and code, each with its headings and its lead."""
     headings: list[tuple[int, str]] = []
     lead, at = "", 0
     while at < len(lines):
@@ -140,7 +141,7 @@ def _blocks(lines: list[str], first_line: int) -> Iterator[Chunk]:
 
 
 def _alone(chunk: Chunk, lines: list[str], lead: str) -> Iterator[Chunk]:
-    """The chunk after its lead; of a bullet that leads to others, those."""
+    """Yield the chunk with its lead; of a bullet that introduces others, these."""
     parts = _children(lines) if chunk.kind == "bullet" else []
     if parts:
         yield from _nested(parts, chunk.headings, chunk.line)
@@ -149,7 +150,7 @@ def _alone(chunk: Chunk, lines: list[str], lead: str) -> Iterator[Chunk]:
 
 
 def _heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
-    """The level and text of the heading that begins here, and where it ends."""
+    """Return the level and text of the heading that begins here, and the line after it."""
     if found := _HEADING.match(lines[at]):
         return len(found.group(1)), lines[at][found.end() :].strip().rstrip("#").strip(), at + 1
     following = lines[at + 1] if at + 1 < len(lines) else ""
@@ -162,7 +163,7 @@ def _heading(lines: list[str], at: int) -> tuple[int, str, int] | None:
 
 
 def _opens(line: str) -> bool:
-    """Whether something else than a paragraph begins on the line."""
+    """Return whether something other than a paragraph begins on the line."""
     begins = (_FENCE, _BULLET, _STEP, _HEADING, _RULE)
     return any(each.match(line) for each in begins)
 
@@ -173,7 +174,7 @@ def _leads(lines: list[str], at: int) -> bool:
 
 
 def _extent(lines: list[str], at: int) -> tuple[str, int]:
-    """What begins here, and the line after its last."""
+    """Return the kind of block that begins here, and the line after it."""
     if fence := _FENCE.match(lines[at]):
         return "code", _fence_end(lines, at, fence.group(1))
     if step := _STEP.match(lines[at]):
@@ -194,7 +195,7 @@ def _fence_end(lines: list[str], at: int, fence: str) -> int:
 
 
 def _item_end(lines: list[str], at: int, indent: int, siblings: re.Pattern[str] | None) -> int:
-    """The line after an item and all that is indented below it; with siblings, after the last of them too."""
+    """Return the line after an item and everything indented below it; with `siblings`, after the last of them."""
     end, blank = at + 1, False
     while end < len(lines):
         line = lines[end]
@@ -232,7 +233,7 @@ def _text_of(kind: str, lines: list[str]) -> str:
 
 
 def _unwrapped(lines: list[str]) -> str:
-    """The lines as one, but for those that begin something: an inner bullet, a row, a listing."""
+    """Join the lines, except those that begin an inner bullet, a row or code."""
     parts: list[str] = []
     fence, closed = "", False
     for line in lines:
@@ -250,7 +251,7 @@ def _outdented(lines: list[str]) -> list[str]:
 
 
 def _children(lines: list[str]) -> list[tuple[int, list[str]]]:
-    """The bullets inside a bullet whose own line ends in a colon, each with its place; the first is that line."""
+    """Return the bullets inside a bullet whose own line ends in a colon, with their offsets; the first is that line."""
     if not lines[0].rstrip().endswith(_COLON):
         return []
     inner = [number for number, line in enumerate(lines[1:], 1) if line.strip()]

@@ -1,6 +1,6 @@
-"""mcp-memory-service: its SQLite-vec file. The vectors are not read, so the extension is not needed.
+"""Reader of mcp-memory-service's SQLite-vec file. Vectors are not read, so the extension is not needed.
 
-Read for real: files written by 8.24.0 and 12.4.0.
+Tested with files of 8.24.0 and 12.4.0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WANTED = (
     "content_hash", "content", "tags", "memory_type", "metadata", "created_at", "created_at_iso", "updated_at_iso",
     "store", "parent_id", "version", "confidence",
 )  # fmt: skip
-#: Its words for what a memory is, and ours. What is in neither list is kept as a learning of kind other.
+#: Kind of each memory type. Unknown types become learnings of kind other.
 _KIND_OF = {
     "decision": "decision", "architecture": "decision", "tool_choice": "technology", "approach": "decision",
     "configuration": "technology", "learning": "learning", "insight": "learning", "best_practice": "policy",
@@ -73,13 +73,13 @@ def _text(metadata: dict[str, Any], name: str) -> str:
 def _columns(db: sqlite3.Connection, file: Path) -> list[str]:
     columns = tables.tables(db).get("memories", [])
     if not set(columns) >= _NEEDED:
-        hint = "It has a table `memories` with the columns content_hash and content."
-        raise InvalidInput(f"{file} is no database of mcp-memory-service.", hint)
+        hint = "One has a table `memories` with the columns content_hash and content."
+        raise InvalidInput(f"{file} is not a database of mcp-memory-service.", hint)
     return columns
 
 
 def _living(columns: list[str]) -> str:
-    """Neither deleted nor replaced by a newer version."""
+    """Return a condition for memories neither deleted nor replaced by a newer version."""
     deleted = "deleted_at IS NULL" if "deleted_at" in columns else "1"
     return deleted + (" AND coalesce(superseded_by, '') = ''" if "superseded_by" in columns else "")
 

@@ -1,9 +1,9 @@
-"""mem0: the JSON that its `get_all()` and the hosted platform's export give, and its local Qdrant folder.
+"""Reader of mem0: the JSON of its `get_all()` and of the platform's export, and its local Qdrant folder.
 
     entry   id, memory, user_id, agent_id, run_id, metadata, categories, created_at, updated_at …
-    point   the same in Qdrant's payload, where the text is `data` and the metadata stands beside it
+    point   the same in Qdrant's payload, with the text in `data` and the metadata beside it
 
-Read for real: stores written by mem0 0.1.118 and 2.2.1, with qdrant-client 1.1.7 to 1.20.0.
+Tested with stores of mem0 0.1.118 and 2.2.1, with qdrant-client 1.1.7 to 1.20.0.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from cofio.transfer.foreign.reading import Found, Reader, Skipped, listed, made,
 
 _LISTS = ("results", "memories", "data", "items")
 _TEXTS = ("memory", "data", "text", "content")
-_COUNTED = 64 << 20  # bytes; a longer document is not read twice
-#: Fields that are a fact's own, or say nothing once the vector is gone.
+_COUNTED = 64 << 20  # bytes; a larger document is not read twice
+#: Fields used for the fact, or meaningless without the vector.
 _USED = frozenset(
     """id memory data text content metadata user_id agent_id run_id actor_id categories created_at score embedding
     text_lemmatized""".split()
@@ -36,13 +36,13 @@ _KIND_OF = {"user_preferences": "preference", "preferences": "preference", "tech
 def _read_json(path: Path) -> Iterator[Found]:
     for number, entry in enumerate(entries(there(path, "a JSON export of mem0"), _LISTS), 1):
         if not isinstance(entry, dict):
-            yield Skipped("It is no object.", f"mem0/entry {number}")
+            yield Skipped("It is not an object.", f"mem0/entry {number}")
         elif not _gone(entry):
             yield _fact(str(entry.get("id") or f"entry {_digest(entry)}"), entry)
 
 
 def _digest(entry: Mapping[str, Any]) -> str:
-    """A name for an entry that has none: by what it says, not by where it stands."""
+    """Return a name for an entry without one, from its content rather than its position."""
     return blake2b(json.dumps(entry, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
@@ -70,7 +70,7 @@ def _fact(name: str, entry: Mapping[str, Any]) -> Found:
 
 
 def _gone(entry: Mapping[str, Any]) -> bool:
-    """Whether mem0 itself would not show it any more: deleted, or past its day."""
+    """Return whether mem0 itself would hide it: deleted or expired."""
     try:
         expired = date.fromisoformat(str(entry.get("expiration_date"))[:10]) < datetime.now(UTC).date()
     except ValueError:
@@ -107,7 +107,7 @@ JSON = Reader(
 def _read_qdrant(path: Path) -> Iterator[Found]:
     files = _collections(there(path, "a Qdrant folder of mem0"))
     if not files:
-        raise InvalidInput(f"{path} is no local Qdrant folder.", "It has collection/NAME/storage.sqlite in it.")
+        raise InvalidInput(f"{path} is not a local Qdrant folder.", "One contains collection/NAME/storage.sqlite.")
     for file in files:
         with tables.opened(file) as db:
             if "point" not in tables.tables(db).get("points", ()):
@@ -119,9 +119,9 @@ def _read_qdrant(path: Path) -> Iterator[Found]:
 
 
 def _of_point(where: str, blob: Any) -> Found | None:
-    """The fact that a point holds; None where it is no memory: mem0 keeps entities and its own marks as points too."""
+    """Return the fact of a point; None if it is not a memory: mem0 stores entities and markers as points too."""
     if not isinstance(blob, bytes):
-        return Skipped("It is no point, or a very big one.", f"mem0/{where}")
+        return Skipped("It is not a point, or too large.", f"mem0/{where}")
     try:
         point = state_of(blob)
     except BadPickle as error:
@@ -157,7 +157,7 @@ def _fits_qdrant(path: Path) -> bool:
 
 QDRANT = Reader(
     name="mem0-qdrant",
-    says="mem0's local Qdrant folder, as it stands on the disk",
+    says="mem0's local Qdrant folder, as stored on disk",
     read=_read_qdrant,
     count=_count_qdrant,
     fits=_fits_qdrant,

@@ -1,8 +1,8 @@
-"""The state of a pickled object, without the code that wrote it and without running any.
+"""State of a pickled object, read without the code that wrote it and without executing any.
 
-qdrant-client keeps its points as pickles, and a pickle may name any function to call. Here a name leads to a stand-in
-that only keeps what it is given, for the few names that such points hold; every other name is refused before anything
-happens. The unpickler written in Python is used on purpose: the one in C sets aside the memory a pickle asks for.
+qdrant-client stores its points as pickles, and a pickle may name any function to call. Here a name resolves to a
+stand-in that only stores its state, for the few names that such points contain; every other name is rejected before
+anything happens. The Python unpickler is used on purpose: the one in C allocates as much memory as a pickle asks for.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 
 class BadPickle(Exception):
-    """The pickle is damaged, or names what no point needs."""
+    """The pickle is damaged, or names something that no point needs."""
 
 
 class _Kept:
-    """Stands in for a class of qdrant-client and keeps the state, doing nothing with it."""
+    """Stand-in for a class of qdrant-client that only stores the state."""
 
     def __init__(self, *_: Any) -> None:
         self.state: Any = None
@@ -30,7 +30,7 @@ class _Kept:
         self.state = state
 
 
-#: Values that people put into a payload; making one does nothing else.
+#: Values that payloads may contain; creating one has no side effects.
 _VALUES = {
     ("datetime", name): getattr(datetime, name) for name in ("datetime", "date", "time", "timedelta", "timezone")
 }
@@ -43,23 +43,23 @@ _BAD = (
 class _Careful(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("qdrant_client.") and "." not in name:
-            return type(name, (_Kept,), {})  # one of its own each time, so that none can be tampered with
+            return type(name, (_Kept,), {})  # a new class each time, so that none can be modified
         if (module, name) in _VALUES:
             return _VALUES[module, name]
-        raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing of it was run.")
+        raise pickle.UnpicklingError(f"It names {module}.{name}, which no point needs; nothing was executed.")
 
     def get_extension(self, code: int) -> Any:
         raise pickle.UnpicklingError(f"It uses the extension {code}, which no point needs.")
 
 
 def state_of(blob: bytes) -> dict[str, Any]:
-    """The fields of the object that a pickle holds."""
+    """Return the fields of the object in a pickle."""
     try:
         kept = _Careful(io.BytesIO(blob)).load()
     except _BAD as error:
         raise BadPickle(str(error)[:200] or "The pickle is damaged.") from error
     state = getattr(kept, "state", None)
-    held = state.get("__dict__") if isinstance(state, dict) else None  # so pydantic 1 and 2 both lay it down
+    held = state.get("__dict__") if isinstance(state, dict) else None  # the layout of pydantic 1 and 2
     if not isinstance(held, dict):
-        raise BadPickle("It holds no point.")
+        raise BadPickle("It contains no point.")
     return held

@@ -1,8 +1,8 @@
-"""What every reader of another tool's store shares: its shape, and how a foreign entry becomes a fact.
+"""Shared parts of the readers: the Reader type, and conversion of a foreign entry to a fact.
 
     entry of a foreign store ─ made ─▶ Fact, or Skipped with the reason
 
-One bad entry never stops a million: what cannot be a fact is told as Skipped and the reading goes on.
+A bad entry does not stop the import: it is returned as Skipped, and reading continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cofio.errors import InvalidInput
 from cofio.model import MAX_LABEL, MAX_LABELS, MAX_METADATA, MAX_TEXT, Fact, Memory, moment
 
 _OURS = frozenset(field.name for field in fields(Memory)) - {"project", "origin", "anchors"} | {"timestamp"}
-_MOST_VALUES = 4_096  # in the metadata of one entry; a list that holds itself many times over has more
+_MOST_VALUES = 4_096  # in the metadata of one entry; a list that contains itself repeatedly has more
 _DEEPEST = 16
 _ROOM = MAX_METADATA // 2  # characters of the metadata
 _UNSTORABLE = late.compile("[\x00\ud800-\udfff]")
@@ -31,7 +31,7 @@ _WINDOWS = late.compile(r"[A-Za-z]:[\\/]")
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """An entry that was left out, and why."""
+    """Entry that was left out, with the reason."""
 
     reason: str
     where: str  # the entry's name in its store
@@ -42,17 +42,17 @@ Found = Fact | Skipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """How to read one kind of store. Reading never changes the store."""
+    """Reader of one kind of store. Reading never changes the store."""
 
     name: str
-    says: str  # what it reads, for people
+    says: str  # description of what it reads, for the user
     read: Callable[[Path], Iterator[Found]]
-    count: Callable[[Path], int | None]  # how many entries there are; None when telling would take too long
-    fits: Callable[[Path], bool]  # whether the path looks like such a store; never raises for one that does not
+    count: Callable[[Path], int | None]  # number of entries; None if counting takes too long
+    fits: Callable[[Path], bool]  # whether the path looks like such a store; never raises
 
 
 def there(path: Path, what: str) -> Path:
-    """The path itself, once it is known to exist."""
+    """Return the path. Raise InvalidInput if it does not exist."""
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", f"Give the path of {what}.")
     return path
@@ -61,7 +61,7 @@ def there(path: Path, what: str) -> Path:
 def made(
     tool: str, name: str, text: Any, *, created_at: Any = None, notes: Mapping[str, Any] | None = None, **rest: Any
 ) -> Found:
-    """The fact that a foreign entry is, under the origin `tool/name`; or why it is none."""
+    """Return the fact of a foreign entry, with the origin `tool/name`; or the reason why it is skipped."""
     origin = _origin(f"{tool}/{name}")
     if not isinstance(text, str) or not text.strip():
         return Skipped("It has no text.", origin)
@@ -84,11 +84,11 @@ def made(
 
 
 def when(value: Any) -> str:
-    """The time that a value means, as UTC ISO 8601; "" when it means none."""
+    """Return the value as a UTC ISO 8601 time; "" if it is not a time."""
     if isinstance(value, str) and _EPOCH.fullmatch(value.strip()):
         value = float(value)
     if isinstance(value, bool) or not value or (isinstance(value, int | float) and value < 0):
-        return ""  # nought stands for "not known" wherever we met it
+        return ""  # 0 means "unknown" in all known tools
     try:
         return moment(value)
     except InvalidInput:
@@ -96,24 +96,24 @@ def when(value: Any) -> str:
 
 
 def place(value: Any) -> str:
-    """The value when it is the path of a folder, from the root; "" otherwise."""
+    """Return the value if it is an absolute path; "" otherwise."""
     if not isinstance(value, str) or len(value) > MAX_LABEL:
         return ""
     return value.rstrip("/") or "/" if value.startswith("/") else value if _WINDOWS.match(value) else ""
 
 
 def storable(text: str) -> str:
-    """The text without what no store takes: NUL and halves of surrogate pairs."""
+    """Return the text without NUL and unpaired surrogates, which no store accepts."""
     return _UNSTORABLE.sub("�", text) if _UNSTORABLE.search(text) else text
 
 
 def fingerprint(text: str) -> str:
-    """A short name for a text that stays the same while only its white space changes."""
+    """Return a short digest of a text, independent of white space."""
     return hashlib.blake2b(" ".join(text.split()).encode(errors="replace"), digest_size=8).hexdigest()
 
 
 def listed(value: Any) -> list[str]:
-    """The texts of a list: given as one, as JSON, or with commas between."""
+    """Return the texts of a list: given as a list, as JSON, or separated by commas."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -126,7 +126,7 @@ def listed(value: Any) -> list[str]:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """The object that a JSON text holds; an empty one when it holds none."""
+    """Return the object in a JSON text; an empty one if there is none."""
     try:
         read = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -134,11 +134,11 @@ def object_of(value: Any) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-# ── within the limits of a fact ───────────────────────────────────────────────────────────────────────────────────────
+# ── limits of a fact ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _within(text: str) -> tuple[str, dict[str, Any]]:
-    """The text; of one that is too long the beginning, up to the end of a paragraph, line or word, and a note of it."""
+    """Return the text, cut at the end of a paragraph, line or word if it is too long, and a note of its length."""
     if len(text) <= MAX_TEXT:
         return text, {}
     for mark in ("\n\n", "\n", " "):
@@ -160,11 +160,14 @@ def _origin(name: str) -> str:
 
 
 class _TooMuch(Exception):
-    """A value that is no JSON, or more of it than metadata should hold."""
+    """Value that is not JSON, or too large for metadata."""
 
 
 def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry's own fields under their names. A name of ours gets the tool's in front; what is too much is named."""
+    """Return the entry's own fields by name.
+
+    A name used by cofio gets the tool as a prefix; fields left out are listed.
+    """
     kept: dict[str, Any] = {}
     left_out: list[str] = []
     for key, value in given.items():
@@ -181,7 +184,7 @@ def _metadata(tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _crowded_out(kept: dict[str, Any]) -> list[str]:
-    """Takes the biggest fields out until the rest has room, and names them."""
+    """Remove the largest fields until the rest fits; return the names of those removed."""
     if len(json.dumps(kept, ensure_ascii=False)) <= _ROOM:
         return []
     sizes = {name: len(json.dumps({name: value}, ensure_ascii=False)) for name, value in kept.items()}

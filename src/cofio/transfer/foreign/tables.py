@@ -1,7 +1,7 @@
-"""Another tool's SQLite file, read without leaving a trace in it.
+"""Read access to another tool's SQLite file, without leaving a trace in it.
 
-A file beside which changes wait (`-wal`, `-journal`) is copied to a folder of our own and read there, because SQLite
-would write beside the original. Rows come in short pages: the tool is never locked out while we are busy with them.
+A file with pending changes beside it (`-wal`, `-journal`) is copied to a temporary folder and read there, because
+SQLite would write beside the original. Rows are read in short pages, so that the tool is never locked out for long.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cofio.errors import InvalidInput
 
 _MAGIC = b"SQLite format 3\x00"
 _PAGE = 64  # rows
-_LONGEST = 262_144  # characters of a text that are read; far more than a fact may have
-_BIGGEST = 2 << 20  # bytes of a blob; what is bigger comes as NULL
+_LONGEST = 262_144  # characters read of a text; far more than a fact may have
+_BIGGEST = 2 << 20  # bytes of a blob; a larger one is read as NULL
 _TRIES = 5
-_PATIENCE = 5.0  # seconds for which a lock is waited for
+_PATIENCE = 5.0  # seconds to wait for a lock
 
 
 def is_database(path: Path) -> bool:
-    """Whether the file begins as every SQLite file does."""
+    """Return whether the file begins with the magic number of SQLite."""
     try:
         with path.open("rb") as file:
             return file.read(16) == _MAGIC
@@ -34,7 +34,7 @@ def is_database(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """The database, for reading; failures are told in our words."""
+    """Yield a connection for reading; errors are translated into InvalidInput."""
     if not is_database(path):
         hint = "Give the tool's own database file. An encrypted one has to be decrypted first."
         raise InvalidInput(f"{path} is not an SQLite database.", hint)
@@ -52,14 +52,14 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def tables(db: sqlite3.Connection) -> dict[str, list[str]]:
-    """The real tables and their columns. A view or a virtual table may do anything when it is read, so none is."""
+    """Return the tables and their columns; not views and virtual tables, which may run code when read."""
     names = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     real = [row["name"] for row in names if not str(row["sql"]).upper().startswith("CREATE VIRTUAL")]
     return {name: [row["name"] for row in db.execute(f"PRAGMA table_info({_quoted(name)})")] for name in real}
 
 
 def shapes(path: Path) -> dict[str, list[str]]:
-    """The tables of a file and their columns; none when it is no database that can be read."""
+    """Return the tables of a file and their columns; none if it is not a readable database."""
     if not path.is_file() or not is_database(path):
         return {}
     try:
@@ -70,7 +70,7 @@ def shapes(path: Path) -> dict[str, list[str]]:
 
 
 def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str = "1") -> Iterator[sqlite3.Row]:
-    """The rows that match, in the order in which they were written."""
+    """Yield the rows that match, in the order of insertion."""
     wanted = ", ".join(_bounded(each) for each in columns)
     query = (
         f"SELECT rowid AS at_row, {wanted} FROM {_quoted(table)} WHERE rowid > ? AND ({where}) ORDER BY rowid LIMIT ?"
@@ -82,7 +82,7 @@ def rows(db: sqlite3.Connection, table: str, columns: Iterable[str], where: str 
 
 
 def total(db: sqlite3.Connection, table: str, where: str = "1") -> int:
-    """How many rows match."""
+    """Return the number of rows that match."""
     (number,) = db.execute(f"SELECT count(*) FROM {_quoted(table)} WHERE {where}").fetchone()
     return int(number)
 
@@ -114,11 +114,14 @@ def _in_our_words(path: Path) -> Iterator[None]:
         hint = "It is damaged, or encrypted; give a copy that the tool itself can open."
         raise InvalidInput(f"{path} cannot be read: {error}.", hint) from error
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check that it is yours to read.") from error
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
 
 
 def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
-    """Read-only. A file in WAL mode with nothing waiting is taken to hold still, or SQLite would write beside it."""
+    """Connect read-only.
+
+    A file in WAL mode without pending changes is opened as immutable, or SQLite would write beside it.
+    """
     if ours:
         return sqlite3.connect(path, timeout=_PATIENCE)
     with path.open("rb") as file:
@@ -128,7 +131,7 @@ def _connected(path: Path, *, ours: bool) -> sqlite3.Connection:
 
 
 def _copied(path: Path, folder: Path) -> Path:
-    """A copy of the file and of what waits beside it, of one moment: made again when they changed meanwhile."""
+    """Copy the file and its pending changes as a consistent set, again if they changed meanwhile; return the copy."""
     parts = {ending: _beside(path, ending) for ending in ("", "-wal", "-journal")}
     for _ in range(_TRIES):
         before = [_stamp(part) for part in parts.values()]

@@ -1,5 +1,5 @@
--- Named queries of the server store; the embedded store has the same names in its own dialect.
--- {where} is a condition over memories made from a Scope. %(tenant)s is put in by itself; lists are arrays.
+-- Named queries of the server store; the embedded store has the same names in its own dialect. {where} is a condition
+-- on memories made from a Scope. %(tenant)s is set automatically; lists are arrays.
 
 -- name: make_migrations
 CREATE TABLE IF NOT EXISTS cofio_migrations (number integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
@@ -70,8 +70,8 @@ VALUES (
 RETURNING id;
 
 -- name: raise_sequence
-SELECT CASE -- one by one, so that it never goes back, whoever else takes ids meanwhile; a leap is beyond them anyway
-    WHEN %(id)s - last > 10000 THEN ( -- one leap at a time: of two, the shorter must not come last
+SELECT CASE -- one by one, so that the sequence never goes back while others take ids, except for large leaps
+    WHEN %(id)s - last > 10000 THEN ( -- one leap at a time: of two, the shorter one must not come last
         SELECT setval(name, greatest(%(id)s, pg_sequence_last_value(name)))
         FROM (SELECT pg_advisory_xact_lock(hashtextextended('cofio/sequence', 0))) AS alone
     )
@@ -163,8 +163,8 @@ DROP INDEX IF EXISTS vectors_by_nearness_{dimension};
 -- name: search_by_nearness
 SELECT
     set_config('hnsw.ef_search', %(effort)s::text, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-    set_config('hnsw.max_scan_tuples', '10000', true), -- then looking at each is faster
-    -- The one plan that is right here is the index in its order, whatever the statistics say or do not say yet.
+    set_config('hnsw.max_scan_tuples', '10000', true), -- from then on, a full scan is faster
+    -- The index scan is the only good plan here, whatever the statistics are.
     set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
 
@@ -224,7 +224,7 @@ FROM (
         END AS weight
     FROM asked a JOIN memories m ON m.said @@ a.phrase OR m.around @@ a.phrase
     WHERE m.tenant = %(tenant)s AND {where}
-    OFFSET 0 -- so that no weight is reckoned twice
+    OFFSET 0 -- so that weights are computed only once
 ) held
 GROUP BY id ORDER BY score DESC, id LIMIT %(k)s;
 
@@ -323,7 +323,7 @@ DELETE FROM occurrences WHERE tenant = %(tenant)s AND change_id = %(id)s;
 SELECT agent, session, at FROM occurrences WHERE tenant = %(tenant)s AND memory_id = %(id)s ORDER BY at, id;
 
 -- name: sightings
-WITH RECURSIVE merged (id) AS ( -- what was merged into it, but not what it took the place of: that is another fact
+WITH RECURSIVE merged (id) AS ( -- memories merged into it, but not the one that it replaced, which is another fact
     SELECT %(id)s::bigint
     UNION SELECT m.id FROM merged h JOIN memories m ON m.tenant = %(tenant)s AND m.superseded_by = h.id
     WHERE NOT EXISTS (SELECT 1 FROM memories n WHERE n.tenant = m.tenant AND n.id = h.id AND n.supersedes = m.id)
@@ -423,7 +423,7 @@ INSERT INTO inbox (tenant, client, session, turn, task, received_at, due_at, pay
 VALUES (
     %(tenant)s, %(client)s, %(session)s, %(turn)s, %(task)s, %(received_at)s, %(due_at)s, %(payload)s, %(series)s
 )
-ON CONFLICT DO NOTHING -- somebody else was faster with this turn
+ON CONFLICT DO NOTHING -- a concurrent delivery of this turn was faster
 RETURNING id;
 
 -- name: received
@@ -446,7 +446,7 @@ WHERE %(any_key)s = 1 AND tenant = %(tenant)s AND session = %(session)s AND turn
     AND substr(client, 1, length(%(client)s) + 1) = %(client)s || '~';
 
 -- name: purged_turns
-SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
+SELECT turn, payload FROM inbox -- as_json has one format: payloads with the mark are parsed to be sure
 WHERE tenant = %(tenant)s AND client = %(client)s AND session = %(session)s AND turn <> ''
     AND (payload = '' OR strpos(payload, '"cut"') > 0);
 
@@ -472,11 +472,11 @@ WHERE tenant = %(tenant)s AND state = 'pending' AND reason = '' AND due_at > %(a
 -- name: hold_items
 UPDATE inbox SET due_at = %(due_at)s
 WHERE tenant = %(tenant)s AND state = 'pending' AND due_at > %(at)s AND due_at <= %(latest)s
-    AND reason = '' -- what failed, or waits for another reason, has its own time
+    AND reason = '' -- failed items, and those that wait for another reason, have their own time
     AND client = %(client)s AND session = %(session)s AND (claimed_until IS NULL OR claimed_until <= %(at)s);
 
 -- name: is_full
-SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
+SELECT CASE -- pending items are between the first pending id and the last id, which usually answers without counting
     WHEN (SELECT max(id) FROM inbox WHERE tenant = %(tenant)s)
         - (SELECT min(id) FROM inbox WHERE tenant = %(tenant)s AND state = 'pending') + 1 < %(most)s THEN false
     ELSE (
@@ -498,7 +498,7 @@ WITH first AS (
     SELECT id, client, session FROM inbox i
     WHERE tenant = %(tenant)s AND state = 'pending' AND due_at <= %(at)s
         AND (claimed_until IS NULL OR claimed_until <= %(at)s)
-        AND NOT EXISTS ( -- what was said before in the same session is being learned from
+        AND NOT EXISTS ( -- an earlier turn of the same session is being processed
             SELECT 1 FROM inbox o
             WHERE o.tenant = %(tenant)s AND o.client = i.client AND o.session = i.session AND o.id < i.id
                 AND o.state = 'pending' AND o.claimed_until > %(at)s AND (o.client <> '' OR o.session <> '')
@@ -507,7 +507,7 @@ WITH first AS (
 ),
 due AS (
     SELECT id, client, session FROM first
-    UNION -- what a language model reads together with it
+    UNION -- the other turns of its batch
     SELECT m.id, m.client, m.session
     FROM (SELECT DISTINCT client, session FROM first WHERE client <> '' OR session <> '') s
     CROSS JOIN LATERAL (
@@ -525,11 +525,11 @@ due AS (
 free AS (
     SELECT id FROM inbox
     WHERE tenant = %(tenant)s AND id IN (SELECT id FROM due) AND state = 'pending' AND due_at <= %(at)s
-    FOR UPDATE SKIP LOCKED -- what grows just now is had the next time
+    FOR UPDATE SKIP LOCKED -- items being amended now are left for the next time
 )
 UPDATE inbox SET claimed_until = %(until)s, due_at = %(until)s
 WHERE tenant = %(tenant)s AND id IN (
-    SELECT d.id FROM due d WHERE d.id IN (SELECT id FROM free) AND NOT EXISTS ( -- nor does it go before what grows
+    SELECT d.id FROM due d WHERE d.id IN (SELECT id FROM free) AND NOT EXISTS ( -- nor overtake an item being amended
         SELECT 1 FROM due o
         WHERE o.client = d.client AND o.session = d.session AND o.id < d.id AND (o.client <> '' OR o.session <> '')
             AND o.id NOT IN (SELECT id FROM free)
@@ -555,7 +555,7 @@ SELECT {items} FROM inbox WHERE tenant = %(tenant)s AND state = %(state)s AND id
 ORDER BY id DESC LIMIT %(limit)s;
 
 -- name: item_settled_by
-SELECT {items} FROM inbox -- it was settled with the changeset, or later: what is older is not looked at
+SELECT {items} FROM inbox -- it was settled with the changeset, or later: older items are skipped
 WHERE tenant = %(tenant)s AND changeset_id = %(changeset)s AND payload <> ''
     AND finished_at >= (SELECT at FROM changesets WHERE tenant = %(tenant)s AND id = %(changeset)s)
 ORDER BY finished_at LIMIT 1;
@@ -564,7 +564,7 @@ ORDER BY finished_at LIMIT 1;
 UPDATE inbox SET
     state = %(state)s, reason = %(reason)s, result = %(result)s,
     changeset_id = coalesce(%(changeset)s::bigint, changeset_id),
-    claimed_until = CASE %(state)s WHEN 'pending' THEN claimed_until END, -- halfway, whoever works on it goes on
+    claimed_until = CASE %(state)s WHEN 'pending' THEN claimed_until END, -- partly processed: the claim is kept
     finished_at = CASE %(state)s WHEN 'pending' THEN NULL ELSE %(at)s END
 WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
 
@@ -581,11 +581,11 @@ WHERE tenant = %(tenant)s AND id = %(id)s AND state = 'pending';
 -- name: retry_item
 UPDATE inbox SET
     state = 'pending', due_at = %(at)s, attempts = 0, faults = 0, reason = '', finished_at = NULL,
-    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- what was learned of a parked one is not learned again
+    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- of a parked item, learned parts are not learned again
 WHERE tenant = %(tenant)s AND id = %(id)s AND state IN ('parked', 'rejected') AND payload <> '';
 
 -- name: ledger
-SELECT 'state', state, count(*) FROM inbox WHERE tenant = %(tenant)s GROUP BY state -- one statement: all of one moment
+SELECT 'state', state, count(*) FROM inbox WHERE tenant = %(tenant)s GROUP BY state -- one statement, one snapshot
 UNION ALL SELECT 'reason', reason, count(*) FROM inbox
 WHERE tenant = %(tenant)s AND state = 'rejected' GROUP BY reason
 UNION ALL SELECT 'oldest', min(received_at), 0 FROM inbox WHERE tenant = %(tenant)s AND id IN (
@@ -606,7 +606,7 @@ SELECT before ->> 'text', before ->> 'context' FROM changes
 WHERE tenant = %(tenant)s AND memory_id = %(id)s AND before IS NOT NULL;
 
 -- name: settled_items_saying
-SELECT id, payload, result, led -- led to it, or may say it: what is written in JSON is looked at again, read
+SELECT id, payload, result, led -- led to it, or may contain it: escaped matches are parsed and checked
 FROM (
     SELECT *, coalesce(changeset_id IN (
         SELECT changeset_id FROM changes WHERE tenant = %(tenant)s AND memory_id = %(id)s
@@ -632,7 +632,7 @@ SELECT id, payload FROM inbox WHERE tenant = %(tenant)s AND state IN ('pending',
 
 -- name: set_payload
 UPDATE inbox SET
-    payload = %(payload)s, -- of one that is learned halfway, that it is stays known
+    payload = %(payload)s, -- the result still shows that it is partly processed
     result = CASE result WHEN '{}' THEN '{}' ELSE '{"actions": []}' END
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
@@ -659,7 +659,7 @@ WHERE tenant = %(tenant)s AND chore = %(chore)s AND outcome = 'running' AND aliv
 INSERT INTO runs (tenant, chore, slot, by, started_at, alive_at)
 SELECT %(tenant)s, %(chore)s, %(slot)s, %(by)s, %(at)s, %(at)s
 WHERE %(slot)s = '' OR (
-    NOT EXISTS ( -- nobody goes back behind a slot, but one in the future is the work of a wrong clock
+    NOT EXISTS ( -- no slot before one that was run, except one in the future, the effect of a wrong clock
         SELECT 1 FROM runs
         WHERE tenant = %(tenant)s AND chore = %(chore)s AND slot <> '' AND slot >= %(slot)s AND slot <= %(at)s
             AND outcome <> 'died'
@@ -705,11 +705,11 @@ SELECT
 SELECT {columns} FROM memories m
 WHERE tenant = %(tenant)s AND category = %(category)s AND created_at < %(before)s AND archived_at IS NULL
     AND retrieval_count = 0 AND pinned = 0
-    AND NOT EXISTS ( -- whatever was done to it since, its arrival included, is a sign of life
+    AND NOT EXISTS ( -- any change since, its arrival included, counts as use
         SELECT 1 FROM changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
         WHERE c.tenant = %(tenant)s AND c.memory_id = m.id AND s.at >= %(before)s
     )
-    AND NOT EXISTS ( -- recalled as another
+    AND NOT EXISTS ( -- successor recalled
         SELECT 1 FROM memories d
         WHERE d.tenant = %(tenant)s AND d.superseded_by = m.id AND d.retrieval_count > 0
     )
@@ -719,7 +719,7 @@ ORDER BY created_at, id LIMIT %(limit)s;
 SELECT query FROM retrievals
 WHERE tenant = %(tenant)s AND query <> '' AND memory_id IN (
     SELECT unnest(%(ids)s::bigint[])
-    UNION SELECT id FROM memories WHERE tenant = %(tenant)s AND superseded_by = ANY(%(ids)s) -- what they stand for
+    UNION SELECT id FROM memories WHERE tenant = %(tenant)s AND superseded_by = ANY(%(ids)s) -- replaced by them
 )
 GROUP BY query ORDER BY max(at) DESC, query COLLATE "C" LIMIT %(limit)s;
 
@@ -747,7 +747,7 @@ SELECT EXISTS (SELECT 1 FROM changesets WHERE tenant = %(tenant)s)
     OR EXISTS (SELECT 1 FROM meta WHERE tenant = %(tenant)s AND name = 'reserved');
 
 -- name: take_ids
-SELECT min(id) FROM ( -- one by one: the sequence never goes back, whoever else takes ids meanwhile
+SELECT min(id) FROM ( -- one by one: the sequence never goes back while others take ids
     SELECT nextval(pg_get_serial_sequence('memories', 'id')) AS id FROM generate_series(1, %(count)s)
 ) taken;
 
@@ -834,7 +834,7 @@ ORDER BY id DESC LIMIT %(limit)s;
 -- name: forget_deeds
 DELETE FROM deeds WHERE tenant = %(tenant)s AND at < %(before)s;
 
--- ── what is known exactly of a domain ─────────────────────────────────────────────────────────────────────────────────
+-- ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- name: known_rows
 SELECT {columns} FROM {table} WHERE tenant = %(tenant)s AND {where} ORDER BY {order} LIMIT %(limit)s;
@@ -891,7 +891,7 @@ SELECT EXISTS (
 SELECT
     c.id, c.changeset_id, c.row_table, c.row_id, c.action, c.reason, c.before, c.erased, s.at, s.by, s.why, n.id, n.before
 FROM knowledge_changes c JOIN changesets s ON s.tenant = c.tenant AND s.id = c.changeset_id
-LEFT JOIN LATERAL ( -- what came after is what was before the next
+LEFT JOIN LATERAL ( -- the row after a change is the row before the next one
     SELECT l.id, l.before FROM knowledge_changes l
     WHERE l.tenant = c.tenant AND l.row_table = c.row_table AND l.row_id = c.row_id AND l.id > c.id
     ORDER BY l.id LIMIT 1
@@ -927,7 +927,7 @@ ON CONFLICT (tenant, folder, path) DO UPDATE SET
 -- name: drop_file
 DELETE FROM notes WHERE tenant = %(tenant)s AND folder = %(folder)s AND path = %(path)s;
 
--- ── the store as people look at it ────────────────────────────────────────────────────────────────────────────────────
+-- ── dashboard statistics ──────────────────────────────────────────────────────────────────────────────────────────────
 
 -- name: arrived
 SELECT CASE WHEN left(created_at, 10) < %(first)s THEN '' ELSE left(created_at, 10) END, category, count(*)
@@ -960,7 +960,7 @@ WHERE tenant = %(tenant)s AND archived_at IS NULL AND source <> '' GROUP BY 1;
 -- name: askers
 SELECT caller, sum(given)::bigint, max(at) FROM (
     SELECT caller, count(*) AS given, max(at) AS at FROM retrievals WHERE tenant = %(tenant)s GROUP BY caller
-    UNION ALL -- also who found nothing
+    UNION ALL -- also callers without results
     SELECT caller, 0, max(at) FROM injections WHERE tenant = %(tenant)s GROUP BY caller
 ) asked
 WHERE caller <> '' GROUP BY caller;
@@ -1020,7 +1020,7 @@ SELECT
 -- ── episodes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 -- name: capture_to_index
-SELECT payload FROM inbox WHERE tenant = %(tenant)s AND id = %(capture)s FOR UPDATE; -- it grows before or after
+SELECT payload FROM inbox WHERE tenant = %(tenant)s AND id = %(capture)s FOR UPDATE; -- against concurrent amends
 
 -- name: captures_to_index
 SELECT u.capture_id FROM unindexed u JOIN inbox i ON i.tenant = u.tenant AND i.id = u.capture_id
@@ -1185,7 +1185,7 @@ WHERE tenant = %(tenant)s AND (
         JOIN changes c ON c.tenant = i.tenant AND c.changeset_id = i.changeset_id
         WHERE p.tenant = e.tenant AND p.episode_id = e.id AND c.memory_id = %(id)s
     )
-    OR EXISTS ( -- in the whole text: a sentence may lie in two passages
+    OR EXISTS ( -- in the whole text: a sentence may be split over two passages
         SELECT 1 FROM unnest(%(said)s::text[]) AS words (word) WHERE strpos((
             SELECT string_agg(p.text, '' ORDER BY p.capture_id NULLS FIRST, p.place) FROM passages p
             WHERE p.tenant = e.tenant AND p.episode_id = e.id
@@ -1291,7 +1291,7 @@ RETURNING id;
 -- name: finish_llm_call
 UPDATE llm_calls SET
     outcome = %(outcome)s, seconds = %(seconds)s, input_tokens = %(input_tokens)s, output_tokens = %(output_tokens)s,
-    reply = CASE request WHEN '' THEN '' ELSE %(reply)s END -- a purge meanwhile holds
+    reply = CASE request WHEN '' THEN '' ELSE %(reply)s END -- purged meanwhile: stays empty
 WHERE tenant = %(tenant)s AND id = %(id)s;
 
 -- name: unfinished_llm_calls

@@ -1,5 +1,5 @@
--- Named queries of the embedded store; the server store has the same names in its own dialect.
--- {where} is a condition over memories made from a Scope; :ids and the like are JSON arrays of ids.
+-- Named queries of the embedded store; the server store has the same names in its own dialect. {where} is a condition
+-- on memories made from a Scope; :ids and the like are JSON arrays of ids.
 
 -- name: set_meta
 INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
@@ -26,7 +26,7 @@ SELECT EXISTS (SELECT 1 FROM memories WHERE speaker <> '');
 SELECT max(id) FROM memories;
 
 -- name: page
-SELECT {columns} FROM memories WHERE id IN ( -- ids are put in order, and not the rows of all that a viewer sees
+SELECT {columns} FROM memories WHERE id IN ( -- sorts ids only, not the rows of all that a viewer sees
     SELECT id FROM memories WHERE {where} AND id < :after ORDER BY id DESC LIMIT :limit OFFSET :skip
 )
 ORDER BY id DESC;
@@ -108,7 +108,7 @@ SELECT v.memory_id, v.vector, m.archived_at IS NULL FROM vectors v JOIN memories
 -- name: changed_vectors
 SELECT c.memory_id, v.vector, m.archived_at IS NULL
 FROM (
-    SELECT +memory_id AS memory_id FROM changes WHERE changeset_id > ? -- the + makes SQLite go by changeset
+    SELECT +memory_id AS memory_id FROM changes WHERE changeset_id > ? -- the + makes SQLite use the index by changeset
     UNION SELECT memory_id FROM embedded WHERE id > ?
 ) c
 LEFT JOIN memories m ON m.id = c.memory_id
@@ -192,7 +192,7 @@ DELETE FROM occurrences WHERE change_id = ?;
 SELECT agent, session, at FROM occurrences WHERE memory_id = ? ORDER BY at, id;
 
 -- name: sightings
-WITH RECURSIVE merged (id) AS ( -- what was merged into it, but not what it took the place of: that is another fact
+WITH RECURSIVE merged (id) AS ( -- memories merged into it, but not the one that it replaced, which is another fact
     SELECT ?
     UNION SELECT m.id FROM merged h JOIN memories m ON m.superseded_by = h.id
     WHERE NOT EXISTS (SELECT 1 FROM memories n WHERE n.id = h.id AND n.supersedes = m.id)
@@ -264,17 +264,17 @@ SELECT
 -- name: unused
 SELECT {columns} FROM memories m
 WHERE category = :category AND created_at < :before AND archived_at IS NULL AND retrieval_count = 0 AND pinned = 0
-    AND NOT EXISTS ( -- whatever was done to it since, its arrival included, is a sign of life
+    AND NOT EXISTS ( -- any change since, its arrival included, counts as use
         SELECT 1 FROM changes c JOIN changesets s ON s.id = c.changeset_id WHERE c.memory_id = m.id AND s.at >= :before
     )
-    AND NOT EXISTS (SELECT 1 FROM memories d WHERE d.superseded_by = m.id AND d.retrieval_count > 0) -- recalled as another
+    AND NOT EXISTS (SELECT 1 FROM memories d WHERE d.superseded_by = m.id AND d.retrieval_count > 0) -- successor recalled
 ORDER BY created_at, id LIMIT :limit;
 
 -- name: queries_that_found
 SELECT query FROM retrievals
 WHERE query <> '' AND memory_id IN (
     SELECT value FROM json_each(:ids)
-    UNION SELECT id FROM memories WHERE superseded_by IN (SELECT value FROM json_each(:ids)) -- what they stand for
+    UNION SELECT id FROM memories WHERE superseded_by IN (SELECT value FROM json_each(:ids)) -- replaced by them
 )
 GROUP BY query ORDER BY max(at) DESC, query LIMIT :limit;
 
@@ -336,7 +336,7 @@ WHERE :any_key = 1 AND session = :session AND turn <> '' AND (client <> '' OR se
     AND substr(client, 1, length(:client) + 1) = :client || '~';
 
 -- name: purged_turns
-SELECT turn, payload FROM inbox -- JSON is written in one way: what has the mark is read to be sure
+SELECT turn, payload FROM inbox -- as_json has one format: payloads with the mark are parsed to be sure
 WHERE client = :client AND session = :session AND turn <> ''
     AND (payload = '' OR instr(payload, '"cut"') > 0);
 
@@ -356,11 +356,11 @@ WHERE state = 'pending' AND reason = '' AND due_at > :at AND due_at <= :until AN
 
 -- name: hold_items
 UPDATE inbox SET due_at = :due_at
-WHERE state = 'pending' AND reason = '' -- what failed, or waits for another reason, has its own time
+WHERE state = 'pending' AND reason = '' -- failed items, and those that wait for another reason, have their own time
     AND due_at > :at AND due_at <= :latest AND client = :client AND session = :session;
 
 -- name: is_full
-SELECT CASE -- what is pending lies between the first pending id and the last id: mostly that tells, without counting
+SELECT CASE -- pending items are between the first pending id and the last id, which usually answers without counting
     WHEN (SELECT max(id) FROM inbox) - (SELECT min(id) FROM inbox WHERE state = 'pending') + 1 < :most THEN 0
     ELSE (SELECT count(*) FROM (SELECT 1 FROM inbox WHERE state = 'pending' LIMIT :most)) >= :most
 END;
@@ -384,7 +384,7 @@ SELECT {items} FROM inbox WHERE id < :after ORDER BY id DESC LIMIT :limit;
 SELECT {items} FROM inbox WHERE state = :state AND id < :after ORDER BY id DESC LIMIT :limit;
 
 -- name: item_settled_by
-SELECT {items} FROM inbox -- it was settled with the changeset, or later: what is older is not looked at
+SELECT {items} FROM inbox -- it was settled with the changeset, or later: older items are skipped
 WHERE changeset_id = :changeset AND payload <> ''
     AND finished_at >= (SELECT at FROM changesets WHERE id = :changeset)
 ORDER BY finished_at LIMIT 1;
@@ -405,11 +405,11 @@ UPDATE inbox SET state = 'parked', reason = :reason WHERE id = :id AND state = '
 -- name: retry_item
 UPDATE inbox SET
     state = 'pending', due_at = :at, attempts = 0, faults = 0, reason = '', finished_at = NULL,
-    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- what was learned of a parked one is not learned again
+    result = CASE state WHEN 'parked' THEN result ELSE '{}' END -- of a parked item, learned parts are not learned again
 WHERE id = :id AND state IN ('parked', 'rejected') AND payload <> '';
 
 -- name: ledger
-SELECT 'state', state, count(*) FROM inbox GROUP BY state -- one statement: all of one moment
+SELECT 'state', state, count(*) FROM inbox GROUP BY state -- one statement, one snapshot
 UNION ALL SELECT 'reason', reason, count(*) FROM inbox WHERE state = 'rejected' GROUP BY reason
 UNION ALL SELECT 'oldest', min(received_at), 0 FROM inbox WHERE id IN (
     (SELECT min(id) FROM inbox WHERE state = 'pending'), (SELECT min(id) FROM inbox WHERE state = 'parked')
@@ -454,7 +454,7 @@ SELECT id, payload FROM inbox WHERE state IN ('pending', 'parked');
 
 -- name: set_payload
 UPDATE inbox SET
-    payload = :payload, -- of one that is learned halfway, that it is stays known
+    payload = :payload, -- the result still shows that it is partly processed
     result = CASE result WHEN '{}' THEN '{}' ELSE '{"actions": []}' END
 WHERE id = :id;
 
@@ -468,7 +468,7 @@ UPDATE runs SET outcome = 'died', finished_at = :at WHERE chore = :chore AND out
 INSERT INTO runs (chore, slot, by, started_at, alive_at)
 SELECT :chore, :slot, :by, :at, :at
 WHERE :slot = '' OR (
-    NOT EXISTS ( -- nobody goes back behind a slot, but one in the future is the work of a wrong clock
+    NOT EXISTS ( -- no slot before one that was run, except one in the future, the effect of a wrong clock
         SELECT 1 FROM runs WHERE chore = :chore AND slot <> '' AND slot >= :slot AND slot <= :at AND outcome <> 'died'
     )
     AND (SELECT count(*) FROM runs WHERE chore = :chore AND slot = :slot AND outcome = 'died') < :deaths
@@ -636,7 +636,7 @@ SELECT EXISTS (SELECT 1 FROM knowledge_changes WHERE row_table = :table AND row_
 SELECT
     c.id, c.changeset_id, c.row_table, c.row_id, c.action, c.reason, c.before, c.erased, s.at, s.by, s.why, n.id, n.before
 FROM knowledge_changes c JOIN changesets s ON s.id = c.changeset_id
-LEFT JOIN knowledge_changes n ON n.id = ( -- what came after is what was before the next
+LEFT JOIN knowledge_changes n ON n.id = ( -- the row after a change is the row before the next one
     SELECT min(l.id) FROM knowledge_changes l
     WHERE l.row_table = c.row_table AND l.row_id = c.row_id AND l.id > c.id
 )
@@ -675,7 +675,7 @@ ON CONFLICT (folder, path) DO UPDATE SET
 DELETE FROM notes WHERE folder = :folder AND path = :path;
 
 -- name: arrived
-SELECT '', category, count(*) FROM memories INDEXED BY memories_by_day -- which has all that this asks for
+SELECT '', category, count(*) FROM memories INDEXED BY memories_by_day -- covers this query
 WHERE {where} AND created_at < :first GROUP BY category
 UNION ALL SELECT substr(created_at, 1, 10), category, count(*) FROM memories INDEXED BY memories_by_day
 WHERE {where} AND created_at >= :first GROUP BY 1, 2
@@ -704,7 +704,7 @@ WHERE archived_at IS NULL AND source <> '' GROUP BY 1;
 -- name: askers
 SELECT caller, sum(given), max(at) FROM (
     SELECT caller, count(*) AS given, max(at) AS at FROM retrievals GROUP BY caller
-    UNION ALL SELECT caller, 0, max(at) FROM injections GROUP BY caller -- also who found nothing
+    UNION ALL SELECT caller, 0, max(at) FROM injections GROUP BY caller -- also callers without results
 )
 WHERE caller <> '' GROUP BY caller;
 
@@ -866,7 +866,7 @@ WHERE id IN (
     SELECT p.episode_id FROM passages p JOIN inbox i ON i.id = p.capture_id
     JOIN changes c ON c.changeset_id = i.changeset_id WHERE c.memory_id = :id
 )
-OR EXISTS ( -- in the whole text: a sentence may lie in two passages
+OR EXISTS ( -- in the whole text: a sentence may be split over two passages
     SELECT 1 FROM json_each(:said) s WHERE instr((
         SELECT group_concat(text, '') FROM (
             SELECT text FROM passages WHERE episode_id = e.id ORDER BY capture_id, place
@@ -962,7 +962,7 @@ RETURNING id;
 -- name: finish_llm_call
 UPDATE llm_calls SET
     outcome = :outcome, seconds = :seconds, input_tokens = :input_tokens, output_tokens = :output_tokens,
-    reply = CASE request WHEN '' THEN '' ELSE :reply END -- a purge meanwhile holds
+    reply = CASE request WHEN '' THEN '' ELSE :reply END -- purged meanwhile: stays empty
 WHERE id = :id;
 
 -- name: unfinished_llm_calls

@@ -1,12 +1,12 @@
--- The embedded store, as it stands after the last migration. A test proves that the migrations lead here.
+-- Schema of the embedded store after the last migration. A test compares it with the result of the migrations.
 
--- One line a fact about the store itself: the embedder's signature, the generation of the vectors.
+-- Properties of the store, one per row: the embedder's signature, the generation of the vectors.
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- AUTOINCREMENT: an id is never given twice, even when the highest is gone.
+-- AUTOINCREMENT: no id is assigned twice, even if the highest was deleted.
 CREATE TABLE memories (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     text TEXT NOT NULL,
@@ -33,31 +33,31 @@ CREATE TABLE memories (
     occurrences INTEGER NOT NULL,
     retrieval_count INTEGER NOT NULL DEFAULT 0,
     last_retrieved_at TEXT,
-    fingerprint INTEGER NOT NULL, -- of the text but for case and white space
-    project TEXT NOT NULL DEFAULT '', -- '' where it belongs to none
+    fingerprint INTEGER NOT NULL, -- of the text, ignoring case and white space
+    project TEXT NOT NULL DEFAULT '', -- '' for none
     anchors TEXT NOT NULL DEFAULT '[]', -- JSON array of kind, name, path, hash
-    origin TEXT NOT NULL DEFAULT '', -- where it was imported from; '' where it was learned here
-    user TEXT NOT NULL DEFAULT '', -- whose it is; '' where it is an agent's own
-    team TEXT NOT NULL DEFAULT '' -- whose team's; '' is the one team of a store that has no others
+    origin TEXT NOT NULL DEFAULT '', -- origin of an import; '' if learned here
+    user TEXT NOT NULL DEFAULT '', -- the owner; '' if it belongs to an agent
+    team TEXT NOT NULL DEFAULT '' -- '' is the only team of a store without teams
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
 CREATE INDEX memories_by_source ON memories (source, archived_at); -- with archived_at: counts without reading rows
-CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- what a project sees, without reading rows
-CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and asked for at the start of every session
+CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- covers views from a project
+CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and read at the start of every session
 CREATE INDEX memories_by_category ON memories (category, archived_at);
 CREATE INDEX memories_by_supersedes ON memories (supersedes) WHERE supersedes IS NOT NULL;
 CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_speaker ON memories (speaker) WHERE speaker <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
-CREATE INDEX memories_by_audience ON memories (visibility, team, user, agent, archived_at); -- what a viewer sees
+CREATE INDEX memories_by_audience ON memories (visibility, team, user, agent, archived_at); -- for viewers
 CREATE INDEX memories_by_origin ON memories (origin) WHERE origin <> '';
 CREATE INDEX memories_unused ON memories (category, created_at) WHERE archived_at IS NULL AND retrieval_count = 0 AND pinned = 0;
 CREATE INDEX memories_by_use ON memories (retrieval_count, last_retrieved_at) WHERE archived_at IS NULL AND retrieval_count > 0;
-CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
+CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts without reading rows
 CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
--- Counts by day, of what a viewer sees too, without reading rows.
+-- Counts by day, also for a viewer, without reading rows.
 CREATE INDEX memories_by_day ON memories (created_at, category, archived_at, visibility, team, user, agent, source);
 
 -- Apart from the rows, so that reading rows does not read vectors. float32, little-endian, unit length.
@@ -66,13 +66,13 @@ CREATE TABLE vectors (
     vector BLOB NOT NULL
 ) STRICT;
 
--- Memories that got their vector later than their text: no change of content, but other processes must hear of it.
+-- Memories that got their vector later than their text: not a change of content, but other processes must see it.
 CREATE TABLE embedded (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     memory_id INTEGER NOT NULL
 ) STRICT;
 
--- What is searched by words: the text, what was said around it, and whom and what it is about.
+-- Columns of the word search: text, context, and speaker, agent and labels.
 CREATE VIEW searchable (id, text, context, about) AS
 SELECT id, text, context, speaker || ' ' || agent || ' ' || source || ' ' || entities || ' ' || tags
 FROM memories;
@@ -82,7 +82,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
     content = 'searchable', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- The words follow the rows inside the same transaction.
+-- Keep the word index up to date inside the same transaction.
 CREATE TRIGGER words_of_new AFTER INSERT ON memories BEGIN
     INSERT INTO words (rowid, text, context, about)
     VALUES (new.id, new.text, new.context, new.speaker || ' ' || new.agent || ' ' || new.source || ' ' || new.entities || ' ' || new.tags);
@@ -100,15 +100,15 @@ CREATE TRIGGER words_of_changed AFTER UPDATE OF text, context, speaker, agent, s
     VALUES (new.id, new.text, new.context, new.speaker || ' ' || new.agent || ' ' || new.source || ' ' || new.entities || ' ' || new.tags);
 END;
 
--- The journal: one changeset a transaction. A change keeps what was before; what came after is the next change's before,
--- or the row itself.
+-- The journal: one changeset per transaction. A change stores the row before it; the row after it is the next change's
+-- before, or the present row.
 CREATE TABLE changesets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
     by TEXT NOT NULL,
     why TEXT NOT NULL,
     undoes INTEGER UNIQUE REFERENCES changesets (id),
-    part_of INTEGER REFERENCES changesets (id) -- the first of the series that it belongs to
+    part_of INTEGER REFERENCES changesets (id) -- the first of its series
 ) STRICT;
 
 CREATE INDEX changesets_by_series ON changesets (part_of) WHERE part_of IS NOT NULL;
@@ -120,11 +120,11 @@ CREATE TABLE changes (
     memory_id INTEGER NOT NULL,
     action TEXT NOT NULL,
     reason TEXT NOT NULL,
-    before TEXT, -- the memory as JSON; null when it did not exist
-    vector BLOB, -- what was before, where the change replaced or removed it
-    occurrence TEXT, -- JSON; the sighting that this change noted
-    erased INTEGER NOT NULL DEFAULT 0, -- the memory was purged: nothing to go back to
-    beside TEXT -- JSON: the counts and sightings that went with a memory that was removed
+    before TEXT, -- the memory as JSON; null if it did not exist
+    vector BLOB, -- the old vector, if the change replaced or removed it
+    occurrence TEXT, -- JSON; the sighting recorded by this change
+    erased INTEGER NOT NULL DEFAULT 0, -- the memory was purged: it cannot be restored
+    beside TEXT -- JSON: counts and sightings of a removed memory
 ) STRICT;
 
 CREATE INDEX changes_by_changeset ON changes (changeset_id);
@@ -142,7 +142,7 @@ CREATE TABLE occurrences (
 
 CREATE INDEX occurrences_by_memory ON occurrences (memory_id);
 
--- Which memories were returned, for which question, to whom.
+-- Memories returned by recall, with query and caller.
 CREATE TABLE retrievals (
     id INTEGER PRIMARY KEY,
     memory_id INTEGER NOT NULL,
@@ -155,8 +155,8 @@ CREATE INDEX retrievals_by_memory ON retrievals (memory_id, at);
 CREATE INDEX retrievals_by_time ON retrievals (at);
 CREATE INDEX retrievals_by_caller ON retrievals (caller, at);
 
--- What was put before agents: how much, not what. A line for each prompt and each start of a session, also those for
--- which nothing was found. Derived.
+-- Injected context blocks: amounts, not contents. One row for each prompt and each start of a session, also if nothing
+-- was found. Derived.
 CREATE TABLE injections (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -169,7 +169,7 @@ CREATE TABLE injections (
 CREATE INDEX injections_by_time ON injections (at, occasion, memories, tokens); -- sums without reading rows
 CREATE INDEX injections_by_caller ON injections (caller, at);
 
--- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
+-- Memories given to the agent in a session, with a digest of their words, so that none is given twice.
 CREATE TABLE given (
     client TEXT NOT NULL,
     session TEXT NOT NULL,
@@ -182,57 +182,57 @@ CREATE TABLE given (
 CREATE INDEX given_by_memory ON given (memory_id);
 CREATE INDEX given_by_time ON given (at);
 
--- What clients delivered and what became of it. A row stays for ever, so that every capture is accounted for; its words
--- do not. What is long stands last, so that reading the rest does not read it.
+-- Captures and their outcome. A row stays for ever, so that every capture is accounted for; its words do not. Long
+-- columns are last, so that reading the others does not read them.
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     client TEXT NOT NULL,
     session TEXT NOT NULL,
-    turn TEXT NOT NULL, -- '' where the client names none
+    turn TEXT NOT NULL, -- '' if the client sends none
     task TEXT NOT NULL, -- learn, extract
     received_at TEXT NOT NULL,
     due_at TEXT NOT NULL,
     state TEXT NOT NULL DEFAULT 'pending', -- pending, parked, stored, merged, rejected
     attempts INTEGER NOT NULL DEFAULT 0,
-    faults INTEGER NOT NULL DEFAULT 0, -- of the attempts, those that failed for a reason that does not pass by itself
+    faults INTEGER NOT NULL DEFAULT 0, -- attempts that failed for a reason that will not pass by itself
     changeset_id INTEGER REFERENCES changesets (id),
     finished_at TEXT,
     reason TEXT NOT NULL DEFAULT '',
-    payload TEXT NOT NULL, -- the exchange as JSON; '' once it is forgotten
+    payload TEXT NOT NULL, -- the exchange as JSON; '' once forgotten
     result TEXT NOT NULL DEFAULT '{}', -- JSON object
     series INTEGER NOT NULL DEFAULT 0 -- of a backfill: the first changeset of its series
 ) STRICT;
 
--- A turn comes in once, however often it is delivered.
+-- A turn is stored once, however often it is delivered.
 CREATE UNIQUE INDEX inbox_by_turn ON inbox (client, session, turn, task)
 WHERE turn <> '' AND (client <> '' OR session <> '');
-CREATE INDEX inbox_by_state ON inbox (state, id, due_at); -- counts, lists, and finds what is due, without reading rows
-CREATE INDEX inbox_pending ON inbox (series, id, due_at) WHERE state = 'pending'; -- live captures go first
+CREATE INDEX inbox_by_state ON inbox (state, id, due_at); -- counts, lists and finds due items without reading rows
+CREATE INDEX inbox_pending ON inbox (series, id, due_at) WHERE state = 'pending'; -- live captures first
 CREATE INDEX inbox_by_reason ON inbox (state, reason) WHERE state = 'rejected';
 CREATE INDEX inbox_unforgotten ON inbox (finished_at) WHERE finished_at IS NOT NULL AND payload <> '';
 
--- Each time that a chore ran, or was left to another process. One line a slot of the schedule: whoever writes it runs it.
+-- Runs of chores. One row per cron slot: the process that inserts it runs the chore.
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     chore TEXT NOT NULL,
-    slot TEXT NOT NULL, -- the time that it was due; '' where somebody asked for it
+    slot TEXT NOT NULL, -- the time of the cron slot; '' for a run on request
     by TEXT NOT NULL,
     started_at TEXT NOT NULL,
-    alive_at TEXT NOT NULL, -- moves while it runs: a run that stands still has died
+    alive_at TEXT NOT NULL, -- heartbeat: a run without one has died
     finished_at TEXT,
     outcome TEXT NOT NULL DEFAULT 'running', -- running, done, failed, died, began
-    told TEXT NOT NULL DEFAULT '{}', -- JSON object: what it did, or why not
+    told TEXT NOT NULL DEFAULT '{}', -- JSON object: the result, or the reason of the failure
     changeset_id INTEGER REFERENCES changesets (id)
 ) STRICT;
 
-CREATE UNIQUE INDEX runs_by_slot ON runs (chore, slot) WHERE slot <> '' AND outcome <> 'died'; -- what died is done again
-CREATE UNIQUE INDEX runs_going ON runs (chore) WHERE outcome = 'running'; -- one at a time
+CREATE UNIQUE INDEX runs_by_slot ON runs (chore, slot) WHERE slot <> '' AND outcome <> 'died'; -- a dead run frees it
+CREATE UNIQUE INDEX runs_going ON runs (chore) WHERE outcome = 'running'; -- one run per chore at a time
 
--- Who may ask. A key is known by its digest; the key itself is shown once and not kept.
+-- API keys, identified by digest; the key itself is shown once and not stored.
 CREATE TABLE keys (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     digest TEXT NOT NULL UNIQUE, -- SHA-256, in hex
-    hint TEXT NOT NULL, -- how the key begins
+    hint TEXT NOT NULL, -- the beginning of the key
     name TEXT NOT NULL,
     role TEXT NOT NULL, -- read, write, admin
     agent TEXT NOT NULL,
@@ -248,14 +248,14 @@ CREATE TABLE keys (
 
 CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked_at IS NULL;
 
--- The audit log: what was done with keys, and what was refused.
+-- The audit log: operations on keys, and refused requests.
 CREATE TABLE deeds (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
     act TEXT NOT NULL,
     outcome TEXT NOT NULL, -- done, refused
-    key_id INTEGER, -- of keys; null where none of ours was shown
-    name TEXT NOT NULL, -- of the key, as it was called then
+    key_id INTEGER, -- of keys; null if no known key was sent
+    name TEXT NOT NULL, -- name of the key at that time
     what TEXT NOT NULL,
     address TEXT NOT NULL
 ) STRICT;
@@ -263,10 +263,10 @@ CREATE TABLE deeds (
 CREATE INDEX deeds_by_key ON deeds (key_id, id) WHERE key_id IS NOT NULL;
 CREATE INDEX deeds_by_time ON deeds (at);
 
--- What is known exactly of a domain. `x_folded` is x as it is compared: without regard to case and white space.
+-- Structured domain knowledge. `x_folded` is x as it is compared, ignoring case and white space.
 CREATE TABLE patterns (
     id TEXT NOT NULL PRIMARY KEY,
-    place TEXT NOT NULL, -- the source that it was told in
+    place TEXT NOT NULL, -- the source of the statement
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -277,9 +277,9 @@ CREATE TABLE patterns (
     prior REAL NOT NULL CHECK (prior BETWEEN 0 AND 1), -- the confidence before any verdict
     confirmed INTEGER NOT NULL CHECK (confirmed >= 0),
     refuted INTEGER NOT NULL CHECK (refuted >= 0),
-    memory INTEGER, -- the memory that says it in words; it may be gone
+    memory INTEGER, -- the memory that expresses it in words; may be deleted
     pattern TEXT NOT NULL,
-    source TEXT NOT NULL, -- '' where it shows anywhere
+    source TEXT NOT NULL, -- '' for every source
     pattern_folded TEXT NOT NULL,
     source_folded TEXT NOT NULL
 ) STRICT;
@@ -313,7 +313,7 @@ CREATE TABLE correlations (
 ) STRICT;
 
 CREATE INDEX correlations_by_confidence ON correlations (confidence DESC, id);
-CREATE INDEX correlations_by_first ON correlations (source_a_folded); -- walked from either side
+CREATE INDEX correlations_by_first ON correlations (source_a_folded); -- searched from either side
 CREATE INDEX correlations_by_second ON correlations (source_b_folded);
 CREATE INDEX correlations_by_memory ON correlations (memory) WHERE memory IS NOT NULL;
 
@@ -389,7 +389,7 @@ CREATE TABLE feedback (
     verdict TEXT NOT NULL CHECK (verdict IN ('confirmed', 'false_alarm', 'note')),
     note TEXT NOT NULL,
     about TEXT NOT NULL, -- JSON array of the claims that it judges: thresholds/aapl.volume.above
-    processed INTEGER NOT NULL CHECK (processed IN (0, 1)), -- whether their confidence has moved by it
+    processed INTEGER NOT NULL CHECK (processed IN (0, 1)), -- whether it was applied to their confidence
     anomaly_folded TEXT NOT NULL,
     note_folded TEXT NOT NULL
 ) STRICT;
@@ -398,17 +398,17 @@ CREATE INDEX feedback_by_time ON feedback (created_at DESC, id);
 CREATE INDEX feedback_by_anomaly ON feedback (anomaly_folded);
 CREATE INDEX feedback_unprocessed ON feedback (created_at) WHERE processed = 0;
 
--- Its part of the journal. Of a row that was erased the lines stay, but not what it was called and what it said.
+-- Journal of domain knowledge. Entries of an erased row remain, but without its name and content.
 CREATE TABLE knowledge_changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     changeset_id INTEGER NOT NULL REFERENCES changesets (id),
     row_table TEXT NOT NULL CHECK (row_table IN ('patterns', 'correlations', 'thresholds', 'seasonal', 'feedback')),
-    row_id TEXT NOT NULL, -- of an erased row '#' and a digest
+    row_id TEXT NOT NULL, -- '#' and a digest for an erased row
     action TEXT NOT NULL,
     reason TEXT NOT NULL,
-    before TEXT, -- the row as JSON; null when it did not exist
+    before TEXT, -- the row as JSON; null if it did not exist
     erased INTEGER NOT NULL DEFAULT 0,
-    place TEXT NOT NULL, -- whose the row was: who may see that it changed
+    place TEXT NOT NULL, -- ownership of the row, which determines who may see the change
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -418,7 +418,7 @@ CREATE TABLE knowledge_changes (
 CREATE INDEX knowledge_changes_by_changeset ON knowledge_changes (changeset_id);
 CREATE INDEX knowledge_changes_by_row ON knowledge_changes (row_table, row_id, id);
 
--- The words of the names of what is known: what it is found by where a prompt says one.
+-- Words in the names of rows, by which prompts find them.
 CREATE TABLE knowledge_words (
     word TEXT NOT NULL,
     row_table TEXT NOT NULL,
@@ -428,7 +428,7 @@ CREATE TABLE knowledge_words (
 
 CREATE INDEX knowledge_words_by_row ON knowledge_words (row_table, row_id);
 
--- Markdown files that were read into the store, as of which content, and the memories that their parts became. Derived.
+-- Markdown files that were read into the store, with content hashes and the memories of their parts. Derived.
 CREATE TABLE notes (
     folder TEXT NOT NULL,
     path TEXT NOT NULL, -- within the folder, with forward slashes
@@ -440,14 +440,14 @@ CREATE TABLE notes (
     PRIMARY KEY (folder, path)
 ) STRICT, WITHOUT ROWID;
 
--- What was read of memories word by word, for search to look closer. Derived.
+-- Token embeddings of memories for re-ranking. Derived.
 
 CREATE TABLE readings (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
     words BLOB NOT NULL
 ) STRICT;
 
--- Memories that are still to be read: new ones, and those that say something else than when they were read.
+-- Memories without a reading: new ones, and those changed since they were read.
 CREATE TABLE unread (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE
 ) STRICT;
@@ -462,8 +462,8 @@ WHEN old.text <> new.text OR old.speaker <> new.speaker OR old.context <> new.co
     INSERT OR IGNORE INTO unread (memory_id) VALUES (new.id);
 END;
 
--- Captured turns, searchable in passages, also where no fact was made of them. Derived from the inbox, but kept longer
--- than its words; not journalled.
+-- Captured turns, searchable in passages, also if no fact was extracted from them. Derived from the inbox, but kept
+-- longer than its words; not journalled.
 CREATE TABLE episodes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     created_at TEXT NOT NULL, -- when it was said
@@ -471,7 +471,7 @@ CREATE TABLE episodes (
     project TEXT NOT NULL,
     client TEXT NOT NULL,
     session TEXT NOT NULL,
-    turn TEXT NOT NULL, -- '' where the client names none
+    turn TEXT NOT NULL, -- '' if the client sends none
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -479,7 +479,7 @@ CREATE TABLE episodes (
     context TEXT NOT NULL DEFAULT '' -- compact_summary; '' for a turn
 ) STRICT;
 
--- All that lists of sessions need, without reading rows.
+-- Covers lists of sessions without reading rows.
 CREATE INDEX episodes_by_session ON episodes (
     session, client, "user", agent, created_at, context, project, visibility, team, source
 ) WHERE session <> '';
@@ -490,8 +490,8 @@ CREATE INDEX episodes_by_project ON episodes (project);
 CREATE TABLE passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     episode_id INTEGER NOT NULL REFERENCES episodes (id) ON DELETE CASCADE,
-    capture_id INTEGER, -- of inbox; null where the episode was copied from another store
-    place INTEGER NOT NULL, -- among the passages of its capture
+    capture_id INTEGER, -- of inbox; null if the episode was copied from another store
+    place INTEGER NOT NULL, -- position among the passages of its capture
     size INTEGER NOT NULL, -- bytes of the text
     text TEXT NOT NULL
 ) STRICT;
@@ -508,12 +508,12 @@ CREATE VIRTUAL TABLE passage_words USING fts5 (
     text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- Passages that have no vector yet.
+-- Passages without a vector.
 CREATE TABLE unembedded (
     passage_id INTEGER PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE
 ) STRICT;
 
--- Passages that came, went or got their vector: an index in memory follows these lines.
+-- Passages added, removed or embedded later: the in-memory index follows these rows.
 CREATE TABLE passage_changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     passage_id INTEGER NOT NULL
@@ -535,7 +535,7 @@ CREATE TRIGGER passages_embedded AFTER INSERT ON passage_vectors BEGIN
     DELETE FROM unembedded WHERE passage_id = new.passage_id;
 END;
 
--- Captures that are still to be indexed: new ones, and those whose words have changed since.
+-- Captures to be indexed: new ones, and those changed since they were indexed.
 CREATE TABLE unindexed (
     capture_id INTEGER PRIMARY KEY REFERENCES inbox (id)
 ) STRICT;
@@ -553,9 +553,9 @@ CREATE TRIGGER unindexed_forgotten AFTER UPDATE OF payload ON inbox WHEN new.pay
 END;
 
 CREATE INDEX inbox_by_session ON inbox (session, client, changeset_id) WHERE changeset_id IS NOT NULL AND session <> '';
-CREATE INDEX inbox_by_changeset ON inbox (changeset_id) WHERE changeset_id IS NOT NULL; -- from a memory to its episode
+CREATE INDEX inbox_by_changeset ON inbox (changeset_id) WHERE changeset_id IS NOT NULL; -- episode by memory
 
--- Calls of language models. Several processes share the daily limits through it; counts stay, texts are forgotten.
+-- Calls of language models, by which processes share the daily limits. Counts are kept, texts are forgotten.
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -565,13 +565,13 @@ CREATE TABLE llm_calls (
     client TEXT NOT NULL,
     session TEXT NOT NULL,
     project TEXT NOT NULL,
-    capture INTEGER, -- the item of the inbox that it was for
+    capture INTEGER, -- the inbox item that it was for
     characters INTEGER NOT NULL, -- of the request
-    input_tokens INTEGER NOT NULL, -- estimated while it runs, and where the provider does not count
+    input_tokens INTEGER NOT NULL, -- estimated until it ends, or if the provider does not count
     output_tokens INTEGER NOT NULL DEFAULT 0,
     seconds REAL NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL DEFAULT 'running', -- running, done, refused, failed
-    request TEXT NOT NULL, -- redacted; '' once it is forgotten
+    request TEXT NOT NULL, -- redacted; '' once forgotten
     reply TEXT NOT NULL DEFAULT ''
 ) STRICT;
 

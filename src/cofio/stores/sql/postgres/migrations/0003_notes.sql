@@ -1,6 +1,6 @@
--- Markdown as memory.
+-- Markdown files.
 
--- Markdown files that were read into the store, as of which content, and the memories that their parts became. Derived.
+-- Markdown files that were read into the store, with content hashes and the memories of their parts. Derived.
 CREATE TABLE notes (
     tenant text COLLATE "C" NOT NULL,
     folder text COLLATE "C" NOT NULL,

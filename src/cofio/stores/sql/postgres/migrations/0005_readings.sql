@@ -1,4 +1,4 @@
--- What was read of memories word by word, for search to look closer. Derived.
+-- Token embeddings of memories for re-ranking. Derived.
 
 CREATE TABLE readings (
     tenant text COLLATE "C" NOT NULL,
@@ -7,9 +7,9 @@ CREATE TABLE readings (
     PRIMARY KEY (tenant, memory_id),
     FOREIGN KEY (tenant, memory_id) REFERENCES memories (tenant, id) ON DELETE CASCADE
 );
-ALTER TABLE readings ALTER COLUMN words SET STORAGE EXTERNAL; -- bytes of vectors do not compress
+ALTER TABLE readings ALTER COLUMN words SET STORAGE EXTERNAL; -- vectors do not compress
 
--- Memories that are still to be read: new ones, and those that say something else than when they were read.
+-- Memories without a reading: new ones, and those changed since they were read.
 CREATE TABLE unread (
     tenant text COLLATE "C" NOT NULL,
     memory_id bigint NOT NULL,

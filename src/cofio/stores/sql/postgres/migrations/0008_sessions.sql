@@ -1,7 +1,7 @@
--- Sessions are listed from episodes; compaction summaries are told from turns by their context.
+-- Sessions are listed from episodes; the context distinguishes compaction summaries from turns.
 ALTER TABLE episodes ADD COLUMN context text COLLATE "C" NOT NULL DEFAULT ''; -- compact_summary; '' for a turn
 
--- All that lists of sessions need, without reading rows.
+-- Covers lists of sessions without reading rows.
 CREATE INDEX episodes_by_session ON episodes (
     tenant, session, client, "user", agent, created_at, context, project, visibility, team, source
 ) WHERE session <> '';

@@ -1,12 +1,12 @@
--- The first shape: memories, their words and vectors, the journal, the retrieval log, the inbox.
+-- The first schema: memories, their words and vectors, the journal, the retrieval log, the inbox.
 
--- One line a fact about the store itself: the embedder's signature, the generation of the vectors.
+-- Properties of the store, one per row: the embedder's signature, the generation of the vectors.
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- AUTOINCREMENT: an id is never given twice, even when the highest is gone.
+-- AUTOINCREMENT: no id is assigned twice, even if the highest was deleted.
 CREATE TABLE memories (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     text TEXT NOT NULL,
@@ -33,7 +33,7 @@ CREATE TABLE memories (
     occurrences INTEGER NOT NULL,
     retrieval_count INTEGER NOT NULL DEFAULT 0,
     last_retrieved_at TEXT,
-    fingerprint INTEGER NOT NULL -- of the text but for case and white space
+    fingerprint INTEGER NOT NULL -- of the text, ignoring case and white space
 ) STRICT;
 
 CREATE INDEX memories_by_fingerprint ON memories (fingerprint);
@@ -44,7 +44,7 @@ CREATE INDEX memories_by_superseded ON memories (superseded_by) WHERE superseded
 CREATE INDEX memories_by_session ON memories (session) WHERE session <> '';
 CREATE INDEX memories_by_speaker ON memories (speaker) WHERE speaker <> '';
 CREATE INDEX memories_by_created ON memories (created_at);
-CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts them without reading them
+CREATE INDEX memories_live ON memories (id) WHERE archived_at IS NULL; -- counts without reading rows
 CREATE INDEX memories_archived ON memories (id) WHERE archived_at IS NOT NULL;
 
 -- Apart from the rows, so that reading rows does not read vectors. float32, little-endian, unit length.
@@ -53,13 +53,13 @@ CREATE TABLE vectors (
     vector BLOB NOT NULL
 ) STRICT;
 
--- Memories that got their vector later than their text: no change of content, but other processes must hear of it.
+-- Memories that got their vector later than their text: not a change of content, but other processes must see it.
 CREATE TABLE embedded (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     memory_id INTEGER NOT NULL
 ) STRICT;
 
--- What is searched by words: the text, what was said around it, and whom and what it is about.
+-- Columns of the word search: text, context, and speaker, agent and labels.
 CREATE VIEW searchable (id, text, context, about) AS
 SELECT id, text, context, speaker || ' ' || agent || ' ' || source || ' ' || entities || ' ' || tags
 FROM memories;
@@ -69,7 +69,7 @@ CREATE VIRTUAL TABLE words USING fts5 (
     content = 'searchable', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- The words follow the rows inside the same transaction.
+-- Keep the word index up to date inside the same transaction.
 CREATE TRIGGER words_of_new AFTER INSERT ON memories BEGIN
     INSERT INTO words (rowid, text, context, about)
     VALUES (new.id, new.text, new.context, new.speaker || ' ' || new.agent || ' ' || new.source || ' ' || new.entities || ' ' || new.tags);
@@ -87,8 +87,8 @@ CREATE TRIGGER words_of_changed AFTER UPDATE OF text, context, speaker, agent, s
     VALUES (new.id, new.text, new.context, new.speaker || ' ' || new.agent || ' ' || new.source || ' ' || new.entities || ' ' || new.tags);
 END;
 
--- The journal: one changeset a transaction. A change keeps what was before; what came after is the next change's before,
--- or the row itself.
+-- The journal: one changeset per transaction. A change stores the row before it; the row after it is the next change's
+-- before, or the present row.
 CREATE TABLE changesets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -103,10 +103,10 @@ CREATE TABLE changes (
     memory_id INTEGER NOT NULL,
     action TEXT NOT NULL,
     reason TEXT NOT NULL,
-    before TEXT, -- the memory as JSON; null when it did not exist
-    vector BLOB, -- what was before, where the change replaced or removed it
-    occurrence TEXT, -- JSON; the sighting that this change noted
-    erased INTEGER NOT NULL DEFAULT 0 -- the memory was purged: nothing to go back to
+    before TEXT, -- the memory as JSON; null if it did not exist
+    vector BLOB, -- the old vector, if the change replaced or removed it
+    occurrence TEXT, -- JSON; the sighting recorded by this change
+    erased INTEGER NOT NULL DEFAULT 0 -- the memory was purged: it cannot be restored
 ) STRICT;
 
 CREATE INDEX changes_by_changeset ON changes (changeset_id);
@@ -124,7 +124,7 @@ CREATE TABLE occurrences (
 
 CREATE INDEX occurrences_by_memory ON occurrences (memory_id);
 
--- Which memories were returned, for which question, to whom.
+-- Memories returned by recall, with query and caller.
 CREATE TABLE retrievals (
     id INTEGER PRIMARY KEY,
     memory_id INTEGER NOT NULL,
@@ -135,7 +135,7 @@ CREATE TABLE retrievals (
 
 CREATE INDEX retrievals_by_memory ON retrievals (memory_id, at);
 
--- What clients delivered and nobody has read yet; a turn comes in once, however often it is delivered.
+-- Captures not processed yet; a turn is stored once, however often it is delivered.
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     client TEXT NOT NULL,

@@ -1,11 +1,11 @@
--- Projects: memories that belong to one, and what each session of a client was given. What was there belongs to none.
+-- Projects of memories, and memories given to each session of a client. Existing memories have no project.
 
 ALTER TABLE memories ADD COLUMN project TEXT NOT NULL DEFAULT '';
 
-CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- what a project sees, without reading rows
-CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and asked for at the start of every session
+CREATE INDEX memories_by_project ON memories (project, archived_at, visibility); -- covers views from a project
+CREATE INDEX memories_pinned ON memories (id) WHERE pinned = 1; -- few, and read at the start of every session
 
--- The memories that were put before the agent in a session, and a digest of the words: none is given twice.
+-- Memories given to the agent in a session, with a digest of their words, so that none is given twice.
 CREATE TABLE given (
     client TEXT NOT NULL,
     session TEXT NOT NULL,

@@ -1,15 +1,15 @@
--- Teams: whose a memory is, who may ask, and what was done.
+-- Teams: ownership of memories, API keys, and the audit log.
 
-ALTER TABLE memories ADD COLUMN user TEXT NOT NULL DEFAULT ''; -- whose it is; '' where it is an agent's own
-ALTER TABLE memories ADD COLUMN team TEXT NOT NULL DEFAULT ''; -- whose team's; '' is the one team of a store that has no others
+ALTER TABLE memories ADD COLUMN user TEXT NOT NULL DEFAULT ''; -- the owner; '' if it belongs to an agent
+ALTER TABLE memories ADD COLUMN team TEXT NOT NULL DEFAULT ''; -- '' is the only team of a store without teams
 
-CREATE INDEX memories_by_audience ON memories (visibility, team, user, agent, archived_at); -- what a viewer sees
+CREATE INDEX memories_by_audience ON memories (visibility, team, user, agent, archived_at); -- for viewers
 
--- Who may ask. A key is known by its digest; the key itself is shown once and not kept.
+-- API keys, identified by digest; the key itself is shown once and not stored.
 CREATE TABLE keys (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     digest TEXT NOT NULL UNIQUE, -- SHA-256, in hex
-    hint TEXT NOT NULL, -- how the key begins
+    hint TEXT NOT NULL, -- the beginning of the key
     name TEXT NOT NULL,
     role TEXT NOT NULL, -- read, write, admin
     agent TEXT NOT NULL,
@@ -25,14 +25,14 @@ CREATE TABLE keys (
 
 CREATE UNIQUE INDEX keys_by_name ON keys (name) WHERE revoked_at IS NULL;
 
--- The audit log: what was done with keys, and what was refused.
+-- The audit log: operations on keys, and refused requests.
 CREATE TABLE deeds (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
     act TEXT NOT NULL,
     outcome TEXT NOT NULL, -- done, refused
-    key_id INTEGER, -- of keys; null where none of ours was shown
-    name TEXT NOT NULL, -- of the key, as it was called then
+    key_id INTEGER, -- of keys; null if no known key was sent
+    name TEXT NOT NULL, -- name of the key at that time
     what TEXT NOT NULL,
     address TEXT NOT NULL
 ) STRICT;

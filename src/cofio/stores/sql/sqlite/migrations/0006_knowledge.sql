@@ -1,9 +1,9 @@
 -- Domain knowledge: the tables, and their part of the journal.
 
--- What is known exactly of a domain. `x_folded` is x as it is compared: without regard to case and white space.
+-- Structured domain knowledge. `x_folded` is x as it is compared, ignoring case and white space.
 CREATE TABLE patterns (
     id TEXT NOT NULL PRIMARY KEY,
-    place TEXT NOT NULL, -- the source that it was told in
+    place TEXT NOT NULL, -- the source of the statement
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -14,9 +14,9 @@ CREATE TABLE patterns (
     prior REAL NOT NULL CHECK (prior BETWEEN 0 AND 1), -- the confidence before any verdict
     confirmed INTEGER NOT NULL CHECK (confirmed >= 0),
     refuted INTEGER NOT NULL CHECK (refuted >= 0),
-    memory INTEGER, -- the memory that says it in words; it may be gone
+    memory INTEGER, -- the memory that expresses it in words; may be deleted
     pattern TEXT NOT NULL,
-    source TEXT NOT NULL, -- '' where it shows anywhere
+    source TEXT NOT NULL, -- '' for every source
     pattern_folded TEXT NOT NULL,
     source_folded TEXT NOT NULL
 ) STRICT;
@@ -50,7 +50,7 @@ CREATE TABLE correlations (
 ) STRICT;
 
 CREATE INDEX correlations_by_confidence ON correlations (confidence DESC, id);
-CREATE INDEX correlations_by_first ON correlations (source_a_folded); -- walked from either side
+CREATE INDEX correlations_by_first ON correlations (source_a_folded); -- searched from either side
 CREATE INDEX correlations_by_second ON correlations (source_b_folded);
 CREATE INDEX correlations_by_memory ON correlations (memory) WHERE memory IS NOT NULL;
 
@@ -126,7 +126,7 @@ CREATE TABLE feedback (
     verdict TEXT NOT NULL CHECK (verdict IN ('confirmed', 'false_alarm', 'note')),
     note TEXT NOT NULL,
     about TEXT NOT NULL, -- JSON array of the claims that it judges: thresholds/aapl.volume.above
-    processed INTEGER NOT NULL CHECK (processed IN (0, 1)), -- whether their confidence has moved by it
+    processed INTEGER NOT NULL CHECK (processed IN (0, 1)), -- whether it was applied to their confidence
     anomaly_folded TEXT NOT NULL,
     note_folded TEXT NOT NULL
 ) STRICT;
@@ -135,17 +135,17 @@ CREATE INDEX feedback_by_time ON feedback (created_at DESC, id);
 CREATE INDEX feedback_by_anomaly ON feedback (anomaly_folded);
 CREATE INDEX feedback_unprocessed ON feedback (created_at) WHERE processed = 0;
 
--- Its part of the journal. Of a row that was erased the lines stay, but not what it was called and what it said.
+-- Journal of domain knowledge. Entries of an erased row remain, but without its name and content.
 CREATE TABLE knowledge_changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     changeset_id INTEGER NOT NULL REFERENCES changesets (id),
     row_table TEXT NOT NULL CHECK (row_table IN ('patterns', 'correlations', 'thresholds', 'seasonal', 'feedback')),
-    row_id TEXT NOT NULL, -- of an erased row '#' and a digest
+    row_id TEXT NOT NULL, -- '#' and a digest for an erased row
     action TEXT NOT NULL,
     reason TEXT NOT NULL,
-    before TEXT, -- the row as JSON; null when it did not exist
+    before TEXT, -- the row as JSON; null if it did not exist
     erased INTEGER NOT NULL DEFAULT 0,
-    place TEXT NOT NULL, -- whose the row was: who may see that it changed
+    place TEXT NOT NULL, -- ownership of the row, which determines who may see the change
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -155,7 +155,7 @@ CREATE TABLE knowledge_changes (
 CREATE INDEX knowledge_changes_by_changeset ON knowledge_changes (changeset_id);
 CREATE INDEX knowledge_changes_by_row ON knowledge_changes (row_table, row_id, id);
 
--- The words of the names of what is known: what it is found by where a prompt says one.
+-- Words in the names of rows, by which prompts find them.
 CREATE TABLE knowledge_words (
     word TEXT NOT NULL,
     row_table TEXT NOT NULL,

@@ -1,6 +1,6 @@
--- Markdown as memory.
+-- Markdown files.
 
--- Markdown files that were read into the store, as of which content, and the memories that their parts became. Derived.
+-- Markdown files that were read into the store, with content hashes and the memories of their parts. Derived.
 CREATE TABLE notes (
     folder TEXT NOT NULL,
     path TEXT NOT NULL, -- within the folder, with forward slashes

@@ -1,11 +1,11 @@
--- What was read of memories word by word, for search to look closer. Derived.
+-- Token embeddings of memories for re-ranking. Derived.
 
 CREATE TABLE readings (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE,
     words BLOB NOT NULL
 ) STRICT;
 
--- Memories that are still to be read: new ones, and those that say something else than when they were read.
+-- Memories without a reading: new ones, and those changed since they were read.
 CREATE TABLE unread (
     memory_id INTEGER PRIMARY KEY REFERENCES memories (id) ON DELETE CASCADE
 ) STRICT;

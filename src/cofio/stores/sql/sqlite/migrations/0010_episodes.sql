@@ -1,5 +1,5 @@
--- Captured turns, searchable in passages, also where no fact was made of them. Derived from the inbox, but kept longer
--- than its words; not journalled.
+-- Captured turns, searchable in passages, also if no fact was extracted from them. Derived from the inbox, but kept
+-- longer than its words; not journalled.
 CREATE TABLE episodes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     created_at TEXT NOT NULL, -- when it was said
@@ -7,7 +7,7 @@ CREATE TABLE episodes (
     project TEXT NOT NULL,
     client TEXT NOT NULL,
     session TEXT NOT NULL,
-    turn TEXT NOT NULL, -- '' where the client names none
+    turn TEXT NOT NULL, -- '' if the client sends none
     agent TEXT NOT NULL,
     user TEXT NOT NULL,
     team TEXT NOT NULL,
@@ -21,8 +21,8 @@ CREATE INDEX episodes_by_project ON episodes (project);
 CREATE TABLE passages (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     episode_id INTEGER NOT NULL REFERENCES episodes (id) ON DELETE CASCADE,
-    capture_id INTEGER, -- of inbox; null where the episode was copied from another store
-    place INTEGER NOT NULL, -- among the passages of its capture
+    capture_id INTEGER, -- of inbox; null if the episode was copied from another store
+    place INTEGER NOT NULL, -- position among the passages of its capture
     size INTEGER NOT NULL, -- bytes of the text
     text TEXT NOT NULL
 ) STRICT;
@@ -39,12 +39,12 @@ CREATE VIRTUAL TABLE passage_words USING fts5 (
     text, content = 'passages', content_rowid = 'id', tokenize = 'porter unicode61 remove_diacritics 2'
 );
 
--- Passages that have no vector yet.
+-- Passages without a vector.
 CREATE TABLE unembedded (
     passage_id INTEGER PRIMARY KEY REFERENCES passages (id) ON DELETE CASCADE
 ) STRICT;
 
--- Passages that came, went or got their vector: an index in memory follows these lines.
+-- Passages added, removed or embedded later: the in-memory index follows these rows.
 CREATE TABLE passage_changes (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     passage_id INTEGER NOT NULL
@@ -66,7 +66,7 @@ CREATE TRIGGER passages_embedded AFTER INSERT ON passage_vectors BEGIN
     DELETE FROM unembedded WHERE passage_id = new.passage_id;
 END;
 
--- Captures that are still to be indexed: new ones, and those whose words have changed since.
+-- Captures to be indexed: new ones, and those changed since they were indexed.
 CREATE TABLE unindexed (
     capture_id INTEGER PRIMARY KEY REFERENCES inbox (id)
 ) STRICT;
@@ -83,6 +83,6 @@ CREATE TRIGGER unindexed_forgotten AFTER UPDATE OF payload ON inbox WHEN new.pay
     DELETE FROM unindexed WHERE capture_id = new.id;
 END;
 
-CREATE INDEX inbox_by_changeset ON inbox (changeset_id) WHERE changeset_id IS NOT NULL; -- from a memory to its episode
+CREATE INDEX inbox_by_changeset ON inbox (changeset_id) WHERE changeset_id IS NOT NULL; -- episode by memory
 
 INSERT INTO unindexed (capture_id) SELECT id FROM inbox WHERE payload <> '';

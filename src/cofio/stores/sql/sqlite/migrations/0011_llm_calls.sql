@@ -1,4 +1,4 @@
--- Calls of language models. Several processes share the daily limits through it; counts stay, texts are forgotten.
+-- Calls of language models, by which processes share the daily limits. Counts are kept, texts are forgotten.
 CREATE TABLE llm_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at TEXT NOT NULL,
@@ -8,13 +8,13 @@ CREATE TABLE llm_calls (
     client TEXT NOT NULL,
     session TEXT NOT NULL,
     project TEXT NOT NULL,
-    capture INTEGER, -- the item of the inbox that it was for
+    capture INTEGER, -- the inbox item that it was for
     characters INTEGER NOT NULL, -- of the request
-    input_tokens INTEGER NOT NULL, -- estimated while it runs, and where the provider does not count
+    input_tokens INTEGER NOT NULL, -- estimated until it ends, or if the provider does not count
     output_tokens INTEGER NOT NULL DEFAULT 0,
     seconds REAL NOT NULL DEFAULT 0,
     outcome TEXT NOT NULL DEFAULT 'running', -- running, done, refused, failed
-    request TEXT NOT NULL, -- redacted; '' once it is forgotten
+    request TEXT NOT NULL, -- redacted; '' once forgotten
     reply TEXT NOT NULL DEFAULT ''
 ) STRICT;
 
