@@ -113,9 +113,7 @@ class Settings:
     extract_timeout: float = _setting(
         60.0, "EXTRACT_TIMEOUT", "Seconds to wait for a reply of the language model.", "COFIO_EXTRACT_TIMEOUT"
     )
-    llm: bool = _setting(
-        True, "COFIO_LLM", "Call the language model; off makes no call even if a provider is set."
-    )
+    llm: bool = _setting(True, "COFIO_LLM", "Call the language model; off makes no call even if a provider is set.")
     llm_calls_per_day: int = _setting(
         300,
         "COFIO_LLM_CALLS_PER_DAY",
@@ -169,15 +167,9 @@ class Settings:
     start_tokens: int = _setting(
         1_200, "COFIO_START_TOKENS", "Maximum tokens of memories at the start of a session, from 200 to 2000."
     )
-    project: str = _setting(
-        "", "COFIO_PROJECT", "Project name for hooks. Default: the path of the repository."
-    )
-    hook_recall_ms: int = _setting(
-        800, "COFIO_HOOK_RECALL_MS", "Deadline of a recall hook, in milliseconds."
-    )
-    hook_capture_ms: int = _setting(
-        300, "COFIO_HOOK_CAPTURE_MS", "Deadline of a capture hook, in milliseconds."
-    )
+    project: str = _setting("", "COFIO_PROJECT", "Project name for hooks. Default: the path of the repository.")
+    hook_recall_ms: int = _setting(800, "COFIO_HOOK_RECALL_MS", "Deadline of a recall hook, in milliseconds.")
+    hook_capture_ms: int = _setting(300, "COFIO_HOOK_CAPTURE_MS", "Deadline of a capture hook, in milliseconds.")
     inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "Maximum pending captures; further ones are refused.")
     inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "Days to keep the text of processed captures.")
     episodes: bool = _setting(True, "COFIO_EPISODES", "Index captured turns as searchable episodes.")
@@ -220,9 +212,7 @@ class Settings:
         "", "BACKUP_SCHEDULE", "Schedule of automatic backups: cron expression in UTC; empty or off for none.",
         "COFIO_BACKUP_SCHEDULE",
     )  # fmt: skip
-    backup_days: int = _setting(
-        30, "BACKUP_DAYS", "Days to keep automatic backups.", "COFIO_BACKUP_DAYS"
-    )
+    backup_days: int = _setting(30, "BACKUP_DAYS", "Days to keep automatic backups.", "COFIO_BACKUP_DAYS")
     retrieval_days: int = _setting(
         180,
         "COFIO_RETRIEVAL_DAYS",
@@ -231,9 +221,7 @@ class Settings:
     audit_days: int = _setting(
         365, "COFIO_AUDIT_DAYS", "Days to keep the audit log of key operations and denied requests."
     )
-    notes: str = _setting(
-        "", "COFIO_NOTES", "Folder for flushed notes. Default: the folder notes in the home."
-    )
+    notes: str = _setting("", "COFIO_NOTES", "Folder for flushed notes. Default: the folder notes in the home.")
     notes_folders: str = _setting(
         "", "COFIO_NOTES_FOLDERS",
         "Folders of Markdown that the service follows, separated by commas: PATH, or NAME=PATH to set the name of the "

@@ -195,7 +195,7 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
             elif raw.strip():
                 broken += 1
     if broken:
-        _log.warning("%s: %d unreadable lines skipped", path, broken)
+        _log.warning("%s: %d lines could not be read and were skipped", path, broken)
 
 
 def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:

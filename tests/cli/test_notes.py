@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(anywhere: Cofio, vault
     (vault / "broken.md").write_bytes(b"# Broken\n\n\xff\xfe\x00\n")
     done = anywhere("notes", "index", str(vault))
     assert done.exit_code == 0
-    assert "Left out: broken.md: " in done.stderr
+    assert "Skipped: broken.md: " in done.stderr
     assert any("Fly.io" in text for text in texts(anywhere))
 
 
@@ -221,7 +221,7 @@ def test_a_folder_is_followed_from_the_terminal_until_it_is_stopped(shell: Shell
         watching.wait()
     assert (watching.returncode, out) == (0, "")
     assert "Following" in told
-    assert "No longer followed" in told
+    assert "Stopped. The memories are kept" in told
     assert any("Bob" in each["text"] for each in shell.json("list")["memories"])
 
 
