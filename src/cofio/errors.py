@@ -1,4 +1,4 @@
-"""The error tree, grouped by who has to act.
+"""Error tree, grouped by the party that has to act.
 
     CofioError
     ├── InvalidInput        caller: invalid input (HTTP 400)

@@ -67,7 +67,7 @@ def _profiled(session: Session, examples: int) -> Audit:
 
 
 def _tell(found: Audit) -> None:
-    columns = (Column("finding", "cyan"), Column("count", align="right"), Column("what it means", "dim", wraps=True))
+    columns = (Column("finding", "cyan"), Column("count", align="right"), Column("meaning", "dim", wraps=True))
     output.table(columns, ((_title(each), each.count, each.says) for each in found.findings))
     for finding in found.findings:
         if finding.count and finding.examples:

@@ -233,7 +233,7 @@ def runs(session: Session, chore: str | None, limit: int) -> None:
         Column("outcome", "cyan"),
         Column("changeset", align="right"),
         Column("by", "dim"),
-        Column("what", wraps=True),
+        Column("details", wraps=True),
     )
     output.table(
         columns,

@@ -142,7 +142,7 @@ def _names_agent(session: Session) -> str:
 
 def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
     """Print one line per file, and one per folder for our own removed files."""
-    words = {"taken out": "cofio's entries removed from", "kept": "left alone:", "gone": "gone already:"}
+    words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     gone = Counter(one.path.parent for one in done if one.state == "removed")
     for one in done:
         detail = f" ({one.detail})" if one.detail else ""

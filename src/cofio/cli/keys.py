@@ -181,7 +181,7 @@ def log(session: Session, key: str | None, limit: int) -> None:
     if session.as_json:
         output.document({"deeds": [each.as_dict() for each in found]})
         return
-    columns = (WHEN, Column("outcome"), Column("key", "cyan", "right"), _NAME, Column("what was done", wraps=True),
+    columns = (WHEN, Column("outcome"), Column("key", "cyan", "right"), _NAME, Column("operation", wraps=True),
                Column("about", wraps=True), Column("from", "dim"))  # fmt: skip
     output.table(
         columns,

@@ -37,7 +37,7 @@ from cofio.errors import NotFound
 from cofio.model import Changeset
 
 _REF = Column("ref", "cyan", wraps=True)
-_SAYS = Column("what is known", wraps=True)
+_SAYS = Column("statement", wraps=True)
 _SURE = Column("confidence", "green", "right")
 _VERDICTS = Column("verdicts", "dim")
 _SOURCE = Column("source", "dim")

@@ -81,7 +81,7 @@ def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: 
     said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
-    # What has no session is named by its words alone, and may be said in another project too.
+    # Without a session a turn is named by its text only, which may occur in another project too.
     name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
     return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
 
@@ -110,7 +110,7 @@ def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) ->
 def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
     """Print the results for rows of domain knowledge."""
     rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
-    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("what is known", wraps=True))
+    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("statement", wraps=True))
     output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
 
 

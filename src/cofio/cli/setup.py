@@ -153,7 +153,7 @@ class Setup:
         return self.talk.line(f"it is not running; {later}.")
 
     def _tell_hung(self, state: dict[str, Any]) -> None:
-        """Stop the setup if the service hangs, unless it is to be left alone."""
+        """Stop the setup if the service hangs, unless --no-start or --dry-run is given."""
         says = f"The service (pid {state['pid']}) runs and does not answer."
         self.talk.end(False, says)
         if not self.no_start and not self.dry_run:

@@ -99,7 +99,7 @@ class Run:
 
     @property
     def is_small(self) -> bool:
-        """Whether there is time to parse the input. Larger input is spooled unparsed; the service parses it later."""
+        """True if the input can be parsed in time. Larger input is spooled unparsed; the service parses it later."""
         return len(self.raw) <= _PARSED
 
     def parsed(self) -> dict[str, object] | None:
