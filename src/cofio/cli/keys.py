@@ -61,7 +61,7 @@ def keys() -> None:
 @click.option("--team", default="", metavar="NAME", help="Team of the user or agent.")
 @click.option("--prefix", "prefixes", metavar="SOURCE", multiple=True, help="Source that the key may read and write, "
               "including those below it; default: all.")  # fmt: skip
-@click.option("--expires", "expires_at", type=_ToCome(), help="Expiry: 2027-01-31, or 90d from now. Default: never.")
+@click.option("--expires", "expires_at", type=_ToCome(), help="Expiry: 2027-01-31, or a duration: 90d. Default: never.")
 def create(session: Session, **about: Any) -> None:
     """Create a key and print it. It cannot be shown again: only a digest is stored.
 

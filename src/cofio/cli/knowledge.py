@@ -88,9 +88,9 @@ def knowledge() -> None:
 @click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
 @taking(CLAIM)
 def threshold(session: Session, value: tuple[float, str], unit: str | None, **known: Any) -> None:
-    """Store a threshold: the VALUE at which a METRIC of a SOURCE needs attention.
+    """Store a threshold for a METRIC of a SOURCE.
 
-    The same source, metric and direction again updates the row in place.
+    A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
     """
     none_named = unit is None and not value[1]  # keep the unit of the row
     _put(session, "thresholds", value=value[0], unit=None if none_named else _unit(value[1], unit), **known)
@@ -299,7 +299,7 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
 @click.argument("value", type=QuantityType())
 @click.option("--unit", metavar="TEXT", help="Unit of the value, if not written after it.")
 def check(session: Session, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
-    """List the thresholds that a VALUE crosses, highest confidence first."""
+    """List the thresholds that a VALUE crosses."""
     with session.memories() as memories:
         told = _unit(value[1], unit)
         found = memories.knowledge.evaluate(source, metric, value[0], unit=told)
@@ -337,7 +337,7 @@ def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
 @click.option("--at", type=TimeType(), help="Time of the query. Default: now.")
 @click.option("--source", default="", metavar="NAME", help="Only patterns of this source.")
 def active(session: Session, at: str | None, source: str) -> None:
-    """List the seasonal patterns that are active, highest confidence first."""
+    """List the active seasonal patterns."""
     with session.memories() as memories:
         found = memories.knowledge.active(at or "", source=source)
     if session.as_json:
@@ -359,9 +359,9 @@ def _on(season: Active) -> tuple[str, ...]:
 @click.argument("source")
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Maximum number of steps.")
 def related(session: Session, source: str, depth: int) -> None:
-    """List what is correlated with a SOURCE, in both directions, nearest first.
+    """List the correlations of a SOURCE.
 
-    The confidence is that of the whole path.
+    Both directions are followed, nearest first. The confidence is that of the whole path.
     """
     with session.memories() as memories:
         found = memories.knowledge.related(source, depth=depth)
@@ -394,9 +394,9 @@ def _way(step: Step) -> str:
 )
 @click.argument("text")
 def read(session: Session, text: str) -> None:
-    """Show the rows that would be extracted from a TEXT, without changing anything.
+    """Show the rows that a TEXT would change.
 
-    The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
+    Nothing is stored. The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
     """
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:

@@ -125,7 +125,7 @@ def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
 
 _WHERE = (
     ("--home", {"metavar": "FOLDER", "help": "Folder for the store, the models and config.toml."}),
-    ("--store", {"metavar": "URL", "help": "The store to use: sqlite:///PATH, a path, or postgresql://…."}),
+    ("--store", {"metavar": "URL", "help": "Store: sqlite:///PATH, a path, or postgresql://…."}),
     ("--url", {"metavar": "URL", "help": "Use the service at this URL."}),
     ("--api-key", {"metavar": "KEY", "help": "Key for the service."}),
 )
