@@ -219,7 +219,7 @@ def test_a_list_goes_on_from_page_to_page(filled: Cofio) -> None:
 def test_an_empty_store_is_said_to_be_empty(cofio: Cofio) -> None:
     done = cofio("list")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "no memories" in done.stderr
+    assert "no matching memories" in done.stderr
 
 
 # ── edit, forget, restore ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -42,7 +42,7 @@ def test_a_threshold_is_kept_changed_and_known(cofio: Cofio) -> None:
     assert (changed["action"], changed["before"]["value"], changed["after"]["inclusive"]) == ("update", 5e6, True)
     again = cofio(*given, "6M")
     assert again.stdout.split("\t")[1] == "known"
-    assert "known already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 def test_values_are_written_as_people_write_them(cofio: Cofio) -> None:
