@@ -77,7 +77,7 @@ def test_a_key_is_revoked_by_id_or_by_name_and_stays_in_the_list(cofio: Cofio) -
         cofio("keys", "create", name, "--user", "ada")
     assert cofio.json("keys", "revoke", "1")["name"] == "one"
     done = cofio("keys", "revoke", "two")
-    assert "Key 2 (two) opens nothing any more." in done.stderr
+    assert "Key 2 (two) is revoked." in done.stderr
     assert "open to this machine again" not in done.stderr
     assert "open to this machine again" in cofio("keys", "revoke", "three").stderr
     assert cofio("keys", "revoke", "two").exit_code == 1  # revoked before
@@ -94,12 +94,12 @@ def test_a_name_that_was_had_before_means_the_key_in_force(cofio: Cofio) -> None
 
 
 def test_the_list_tells_what_each_key_may_and_how_it_stands(cofio: Cofio) -> None:
-    assert "There is no key" in cofio("keys", "list").stderr
+    assert "There are no keys" in cofio("keys", "list").stderr
     cofio("keys", "create", "root", "--role", "admin")
     cofio("keys", "create", "ci", "--agent", "ci", "--prefix", "ci/web", "--expires", "2999-01-31")
     ci, root = (line.split("\t") for line in cofio.lines("keys", "list"))
     assert ci[:7] == ["2", "ci", "write", "agent ci", "ci/web", "until 2999-01-31", "never"]
-    assert root[:7] == ["1", "root", "admin", "everything", "", "in force", "never"]
+    assert root[:7] == ["1", "root", "admin", "everything", "", "active", "never"]
 
 
 def test_the_log_tells_who_did_what(cofio: Cofio) -> None:

@@ -276,7 +276,7 @@ def test_rows_are_forgotten_and_come_back(known: Cofio) -> None:
 def test_a_purge_asks_first(known: Cofio) -> None:
     kept = known("knowledge", "purge", REF, says="n\n")
     assert (kept.exit_code, kept.stdout) == (0, "")
-    assert "Erase 1 row for good? [y/N]" in kept.stderr
+    assert "Erase 1 row permanently? [y/N]" in kept.stderr
     assert "Nothing was changed." in kept.stderr
     assert known.json("knowledge", "purge", REF, "--yes")["results"][0]["action"] == "purge"
     assert known("knowledge", "show", REF).exit_code == 1

@@ -194,7 +194,7 @@ def test_the_folder_of_an_export_is_made(cofio: Cofio, tmp_path: Path) -> None:
     out = tmp_path / "new" / "vault"
     done = cofio("notes", "export", str(out))
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "has 1 note of memories: 1 written now" in done.stderr
+    assert "has 1 note: 1 written now" in done.stderr
     assert out.stat().st_mode & 0o077 == 0  # names say what memories say
     file = tmp_path / "file"
     file.write_text("x")

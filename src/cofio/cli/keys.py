@@ -126,7 +126,7 @@ def _state(key: Key) -> str:
         return f"revoked {output.when(key.revoked_at)}"
     if not _is_in_force(key):
         return f"expired {output.when(key.grant.expires_at)}"
-    return f"until {(key.grant.expires_at or '')[:10]}" if key.grant.expires_at else "in force"
+    return f"until {(key.grant.expires_at or '')[:10]}" if key.grant.expires_at else "active"
 
 
 def _is_in_force(key: Key) -> bool:
