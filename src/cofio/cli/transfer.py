@@ -357,7 +357,7 @@ def restore_backup(session: Session, named: str, *, yes: bool) -> None:
     _refuse_where_served(session)
     file = _backup_named(named, folder)
     restoring.check(file, settings.store_path)
-    if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept as a backup.", yes=yes):
+    if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
         output.say("Nothing was changed.")
         if session.as_json:
             output.document(None)
