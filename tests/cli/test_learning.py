@@ -99,7 +99,7 @@ def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transc
     assert [each["turn"] for each in told["turns"]] == ["u1", "u3"]
     assert len(told["actions"]) == 2
     done = cofio("extract", str(transcript))
-    assert "2 turns had been captured before" in done.stderr
+    assert "2 turns captured before" in done.stderr
     assert done.stdout == ""
     assert cofio.json("ledger")["captured"] == 2
 
