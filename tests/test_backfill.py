@@ -198,7 +198,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_told(keeper: Keeper, homes
     other.rename(path)
     delivery = backfill.Delivery(keeper, keeper.begin_backfill(), Worker(keeper).drain)
     delivery.deliver(entries)
-    assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run it again.")]
+    assert delivery.skipped == [(f"{path}: turn 1", "The file has changed meanwhile. Run the backfill again.")]
     assert keeper.ledger().captured == 0
 
 

@@ -373,7 +373,7 @@ def test_without_a_project_the_command_takes_the_one_at_hand(
 def test_when_there_is_nothing_the_command_says_so(cofio: Cofio) -> None:
     done = cofio("recall", "yes")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "Nothing would be put before the agent." in done.stderr
+    assert "Nothing would be injected." in done.stderr
 
 
 def test_a_scenario_of_a_whole_session(keeper: Keeper) -> None:

@@ -1,4 +1,4 @@
-"""cofio: the memory that an AI agent does not have to remember to use.
+"""cofio: local-first memory for AI agents.
 
 >>> import cofio
 >>> keeper = cofio.open("sqlite:///path/to/memories.db")     # doctest: +SKIP
@@ -41,7 +41,7 @@ __all__ = [
     "open",
 ]
 
-#: What is loaded when it is first asked for, and from where.
+#: Names that are imported on first access, and their modules.
 _LATER = {
     "AutoCaptureConfig": "cofio.extract.knowledge",
     "AutoRecallConfig": "cofio.knowledge.context",
@@ -61,8 +61,8 @@ def __getattr__(name: str) -> Any:
 
 
 def open(store: str | None = None, *, embedder: str | Embedder | None = None, **settings: Any) -> Keeper:  # noqa: A001
-    """A keeper on the store with this URL (default: the embedded one in the home), with settings by their names."""
-    from cofio import assemble  # what is heavy is loaded when it is needed
+    """Return a keeper for the store with this URL (default: cofio.db in the home), with further settings by name."""
+    from cofio import assemble  # imported late: it is slow to load
     from cofio.settings import Settings
 
     named = embedder if isinstance(embedder, str) else None

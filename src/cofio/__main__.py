@@ -1,4 +1,4 @@
-"""`cofio`, and `python -m cofio`. A hook is told by its name before anything is loaded that it can do without."""
+"""Entry point of `cofio` and `python -m cofio`. A hook command is detected before any slow import."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import sys
 from typing import NoReturn
 
-_OPTIONS = ("--home", "--store", "--url", "--api-key")  # those that have a value and may stand before a command
+_OPTIONS = ("--home", "--store", "--url", "--api-key")  # options with a value, allowed before a command
 _ASKING = ("-h", "--help", "--version")
 
 
 def main() -> NoReturn:
-    """The entry point `cofio`."""
+    """Run a hook or the command line."""
     hook = _hook(sys.argv[1:])
     if hook is not None:
         from cofio.hooks import entry
@@ -23,9 +23,9 @@ def main() -> NoReturn:
 
 
 def _hook(argv: list[str]) -> list[str] | None:
-    """The arguments of a hook; None for any other command, and for a person who asks what a hook is.
+    """Return the arguments of a hook; None for any other command, and for a user who asks for the help of `hook`.
 
-    Click would end with 2 over a wrong argument, which tells some clients to throw the prompt away.
+    Click would exit with 2 on a wrong argument, which makes some clients discard the prompt.
     """
     place = 0
     while argv[place : place + 1] and argv[place].startswith("-"):

@@ -1,4 +1,4 @@
-"""Settings in, Keeper out: the only place where steps and adapters meet."""
+"""Construction of a Keeper from settings: the only module that imports both steps and adapters."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def keeper(
     llm: LLM | None = None,
     clock: Clock | None = None,
 ) -> Keeper:
-    """The keeper that the settings describe; an embedder, a reader, a model or a clock may be handed in.
+    """Return the keeper that the settings describe. Arguments replace the adapters that the settings name.
 
-    Whoever hands in an embedder has a reader only if they hand that in too.
+    With an `embedder`, there is no reader unless `reader` is given too.
     """
     time = clock or now
     store = open_store(settings, time)
@@ -70,7 +70,7 @@ def keeper(
 
 
 def _care(settings: Settings) -> Care:
-    """How upkeep is done."""
+    """Return the settings of maintenance chores."""
     decided = settings.prune_decision_days
     days = {"detail": settings.prune_detail_days, "decision": decided, "learning": decided, "": settings.prune_days}
     return Care(
@@ -82,19 +82,19 @@ def _care(settings: Settings) -> Care:
 
 
 def _recalled(settings: Settings, note: Callable[[Any], None]) -> None:
-    """Hand over what hooks gave without the service, where this home is the store's."""
-    named = settings.origins.get("store") == "flag"  # hooks know nothing of flags
+    """Pass the log of memories recalled without the service to `note`, if this home belongs to the store."""
+    named = settings.origins.get("store") == "flag"  # hooks do not see command-line flags
     if not named and not address.is_others(settings.home, settings.store_name):
         recalled.bring(os.fsencode(settings.home), note)
 
 
 def now() -> str:
-    """The time now, as UTC ISO 8601 text."""
+    """Return the current time as UTC ISO 8601 text."""
     return moment(datetime.now(UTC))
 
 
 def _is_near(host: str) -> bool:
-    """Whether only this machine can call: files are not read for others."""
+    """Return whether the service is reachable from this machine only: files are not read for remote callers."""
     try:
         return host == "localhost" or ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
@@ -102,12 +102,12 @@ def _is_near(host: str) -> bool:
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Store:
-    """The store that the settings name, without a keeper: no embedder is made."""
+    """Return the store that the settings name, without loading an embedder."""
     scheme = settings.store.partition("://")[0].lower() if "://" in settings.store else "sqlite"
     if scheme not in _STORES:
         known = ", ".join(f"{each}://" for each in _STORES)
         raise Misconfigured(
-            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"There is: {known}."
+            f"The store {settings.shown('store')!r} is not one that this cofio knows.", f"Known are: {known}."
         )
     return _STORES[scheme](settings, clock or now)
 
@@ -145,16 +145,16 @@ def make_embedder(settings: Settings) -> Embedder:
 
 
 def make_reader(settings: Settings) -> Reader | None:
-    """Who reads word by word. Search does without where its model is missing or is not the one that was pinned."""
+    """Return the re-ranking model; None if it is switched off, missing, or not the pinned one."""
     try:
         return embedders.make_reader(settings.home) if settings.close_reading else None
     except Misconfigured as error:
-        _log.warning("nothing is read word by word: %s", error)
+        _log.warning("Re-ranking disabled: %s", error)
         return None
 
 
 def _judge(settings: Settings) -> Judge | None:
-    """The judgement model that comes with cofio; None where it is off, missing or damaged: then rules judge."""
+    """Return the bundled judgement model; None where it is off, missing or damaged. Rules then judge."""
     if not settings.judge:
         return None
     from cofio.judgement.model import LocalJudge
@@ -162,7 +162,7 @@ def _judge(settings: Settings) -> Judge | None:
     try:
         return LocalJudge()
     except Misconfigured as error:
-        _log.warning("the rules judge alone: %s", error)
+        _log.warning("Judgement model disabled, rules judge: %s", error)
         return None
 
 
@@ -180,7 +180,7 @@ def make_llm(settings: Settings) -> LLM | None:
 
 
 def _limits(settings: Settings) -> Limits:
-    """Return the daily limits; a model of ollama's has none unless they are set."""
+    """Return the daily limits; Ollama has no limits unless they are set."""
     names = ("llm_calls_per_day", "llm_tokens_per_day")
     free = {name for name in names if settings.origins.get(name, "default") == "default"}
     if settings.extract_provider.strip().lower() != "ollama":
@@ -189,7 +189,7 @@ def _limits(settings: Settings) -> Limits:
 
 
 def _llm(settings: Settings, store: Store, limits: Limits) -> tuple[LLM | None, str]:
-    """The model, or why there is none: whatever is wrong with it, the rest of cofio works."""
+    """Return the metered language model, or None and the reason. A broken model does not stop the rest of cofio."""
     if not settings.llm:
         return None, "COFIO_LLM is false: no language model is called." if settings.extract_provider else ""
     try:

@@ -1,10 +1,10 @@
-"""Learning from what is on disk already: transcripts of Claude Code and Codex, and the notes beside them.
+"""Backfill from transcripts of Claude Code and Codex on disk, and from the notes beside them.
 
-    client homes ─ find ─▶ files ─ survey ─▶ [Entry], oldest first ─ deliver ─▶ captures, as hooks would name them
-    client homes, projects ─ note_facts ─▶ [Fact], a section of Markdown each
+    client homes ─ find ─▶ files ─ survey ─▶ [Entry], oldest first ─ deliver ─▶ captures, named as by hooks
+    client homes, projects ─ note_facts ─▶ [Fact], one per section of Markdown
 
-A turn that was captured before, live or by an earlier backfill, is left out. The progress is in the store: a backfill
-that was killed goes on when it is run again.
+Turns that were captured before, live or by an earlier backfill, are skipped. The progress is in the store: run a killed
+backfill again to continue it.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from cofio.transfer.foreign import READERS
 from cofio.transfer.foreign.reading import Skipped, made
 
 CLIENTS = ("claude-code", "codex")
-BATCH = 25  # captures handed over at a time; twice as many wait in the inbox at most
+BATCH = 25  # captures delivered at a time; at most twice as many wait in the inbox
 SAMPLES = 5
 _BY = "backfill"
-_LOOK = 0.25  # seconds between two looks at the inbox
-_STALLED = 30.0  # seconds without progress after which the reason is told
+_LOOK = 0.25  # seconds between two polls of the inbox
+_STALLED = 30.0  # seconds without progress after which the reason is reported
 _SOON = timedelta(seconds=30)
-_SETTLED = 600.0  # seconds after the last write to a transcript, until which its last turn may still go on
-_LISTED = 1_000  # items of the inbox that are looked through
-_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # of a call of a language model, and of a turn without one
-_REPLY_TOKENS = 300  # of a call
-_AROUND = 3_500  # characters at most beside a turn: earlier turns, related memories, and the marks around them
-_FACTS, _BESIDE = 5, 5  # facts of a turn at most on average, and memories beside each where the model decides
-_FACT, _MEMORY = 500, 300  # characters of one of them in that question
-_ASSISTANT = 2_000  # characters of an assistant's message that the language model is shown
+_SETTLED = 600.0  # seconds after the last write to a transcript during which its last turn may still be running
+_LISTED = 1_000  # items of the inbox that are read
+_CALL_SECONDS, _LOCAL_SECONDS = 5.0, 0.2  # per call of a language model, and per turn without one
+_REPLY_TOKENS = 300  # per call
+_AROUND = 3_500  # maximum further characters per turn: earlier turns, related memories and markup
+_FACTS, _BESIDE = 5, 5  # upper averages: facts per turn, and related memories per fact where the model decides
+_FACT, _MEMORY = 500, 300  # characters of a fact and of a related memory in that prompt
+_ASSISTANT = 2_000  # characters of an assistant message that the language model reads
 _SHOWN = 100  # characters of a prompt
 _NOTES = {"claude-code": ("CLAUDE.md", "CLAUDE.local.md", ".claude/CLAUDE.md"), "codex": ("AGENTS.md",)}
 _GLOBAL = {"claude-code": ("CLAUDE.md",), "codex": ("AGENTS.md", "memories/*.md")}
@@ -55,7 +55,7 @@ _RAW = "raw_memories.md"  # what Codex has not condensed yet
 
 
 class Memories(Protocol):
-    """The keeper of a store, or the client of a service."""
+    """Interface shared by the keeper of a store and the client of a service."""
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]: ...
     def capture(self, messages: Any, *, wait: bool = False, by: str = "library", **about: Any) -> Captured: ...
@@ -65,7 +65,7 @@ class Memories(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A turn on disk, without its words."""
+    """A turn on disk, without its text."""
 
     path: Path
     number: int  # of the turn within its file
@@ -74,14 +74,14 @@ class Entry:
     turn: str
     at: str
     project: str
-    prompt: str  # its beginning, without secrets
-    characters: int  # that a language model would be shown
+    prompt: str  # beginning of the prompt, without secrets
+    characters: int  # to send to a language model
     is_new: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """All turns on disk, oldest first, and what could not be read."""
+    """All turns on disk, oldest first, and the files that could not be read."""
 
     entries: tuple[Entry, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
@@ -91,7 +91,7 @@ class Survey:
         return [entry for entry in self.entries if entry.is_new]
 
     def within(self, *, client: str = "", project_: str = "", since: str = "", limit: int | None = None) -> Survey:
-        """The survey of those turns alone; with a limit, of so many new ones, the oldest."""
+        """Return the survey of the matching turns only; `limit` keeps only that many new ones, the oldest first."""
         kept = [
             entry
             for entry in self.entries
@@ -105,11 +105,11 @@ class Survey:
         return Survey(tuple(kept), self.skipped)
 
 
-# ── what is on disk ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── surveying files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
-    """The transcripts below the homes of clients, and those that are compressed and so cannot be read."""
+    """Return the transcripts below the homes of clients, and compressed ones with the reason why they are skipped."""
     found: list[Path] = []
     skipped: list[tuple[str, str]] = []
     if claude := homes.get("claude-code"):
@@ -118,14 +118,14 @@ def find(homes: Mapping[str, Path]) -> tuple[list[Path], list[tuple[str, str]]]:
         for name in ("sessions", "archived_sessions"):
             found += _own_files((codex / name).rglob("rollout-*.jsonl"), codex)
             skipped += [
-                (str(path), "It is compressed. Unpack it first: zstd -d FILE.")
+                (str(path), "The file is compressed. Unpack it first: zstd -d FILE.")
                 for path in sorted((codex / name).rglob("rollout-*.jsonl.zst"))
             ]
     return found, skipped
 
 
 def _own_files(paths: Iterable[Path], root: Path) -> list[Path]:
-    """Return those that are files and no links, and lie below the root when every link above them is followed."""
+    """Return regular files, not links, that lie below the root once all links above them are resolved."""
     real = root.resolve()
     return sorted(
         path for path in paths if not path.is_symlink() and path.is_file() and path.resolve().is_relative_to(real)
@@ -135,9 +135,9 @@ def _own_files(paths: Iterable[Path], root: Path) -> list[Path]:
 def survey(
     paths: Sequence[Path], known_turns: Callable[[str, str], set[str]], advance: Callable[[int], None] = lambda _: None
 ) -> Survey:
-    """Read every file once. A turn that stands in several files, as a forked session copies them, counts once.
+    """Read every file once. Copies of a turn in several files, such as in a forked session, count once.
 
-    It is new only if none of its copies was captured. The last turn of a file that was just written to is left out.
+    A turn is new only if none of its copies was captured. The last turn of a recently written file is left out.
     """
     known = cache(known_turns)
     places: dict[tuple[str, ...], int] = {}  # of a turn's first copy in `entries`
@@ -185,7 +185,7 @@ def _entries(path: Path, known: Callable[[str, str], set[str]]) -> Iterator[Entr
 
 
 def _turns(path: Path) -> Iterator[Turn]:
-    """The turns of a transcript, each with the session and the name that it is captured under."""
+    """Yield the turns of a transcript, each with the session and the name that it is captured under."""
     for turn in transcripts.read(path):
         if turn.client in CLIENTS:
             session = turn.session or path.stem[:MAX_LABEL]
@@ -206,7 +206,7 @@ def _characters(turn: Turn) -> int:
 
 
 def _dates(dates: Sequence[str], path: Path) -> list[str]:
-    """A turn without a time has that of the one before it, else of the next, else of the file."""
+    """Fill missing times from the turn before, else from the next, else from the file."""
     last = next((at for at in dates if at), "") or moment(datetime.fromtimestamp(path.stat().st_mtime, UTC))
     filled = []
     for at in dates:
@@ -217,7 +217,7 @@ def _dates(dates: Sequence[str], path: Path) -> list[str]:
 
 @cache
 def _project(cwd: str) -> str:
-    """The project of a working folder, as hooks name it; of a folder that is no path here, its own name."""
+    """Return the project of a working folder, named as by hooks; the folder's own name if it is not a path here."""
     if cwd and not cwd.startswith("/"):
         return cwd.replace("\\", "/").rstrip("/").rpartition("/")[2][:MAX_LABEL]
     return project.of(cwd)[:MAX_LABEL]
@@ -227,7 +227,7 @@ def _project(cwd: str) -> str:
 
 
 def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[Fact | Skipped]:
-    """The clients' own memories, and the instruction files of the clients and of projects: a section a fact."""
+    """Yield the clients' own memories and the instruction files of clients and projects, one fact per section."""
     for client, home in homes.items():
         for pattern in _GLOBAL[client]:
             for page in sorted(home.glob(pattern)):
@@ -243,7 +243,7 @@ def note_facts(homes: Mapping[str, Path], projects: Iterable[str]) -> Iterator[F
 
 
 def _from_file(fact: Fact | Skipped) -> Fact | Skipped:
-    """The fact of Claude Code's memory in the project that hooks name, with its file as the source."""
+    """Return the fact of a Claude Code memory with the project name that hooks use, and its file as the source."""
     if isinstance(fact, Skipped):
         return fact
     where = _project(fact.project) if fact.project.startswith("/") else fact.project
@@ -278,28 +278,28 @@ def _sections(page: Path, below: Path, of_project: str) -> Iterator[Fact | Skipp
         )
 
 
-# ── what it will take ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── estimates ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What learning from the new turns takes; calls, input tokens and days of a language model at most."""
+    """Estimated work for the new turns. Calls, input tokens and days of a language model are upper bounds."""
 
     provider: str = ""
     calls: int = 0
     tokens: int = 0
     seconds: int = 0
-    days: int = 0  # that the daily limits spread it over; 0 where there are none
+    days: int = 0  # needed because of the daily limits; 0 without limits
 
 
 def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tuple[int, int] = (0, 0)) -> Estimate:
-    """Estimate the work, with the real instructions of the language model where one is configured."""
+    """Estimate the work, with the real prompts of the language model if one is configured."""
     if not extraction.get("enabled"):
         return Estimate(seconds=ceil(len(entries) * _LOCAL_SECONDS))
     rules = prompts.read("extract", project="this project", rules=prompts.read("extract_rules"))
     characters = len(entries) * (len(rules) + _AROUND) + sum(entry.characters for entry in entries)
     calls = len(entries)
-    if extraction.get("audn") or not extraction.get("audn_known", True):  # it decides, or may turn out to
+    if extraction.get("audn") or not extraction.get("audn_known", True):  # the model decides, or may do so
         calls *= 2
         characters += len(entries) * (len(prompts.read("reconcile")) + _FACTS * (_FACT + _BESIDE * _MEMORY))
     tokens = ceil(characters / LETTERS)
@@ -310,7 +310,7 @@ def estimate(entries: Sequence[Entry], extraction: Mapping[str, Any], limits: tu
 
 
 def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
-    """Files and turns by client and project, those with most turns first."""
+    """Count files and turns by client and project, most turns first."""
     files: dict[tuple[str, str], set[Path]] = {}
     turns: Counter[tuple[str, str]] = Counter()
     new: Counter[tuple[str, str]] = Counter()
@@ -332,25 +332,25 @@ def counts(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     ]
 
 
-# ── handing over ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── delivery ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
 class Delivery:
-    """Hands turns over, a few at a time, and waits until they are learned from."""
+    """Delivery of turns in batches, waiting until they are processed."""
 
     memories: Memories
     series: int
-    work: Callable[[], object]  # has what waits learned from, or waits a moment while a service does
-    learned: Callable[[int], None] = lambda _: None  # told how many more turns are done
-    stalled: Callable[[str], None] = lambda _: None  # told why nothing is learned for a while
+    work: Callable[[], object]  # processes pending captures, or pauses while a service does so
+    learned: Callable[[int], None] = lambda _: None  # called with the number of newly processed turns
+    stalled: Callable[[str], None] = lambda _: None  # called with the reason when nothing is processed for a while
     batch: int = BATCH
     skipped: list[tuple[str, str]] = field(default_factory=list)
     new: int = 0
-    waiting: int = 0  # turns that wait for longer, such as for a budget
-    _others: int = 0  # captures that waited when it began
+    waiting: int = 0  # turns that stay pending, for example until the budget resets
+    _others: int = 0  # pending captures at the start, not from this delivery
     _done: int = 0
-    _reason: str | None = None  # that was told last
+    _reason: str | None = None  # reported last
 
     def deliver(self, entries: Sequence[Entry]) -> None:
         self._others = self._pending()
@@ -364,7 +364,7 @@ class Delivery:
             if entry.number < len(turns) and turns[entry.number].turn == entry.turn:
                 self.new += self._hand_over(entry, turns[entry.number])
             else:
-                self.skipped.append((_named(entry), "The file has changed meanwhile. Run it again."))
+                self.skipped.append((_named(entry), "The file has changed meanwhile. Run the backfill again."))
             if last_use[entry.path] == place:
                 del loaded[entry.path]
             handed += 1
@@ -402,7 +402,7 @@ class Delivery:
             self._done = done
 
     def _wait(self, handed: int) -> None:
-        """Wait until there is room for as many again."""
+        """Wait until there is room for another batch."""
         least, since = 1 << 60, time.monotonic()
         while True:
             pending = self._pending()
@@ -422,7 +422,7 @@ class Delivery:
             self._reason = reason
 
     def _finish(self, handed: int) -> None:
-        """Wait until everything is learned from but what has to wait for longer."""
+        """Wait until every capture is processed except those that are due later."""
         while mine := waiting(self.memories):
             soon = moment(datetime.now(UTC) + _SOON)
             if all(item.reason and item.due_at > soon for item in mine):
@@ -438,18 +438,18 @@ def _named(entry: Entry) -> str:
 
 
 def waiting(memories: Memories) -> list[Item]:
-    """The captures of backfills that are not learned from yet."""
+    """Return the pending captures that belong to backfills."""
     pending = memories.items("pending", limit=_LISTED)
     return [item for item in pending if item.exchange and item.exchange.series]
 
 
 def rest() -> None:
-    """Wait a moment while a service learns."""
+    """Sleep a moment while a service processes captures."""
     time.sleep(_LOOK)
 
 
 def _turns_of(path: Path) -> list[Turn]:
     try:
         return list(_turns(path))
-    except (InvalidInput, OSError):  # gone since it was surveyed
+    except (InvalidInput, OSError):  # removed since the survey
         return []

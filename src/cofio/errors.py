@@ -1,38 +1,38 @@
-"""The error tree, split by whose fault it is.
+"""Error tree, grouped by the party that has to act.
 
     CofioError
-    ├── InvalidInput        the caller's: what was given cannot be taken (HTTP 400)
-    │   └── TooLarge        the same, because of its size (413)
-    ├── NotFound            the caller's: there is no such memory or changeset (404)
-    ├── Conflict            the caller's: the store has moved on, or the change cannot be undone (409)
-    ├── TooBusy             the caller's: too much is waiting already, come back later (429)
-    │   └── TooManyTries    too many wrong keys came from there (429)
-    ├── Denied              the caller's: not allowed
-    │   ├── MissingKey      no key came, and one is needed (401)
-    │   ├── WrongKey        a key came, and it is another one, or no longer one (401)
-    │   └── Forbidden       the key does not allow it; or a host name or a web page that is not ours (403)
-    ├── Misconfigured       the owner's: a setting, an extra or a file is missing or wrong (500 in the service)
-    │   ├── EmbedderMismatch    the store was embedded by another model
-    │   └── NotConfigured   what was asked for is switched off (501)
-    ├── StoreError          the store's: it cannot be read or written (503)
-    │   ├── StoreBusy       another process held the write lock for too long
-    │   ├── StoreCorrupt    the file is damaged or is not cofio's
-    │   └── StoreTooNew     a newer cofio wrote it
-    ├── Unreadable          a model's: it answered, but with nothing that can be used (502)
-    ├── Refused             the model's: it will not answer this, and asking again does not help (502)
-    └── Unavailable         a remote party's: a provider or the service did not answer as agreed (502, 503)
-        ├── NoReply         a model was asked and no reply came back: the call may be billed all the same (503)
-        └── BudgetSpent     the daily limit of calls or tokens of the language model is reached (503)
+    ├── InvalidInput        caller: invalid input (HTTP 400)
+    │   └── TooLarge        caller: the input is too large (413)
+    ├── NotFound            caller: the memory or changeset does not exist (404)
+    ├── Conflict            caller: the store has changed meanwhile, or the change cannot be undone (409)
+    ├── TooBusy             caller: a queue is full, retry later (429)
+    │   └── TooManyTries    too many wrong keys from this address (429)
+    ├── Denied              caller: not allowed
+    │   ├── MissingKey      the request has no key and needs one (401)
+    │   ├── WrongKey        the key is unknown or no longer valid (401)
+    │   └── Forbidden       the key, the host name or the origin of the web page is not allowed (403)
+    ├── Misconfigured       owner: a setting, an extra or a file is missing or wrong (500 in the service)
+    │   ├── EmbedderMismatch    another model made the store's embeddings
+    │   └── NotConfigured   the feature is switched off (501)
+    ├── StoreError          store: it cannot be read or written (503)
+    │   ├── StoreBusy       another process held the write lock too long
+    │   ├── StoreCorrupt    the file is damaged or is not a cofio store
+    │   └── StoreTooNew     a newer version of cofio wrote it
+    ├── Unreadable          model: the reply cannot be used (502)
+    ├── Refused             model: it refuses the request; a retry does not help (502)
+    └── Unavailable         remote party: a provider or the service did not answer correctly (502, 503)
+        ├── NoReply         no reply to a model call, which may be billed nevertheless (503)
+        └── BudgetSpent     the daily limit of calls or tokens of the language model is spent (503)
 
-Every error says what to do: `hint` is a sentence for the person who meets it. Adapters translate the errors of their
-libraries at the border, so nothing above them ever sees `sqlite3.Error` or an HTTP client's exception.
+Every error has a `hint`: a sentence that tells the user what to do. Adapters translate the errors of their libraries,
+so no other module sees `sqlite3.Error` or the exceptions of an HTTP client.
 """
 
 from __future__ import annotations
 
 
 class CofioError(Exception):
-    """The root: a message, and a hint that says what to do about it."""
+    """Base class of all errors: a message, and a hint that says what to do."""
 
     code = "error"
 
@@ -67,7 +67,7 @@ class TooBusy(CofioError):
 
 class TooManyTries(TooBusy):
     code = "too_many_tries"
-    seconds = 60  # until it is worth to try again
+    seconds = 60  # until a retry makes sense
 
 
 class Denied(CofioError):
@@ -127,7 +127,7 @@ class Unavailable(CofioError):
 
 
 class NoReply(Unavailable):
-    """Has the code of Unavailable: only the budget makes a difference between them."""
+    """A model call without a reply. Shares the code of Unavailable: only the budget tells them apart."""
 
 
 class BudgetSpent(Unavailable):
@@ -139,7 +139,7 @@ class BudgetSpent(Unavailable):
 
 
 def by_code(code: str) -> type[CofioError]:
-    """The class whose `code` this is; the root for an unknown one. The client rebuilds errors with it."""
+    """Return the class with this `code`, or the base class for an unknown one. The client rebuilds errors with it."""
     found: list[type[CofioError]] = [CofioError]
     for kind in found:
         if kind.code == code:

@@ -1,7 +1,7 @@
-"""Settings: the module that reads the environment and the configuration file, for all but the hook's own process.
+"""Settings from flags, environment variables and config.toml. The hook process has its own reader.
 
-Flags win over variables, variables over `config.toml` in the home, and that over the defaults. Every setting says what
-it is for; the settings page of the docs is made from here.
+Flags win over variables, variables over `config.toml` in the home, and that over the defaults. Every setting has a
+description, from which the settings page of the docs is generated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from cofio import addresses, schedule
 from cofio.errors import Misconfigured
 
-#: The least that some settings may be.
+#: Minimum values of some settings.
 _LEAST = {
     "inbox_limit": 1, "inbox_days": 0, "hook_recall_ms": 50, "hook_capture_ms": 50, "consolidation_min_cluster": 2,
     "prune_detail_days": 1, "prune_decision_days": 1, "prune_days": 1, "backup_days": 1, "retrieval_days": 1,
@@ -28,15 +28,15 @@ _LEAST = {
     "llm_batch_seconds": 0, "llm_batch_turns": 1,
 }  # fmt: skip
 _OPENAI = re.compile(r"https://(?:[\w-]+\.)?api\.openai\.com(?::443)?(?:/|$)", re.IGNORECASE)
-#: What a coding agent that the service starts does not get: keys, which would be billed in place of its login, our own
-#: settings, and what it would take for the session that the service was started from.
+#: Variables that a coding agent started by the service does not inherit: API keys, which would be billed instead of its
+#: login, cofio's own settings, and the markers of the session that the service was started from.
 _NOT_FOR_AGENTS = re.compile(
     r"(?:COFIO|FAISS|CLAUDE_PLUGIN)_.*|.*_API_KEY|CHAT_UPSTREAM_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDECODE|CLAUDE_PROJECT_DIR"
     r"|CLAUDE_CODE_(?:ENTRYPOINT|SESSION_ID|SSE_PORT|CHILD_SESSION)|CODEX_(?:THREAD_ID|SANDBOX.*)"
 )
 _MASK = "•" * 8
-#: Where keys stand in an address: before its host, and in what follows its path. Where nobody can tell which it is, for
-#: an @ comes after a ? or #, that is all of it.
+#: The parts of a URL that may hold keys: the part before the host, the query and the fragment. If an @ follows a ? or
+#: a #, they cannot be told apart, and everything after the scheme is masked.
 _KEYED = re.compile(r"(?<=://)[^?#]*[?#].*@.*|(?<=://).*(?=@)|(?<=[?#]).+", re.DOTALL)
 
 
@@ -47,115 +47,113 @@ def _setting(default: Any, variable: str, says: str, *aliases: str, secret: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set, with where each value came from."""
+    """All settings, with the origin of each value."""
 
-    home: Path = _setting(Path("~/.cofio"), "COFIO_HOME", "The folder for the store, the model and config.toml.")
+    home: Path = _setting(Path("~/.cofio"), "COFIO_HOME", "Folder for the store, the models and config.toml.")
     store: str = _setting(
         "", "COFIO_STORE",
-        "Where memories are kept: sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/DATABASE, with ?tenant=NAME where "
-        "several share it. By default cofio.db in the home.",
+        "URL of the store: sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/DATABASE, with ?tenant=NAME where "
+        "several tenants share it. Default: cofio.db in the home.",
     )  # fmt: skip
-    embedder: str = _setting("local", "COFIO_EMBEDDER", "What makes vectors: local, openai:MODEL or ollama:MODEL.")
+    embedder: str = _setting("local", "COFIO_EMBEDDER", "Embedding model: local, openai:MODEL or ollama:MODEL.")
     embedder_url: str = _setting(
-        "", "COFIO_EMBEDDER_URL", "Another address for a remote embedder, or for the local model's files."
+        "", "COFIO_EMBEDDER_URL", "Base URL of a remote embedder, or of the files of the local model."
     )
     embedder_key: str = _setting(
-        "", "COFIO_EMBEDDER_KEY", "The key of a remote embedder.", "OPENAI_API_KEY", secret=True
+        "", "COFIO_EMBEDDER_KEY", "API key of a remote embedder.", "OPENAI_API_KEY", secret=True
     )
     embedder_dimension: int = _setting(
-        0, "COFIO_EMBEDDER_DIMENSION", "Ask a remote embedder for this many dimensions; 0 takes what it gives."
+        0, "COFIO_EMBEDDER_DIMENSION", "Dimensions to request from a remote embedder; 0 takes its default."
     )
     close_reading: bool = _setting(
         True,
         "COFIO_CLOSE_READING",
-        "Whether memories are read word by word in the background, so that search can look closer.",
+        "Enable late-interaction (ColBERT) re-ranking. Token embeddings are computed in the background.",
     )
     model_download: bool = _setting(
-        True, "COFIO_MODEL_DOWNLOAD", "Whether the local model may be downloaded when it is not on this machine."
+        True, "COFIO_MODEL_DOWNLOAD", "Download the local embedding model if it is missing."
     )
-    host: str = _setting("127.0.0.1", "COFIO_HOST", "The address that the service listens on.")
-    port: int = _setting(8900, "COFIO_PORT", "The port that the service listens on.")
-    url: str = _setting("", "COFIO_URL", "The service that clients talk to, when it is not the local one.", "FAISS_URL")
+    host: str = _setting("127.0.0.1", "COFIO_HOST", "Address that the service listens on.")
+    port: int = _setting(8900, "COFIO_PORT", "Port that the service listens on.")
+    url: str = _setting("", "COFIO_URL", "URL of the service, if it is not the local one.", "FAISS_URL")
     api_key: str = _setting(
-        "", "COFIO_API_KEY", "The key that clients send as X-API-Key; in the service it opens everything.",
+        "", "COFIO_API_KEY", "Key that clients send as X-API-Key; in the service it is the key with full access.",
         "FAISS_API_KEY", secret=True,
     )  # fmt: skip
     allowed_hosts: str = _setting(
-        "", "COFIO_ALLOWED_HOSTS", "Further names under which the service may be called, with commas between them."
+        "", "COFIO_ALLOWED_HOSTS", "Further host names accepted by the service, separated by commas."
     )
-    max_body: int = _setting(8_388_608, "COFIO_MAX_BODY", "The largest request body that is taken, in bytes.")
+    max_body: int = _setting(8_388_608, "COFIO_MAX_BODY", "Largest accepted request body, in bytes.")
     dedup_threshold: float = _setting(
-        0.90, "COFIO_DEDUP_THRESHOLD", "The cosine from which a fact may be a duplicate of a memory."
+        0.90, "COFIO_DEDUP_THRESHOLD", "Minimum cosine similarity at which a fact may be a duplicate of a memory."
     )
     novelty_threshold: float = _setting(
-        0.88, "COFIO_NOVELTY_THRESHOLD", "The cosine from which a fact may be known already, for is-novel."
+        0.88, "COFIO_NOVELTY_THRESHOLD", "Minimum cosine similarity at which is-novel may call a fact known."
     )
     extract_provider: str = _setting(
         "", "EXTRACT_PROVIDER",
-        "Whose model reads what was said: anthropic, openai or ollama; claude-cli or codex-cli run your own Claude "
-        "Code or Codex with its login; none when empty.",
+        "Provider of the language model that reads conversations: anthropic, openai or ollama; claude-cli or codex-cli "
+        "run your own Claude Code or Codex with its login. Empty: none.",
         "COFIO_EXTRACT_PROVIDER",
     )  # fmt: skip
     extract_model: str = _setting(
-        "", "EXTRACT_MODEL", "Which of its models, when it is not the provider's usual one.", "COFIO_EXTRACT_MODEL"
+        "", "EXTRACT_MODEL", "Model of the provider, if not its default.", "COFIO_EXTRACT_MODEL"
     )
     extract_url: str = _setting(
-        "", "EXTRACT_URL", "Another base address for the provider, such as that of an OpenAI-compatible server.",
+        "", "EXTRACT_URL", "Base URL for the provider, such as that of an OpenAI-compatible server.",
         "COFIO_EXTRACT_URL",
     )  # fmt: skip
     extract_key: str = _setting(
-        "", "COFIO_EXTRACT_KEY", "The model provider's key. By default anthropic_key, or openai_key for OpenAI itself.",
+        "", "COFIO_EXTRACT_KEY", "API key of the provider. Default: anthropic_key, or openai_key for OpenAI itself.",
         secret=True,
     )  # fmt: skip
-    anthropic_key: str = _setting("", "ANTHROPIC_API_KEY", "The key for Anthropic's models.", secret=True)
-    openai_key: str = _setting("", "OPENAI_API_KEY", "The key for OpenAI's models.", secret=True)
-    ollama_url: str = _setting("", "OLLAMA_URL", "Where Ollama runs; by default on this machine, at port 11434.")
+    anthropic_key: str = _setting("", "ANTHROPIC_API_KEY", "API key for Anthropic.", secret=True)
+    openai_key: str = _setting("", "OPENAI_API_KEY", "API key for OpenAI.", secret=True)
+    ollama_url: str = _setting("", "OLLAMA_URL", "Base URL of Ollama. Default: this machine, port 11434.")
     extract_timeout: float = _setting(
-        60.0, "EXTRACT_TIMEOUT", "How long to wait for a model's reply, in seconds.", "COFIO_EXTRACT_TIMEOUT"
+        60.0, "EXTRACT_TIMEOUT", "Seconds to wait for a reply of the language model.", "COFIO_EXTRACT_TIMEOUT"
     )
-    llm: bool = _setting(
-        True, "COFIO_LLM", "Call the language model of the provider; off makes no call, although a provider is set."
-    )
+    llm: bool = _setting(True, "COFIO_LLM", "Call the language model; off makes no call even if a provider is set.")
     llm_calls_per_day: int = _setting(
         300,
         "COFIO_LLM_CALLS_PER_DAY",
-        "Most calls of the language model in a day, in UTC; what is left to read waits for the next day. 0 is no "
-        "limit, which is the default for ollama.",
+        "Maximum calls of the language model per day (UTC); unread turns wait for the next day. 0 is no limit, "
+        "which is the default for ollama.",
     )
     llm_tokens_per_day: int = _setting(
         300_000,
         "COFIO_LLM_TOKENS_PER_DAY",
-        "Most tokens of requests and replies in a day, in UTC; the call that passes the limit is the last. 0 is no "
+        "Maximum tokens of requests and replies per day (UTC); the call that passes the limit is the last. 0 is no "
         "limit, which is the default for ollama.",
     )
     llm_reads: str = _setting(
         "all",
         "COFIO_LLM_READS",
-        "Which turns the language model reads: all that may hold a fact, or only the doubtful ones, of which the "
-        "judgement model is not certain.",
+        "Turns that the language model reads: all that may hold a fact, or only the doubtful ones, on which the "
+        "judgement model is uncertain.",
     )
     llm_batch_seconds: float = _setting(
         300.0,
         "COFIO_LLM_BATCH_SECONDS",
-        "For how many seconds a session must pause before the language model reads its turns together; 0 reads each "
-        "turn by itself, at once. The end of a session and a compaction do not wait.",
+        "Seconds of inactivity in a session before the language model reads its turns together; 0 reads each turn "
+        "by itself, at once. The end of a session and a compaction do not wait.",
     )
     llm_batch_turns: int = _setting(
-        8, "COFIO_LLM_BATCH_TURNS", "How many turns of a session the language model reads together at most."
+        8, "COFIO_LLM_BATCH_TURNS", "Maximum turns of a session that the language model reads together."
     )
     llm_text_days: int = _setting(
-        7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; the counts stay. 0 keeps no text."
+        7, "COFIO_LLM_TEXT_DAYS", "Days to keep the redacted texts of calls; counts are kept. 0 keeps no text."
     )
     chat_upstream_url: str = _setting(
-        "", "CHAT_UPSTREAM_URL", "Where a chat goes on to: the base address of an OpenAI-compatible server.",
+        "", "CHAT_UPSTREAM_URL", "Server that the chat proxy forwards to: base URL of an OpenAI-compatible API.",
         "COFIO_CHAT_UPSTREAM_URL",
     )  # fmt: skip
     chat_upstream_key: str = _setting(
-        "", "CHAT_UPSTREAM_KEY", "The key of that server. By default openai_key, for OpenAI itself.",
+        "", "CHAT_UPSTREAM_KEY", "API key of that server. Default: openai_key, for OpenAI itself.",
         "COFIO_CHAT_UPSTREAM_KEY", secret=True,
     )  # fmt: skip
     chat_upstream_timeout: float = _setting(
-        600.0, "CHAT_UPSTREAM_TIMEOUT", "How long that server may be silent, in seconds.",
+        600.0, "CHAT_UPSTREAM_TIMEOUT", "Seconds that this server may take between two bytes.",
         "COFIO_CHAT_UPSTREAM_TIMEOUT",
     )  # fmt: skip
     judge: bool = _setting(
@@ -163,106 +161,96 @@ class Settings:
     )
     recall_min_score: float = _setting(
         0.0, "COFIO_RECALL_MIN_SCORE",
-        "The least probability, from 0 to 1, that a memory helps with the prompt it is injected with; 0 takes the "
-        "threshold of the judgement model. With COFIO_JUDGE=false it is the least score of the search; 0 takes 0.24.",
+        "Minimum probability, from 0 to 1, that a memory helps with the prompt, for it to be injected; 0 takes the "
+        "threshold of the judgement model. With COFIO_JUDGE=false: minimum search score; 0 takes 0.24.",
     )  # fmt: skip
     start_tokens: int = _setting(
-        1_200, "COFIO_START_TOKENS", "Tokens of memories at the start of a session, from 200 to 2000."
+        1_200, "COFIO_START_TOKENS", "Maximum tokens of memories at the start of a session, from 200 to 2000."
     )
-    project: str = _setting(
-        "", "COFIO_PROJECT", "The name of the project at hand, for hooks; by default the path of its repository."
-    )
-    hook_recall_ms: int = _setting(
-        800, "COFIO_HOOK_RECALL_MS", "How long a hook may take that recalls, in milliseconds."
-    )
-    hook_capture_ms: int = _setting(
-        300, "COFIO_HOOK_CAPTURE_MS", "How long a hook may take that only hands over what was said, in milliseconds."
-    )
-    inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "How many captures may wait before new ones are refused.")
-    inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "For how many days the words of settled captures are kept.")
-    episodes: bool = _setting(True, "COFIO_EPISODES", "Index captured turns, so that what was said can be searched.")
+    project: str = _setting("", "COFIO_PROJECT", "Project name for hooks. Default: the path of the repository.")
+    hook_recall_ms: int = _setting(800, "COFIO_HOOK_RECALL_MS", "Deadline of a recall hook, in milliseconds.")
+    hook_capture_ms: int = _setting(300, "COFIO_HOOK_CAPTURE_MS", "Deadline of a capture hook, in milliseconds.")
+    inbox_limit: int = _setting(10_000, "COFIO_INBOX_LIMIT", "Maximum pending captures; further ones are refused.")
+    inbox_days: int = _setting(30, "COFIO_INBOX_DAYS", "Days to keep the text of processed captures.")
+    episodes: bool = _setting(True, "COFIO_EPISODES", "Index captured turns as searchable episodes.")
     episode_days: int = _setting(180, "COFIO_EPISODE_DAYS", "Days to keep episodes.")
     episode_mb: int = _setting(
-        500, "COFIO_EPISODE_MB", "Megabytes of episodes to keep, text and vectors; the oldest beyond it are removed."
+        500, "COFIO_EPISODE_MB", "Maximum size of episodes in MB, text and vectors; the oldest are removed first."
     )
     maintenance_enabled: bool = _setting(
-        False, "MAINTENANCE_ENABLED", "Whether the service merges what repeats and prunes what is dead, by itself.",
+        False, "MAINTENANCE_ENABLED", "Consolidate and prune memories automatically, in the service.",
         "COFIO_MAINTENANCE_ENABLED",
     )  # fmt: skip
     consolidation_schedule: str = _setting(
-        "0 3 * * *", "CONSOLIDATION_SCHEDULE", "When it merges: minute, hour, day, month, weekday in UTC; or off.",
+        "0 3 * * *", "CONSOLIDATION_SCHEDULE", "Schedule of consolidation: cron expression in UTC, or off.",
         "COFIO_CONSOLIDATION_SCHEDULE",
     )  # fmt: skip
     consolidation_similarity: float = _setting(
-        0.75, "CONSOLIDATION_SIMILARITY", "The cosine from which memories may be merged into one.",
+        0.75, "CONSOLIDATION_SIMILARITY", "Minimum cosine similarity at which memories may be merged.",
         "COFIO_CONSOLIDATION_SIMILARITY",
     )  # fmt: skip
     consolidation_min_cluster: int = _setting(
-        3, "CONSOLIDATION_MIN_CLUSTER", "How many memories must belong together to be merged by a model.",
+        3, "CONSOLIDATION_MIN_CLUSTER", "Minimum number of related memories for a merge by a model.",
         "COFIO_CONSOLIDATION_MIN_CLUSTER",
     )  # fmt: skip
     prune_schedule: str = _setting(
-        "0 4 * * 0", "PRUNE_SCHEDULE", "When it prunes: minute, hour, day, month, weekday in UTC; or off.",
+        "0 4 * * 0", "PRUNE_SCHEDULE", "Schedule of pruning: cron expression in UTC, or off.",
         "COFIO_PRUNE_SCHEDULE",
     )  # fmt: skip
     prune_detail_days: int = _setting(
-        60, "PRUNE_DETAIL_DAYS", "For how many days a detail that nobody recalls is kept.", "COFIO_PRUNE_DETAIL_DAYS"
+        60, "PRUNE_DETAIL_DAYS", "Days to keep a detail that is never recalled.", "COFIO_PRUNE_DETAIL_DAYS"
     )
     prune_decision_days: int = _setting(
-        120, "PRUNE_DECISION_DAYS", "For how many days a decision or a learning that nobody recalls is kept.",
+        120, "PRUNE_DECISION_DAYS", "Days to keep a decision or a learning that is never recalled.",
         "COFIO_PRUNE_DECISION_DAYS",
     )  # fmt: skip
     prune_days: int = _setting(
-        90, "PRUNE_DAYS", "For how many days a memory without a category that nobody recalls is kept.",
+        90, "PRUNE_DAYS", "Days to keep a memory without a category that is never recalled.",
         "COFIO_PRUNE_DAYS",
     )  # fmt: skip
     backup_schedule: str = _setting(
-        "", "BACKUP_SCHEDULE", "When the service backs the store up: cron text in UTC; never when empty or off.",
+        "", "BACKUP_SCHEDULE", "Schedule of automatic backups: cron expression in UTC; empty or off for none.",
         "COFIO_BACKUP_SCHEDULE",
     )  # fmt: skip
-    backup_days: int = _setting(
-        30, "BACKUP_DAYS", "For how many days the backups that the service made are kept.", "COFIO_BACKUP_DAYS"
-    )
+    backup_days: int = _setting(30, "BACKUP_DAYS", "Days to keep automatic backups.", "COFIO_BACKUP_DAYS")
     retrieval_days: int = _setting(
         180,
         "COFIO_RETRIEVAL_DAYS",
-        "For how many days it is kept what was asked, and how much agents were given; the counts stay for ever.",
+        "Days to keep logged queries and injection sizes. Aggregate counts are kept indefinitely.",
     )
     audit_days: int = _setting(
-        365, "COFIO_AUDIT_DAYS", "For how many days the audit log keeps what was done with keys, and what was refused."
+        365, "COFIO_AUDIT_DAYS", "Days to keep the audit log of key operations and denied requests."
     )
-    notes: str = _setting(
-        "", "COFIO_NOTES", "The folder that flushed notes are written to; by default the folder notes in the home."
-    )
+    notes: str = _setting("", "COFIO_NOTES", "Folder for flushed notes. Default: the folder notes in the home.")
     notes_folders: str = _setting(
         "", "COFIO_NOTES_FOLDERS",
-        "Folders of Markdown that the service follows, with commas between them: PATH, or NAME=PATH to say what it is "
-        "called in the sources of its memories.",
+        "Folders of Markdown that the service follows, separated by commas: PATH, or NAME=PATH to set the name of the "
+        "folder in the sources of its memories.",
     )  # fmt: skip
     notes_every: float = _setting(
-        5.0, "COFIO_NOTES_EVERY", "How many seconds pass between two looks at followed folders; 0 switches them off."
+        5.0, "COFIO_NOTES_EVERY", "Seconds between two scans of the followed folders; 0 disables following."
     )
     claude_home: str = _setting(
-        "", "COFIO_CLAUDE_HOME", "Where Claude Code keeps its settings; by default ~/.claude.", "CLAUDE_CONFIG_DIR"
+        "", "COFIO_CLAUDE_HOME", "Configuration folder of Claude Code. Default: ~/.claude.", "CLAUDE_CONFIG_DIR"
     )
     codex_home: str = _setting(
-        "", "COFIO_CODEX_HOME", "Where Codex keeps its settings; by default ~/.codex.", "CODEX_HOME"
+        "", "COFIO_CODEX_HOME", "Configuration folder of Codex. Default: ~/.codex.", "CODEX_HOME"
     )
-    cursor_home: str = _setting("", "COFIO_CURSOR_HOME", "Where Cursor keeps its settings; by default ~/.cursor.")
+    cursor_home: str = _setting("", "COFIO_CURSOR_HOME", "Configuration folder of Cursor. Default: ~/.cursor.")
     openclaw_home: str = _setting(
-        "", "COFIO_OPENCLAW_HOME", "Where OpenClaw keeps its state; by default ~/.openclaw.", "OPENCLAW_STATE_DIR",
+        "", "COFIO_OPENCLAW_HOME", "State folder of OpenClaw. Default: ~/.openclaw.", "OPENCLAW_STATE_DIR",
         "OPENCLAW_HOME",
     )  # fmt: skip
     openclaw_config: str = _setting(
-        "", "COFIO_OPENCLAW_CONFIG", "OpenClaw's configuration file; by default openclaw.json in its home.",
+        "", "COFIO_OPENCLAW_CONFIG", "Configuration file of OpenClaw. Default: openclaw.json in its home.",
         "OPENCLAW_CONFIG_PATH",
     )  # fmt: skip
-    log_level: str = _setting("info", "COFIO_LOG_LEVEL", "How much the service logs: debug, info, warning or error.")
+    log_level: str = _setting("info", "COFIO_LOG_LEVEL", "Log level of the service: debug, info, warning or error.")
     origins: Mapping[str, str] = field(default_factory=dict, metadata={})
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-        """The settings in force, from flags (None means not given), variables and the file in the home."""
+        """Return the settings from flags (None means not given), variables and the config.toml of the home."""
         given = {name: value for name, value in (flags or {}).items() if value is not None}
         around = os.environ if environ is None else environ
         home = _path(given.get("home") or around.get("COFIO_HOME") or "~/.cofio")
@@ -307,10 +295,10 @@ class Settings:
     def _check_upkeep(self) -> None:
         if not 0.5 <= self.consolidation_similarity <= 1.0:
             said = f"consolidation_similarity is {self.consolidation_similarity}."
-            raise Misconfigured(said, "Give a number from 0.5 to 1: what is less alike has nothing in common.")
+            raise Misconfigured(said, "Give a number from 0.5 to 1.")
         for name in ("consolidation_schedule", "prune_schedule", "backup_schedule"):
             if self.origins.get(name) == "default":
-                continue  # most commands come without, and need no library to read it
+                continue  # avoids loading the cron library in most commands
             try:
                 schedule.check(getattr(self, name))
             except Misconfigured as error:
@@ -318,17 +306,17 @@ class Settings:
 
     @property
     def schedules(self) -> dict[str, str]:
-        """When the service does which chore by itself; a chore that is switched off is not among them."""
+        """Return the cron expression of each scheduled chore; chores that are switched off are left out."""
         upkeep = {"consolidate": self.consolidation_schedule, "prune": self.prune_schedule}
         if schedule.is_on(self.backup_schedule) and self.store_file is None:
-            said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is kept by a server."
-            raise Misconfigured(said, "Leave it empty, and have the server's own tools make backups: pg_dump.")
+            said = f"BACKUP_SCHEDULE is {self.backup_schedule!r}, but {self.store_name} is on a database server."
+            raise Misconfigured(said, "Leave it empty and make backups with the server's own tools, such as pg_dump.")
         wanted = {**(upkeep if self.maintenance_enabled else {}), "backup": self.backup_schedule}
         return {chore: cron for chore, cron in wanted.items() if schedule.is_on(cron)}
 
     @property
     def store_path(self) -> Path:
-        """The file of an embedded store. `sqlite:///PATH`, `sqlite:////PATH` and a plain path mean the same."""
+        """Path of an embedded store. `sqlite:///PATH`, `sqlite:////PATH` and a plain path are equivalent."""
         scheme, found, rest = self.store.partition("://")
         if not found:
             return _path(self.store)
@@ -345,40 +333,40 @@ class Settings:
 
     @property
     def store_file(self) -> Path | None:
-        """The file of the store; None where a server keeps it."""
+        """Path of the store's file; None for a store on a server."""
         return None if addresses.is_server(self.store) else self.store_path
 
     @property
     def store_name(self) -> str:
-        """What the store is known by: the path of its file, or its address without the password."""
+        """Display name of the store: the path of its file, or its URL without the password."""
         return addresses.shown(self.store) if self.store_file is None else str(self.store_path)
 
     @property
     def missing_file(self) -> Path | None:
-        """The file that somebody named for the store, and that is not there."""
+        """Path of an explicitly configured store file that does not exist; None otherwise."""
         named = self.origins.get("store", "default") != "default"
         return self.store_file if named and self.store_file and not self.store_file.exists() else None
 
     @property
     def backups(self) -> Path:
-        """Where the store's backups are: in the home for the store of the home, beside it for any other."""
+        """Folder of the backups: in the home for the home's own store, beside the file for any other."""
         path = self.store_path
         return self.home / "backups" if path.parent == self.home else path.with_name(f"{path.name}.backups")
 
     @property
     def notes_folder(self) -> Path:
-        """Where flushed notes are written."""
+        """Folder that flushed notes are written to."""
         return _path(self.notes) if self.notes else self.home / "notes"
 
     @property
     def notes_labels(self) -> dict[Path, str]:
-        """What the further folders of Markdown are called; "" where nobody said."""
+        """Labels of the followed Markdown folders by path; "" for a folder without a label."""
         found = {}
         for each in filter(None, map(str.strip, self.notes_folders.split(","))):
             label, named, path = each.partition("=")
-            if not named or "/" in label:  # it is part of a path
+            if not named or "/" in label:  # the = is part of a path
                 found[_path(each)] = ""
-            elif label.strip() and label.strip() in found.values():  # their sources would be alike, and mixed
+            elif label.strip() and label.strip() in found.values():  # their memories would have the same source
                 raise Misconfigured(f"notes_folders names {label.strip()!r} twice.", "Give each folder its own name.")
             elif label.strip() and path.strip():
                 found[_path(path.strip())] = label.strip()
@@ -388,17 +376,17 @@ class Settings:
 
     @property
     def notes_followed(self) -> list[Path]:
-        """The folders of Markdown that the service follows."""
+        """Followed folders of Markdown."""
         return list(self.notes_labels)
 
     @property
     def service_url(self) -> str:
-        """Where clients find the service."""
+        """Base URL of the service for clients."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104
         return (self.url or f"http://{f'[{host}]' if ':' in host else host}:{self.port}").rstrip("/")
 
     def shown(self, name: str) -> str:
-        """The value as it may be shown: secrets are masked."""
+        """Return the value of a setting for display, with secrets masked."""
         value = addresses.shown(self.store) if name == "store" else getattr(self, name)
         secret = self.__dataclass_fields__[name].metadata["secret"]
         if secret:
@@ -407,7 +395,7 @@ class Settings:
 
 
 def _unkeyed(address: str) -> str:
-    """The address with whatever may be a key or a password masked: who can tell them from the rest?"""
+    """Return the address with every part masked that may be a key or a password."""
     return _KEYED.sub(_MASK, address)
 
 
@@ -417,17 +405,17 @@ def agent_environment() -> dict[str, str]:
 
 
 def line(name: str, value: Any) -> str:
-    """The line of config.toml that sets it."""
+    """Return the line of config.toml that sets this value."""
     return f"{name} = {_toml(value)}"
 
 
 def settable() -> list[Any]:
-    """The fields that a person can set, in order."""
+    """Return the fields that a user can set, in order."""
     return [each for each in fields(Settings) if each.metadata]
 
 
 def write(home: Path, name: str, value: str) -> Path:
-    """Put one setting into the home's config.toml and leave every other line as it is; the file's path."""
+    """Set one value in the home's config.toml, keep every other line, and return the path of the file."""
     known = {each.name: each for each in settable()}
     if name not in known or name == "home":
         raise Misconfigured(f"There is no setting {name!r} for the file.", f"There are: {', '.join(known)}.")
@@ -436,10 +424,10 @@ def write(home: Path, name: str, value: str) -> Path:
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     pattern = re.compile(rf"^{name}\s*=.*$", re.MULTILINE)
     text = pattern.sub(lambda _: written, text) if pattern.search(text) else _with_line(text, written)
-    _parsed(text, path)  # nothing is written that could not be read again
+    _parsed(text, path)  # refuse to write a file that cannot be parsed
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=home, prefix=".config-")  # for its owner alone: keys may stand in it
+        handle, name = tempfile.mkstemp(dir=home, prefix=".config-")  # readable by its owner only: it may hold keys
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         Path(name).replace(path)
@@ -471,7 +459,7 @@ def _found(
 
 
 def key_setting(provider: str, url: str) -> str:
-    """The setting with the key of the model's provider. OpenAI's is for OpenAI, not for whatever speaks like it."""
+    """Return the setting that holds the provider's key. OpenAI's key is not used for other, compatible servers."""
     if provider.lower() == "openai" and url and not _OPENAI.match(url):
         return ""
     return {"anthropic": "anthropic_key", "openai": "openai_key"}.get(provider.lower(), "")
@@ -489,7 +477,7 @@ def _read(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"{path} cannot be read: {error}.", "Mend the file, or move it away.") from error
+        raise Misconfigured(f"{path} cannot be read: {error}.", "Repair the file, or move it away.") from error
     return _parsed(text, path)
 
 
@@ -497,7 +485,7 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Misconfigured(f"{path} cannot be read: {error}.", "Mend the file, or move it away.") from error
+        raise Misconfigured(f"{path} cannot be read: {error}.", "Repair the file, or move it away.") from error
     known = {each.name for each in settable()} - {"home"}
     if unknown := sorted(written.keys() - known):
         raise Misconfigured(f"{path} sets {', '.join(unknown)}.", f"It may set: {', '.join(sorted(known))}.")
@@ -524,7 +512,7 @@ def _toml(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, int | float):
         return str(value)
-    return json.dumps(str(value)).replace("\x7f", "\\u007f")  # TOML takes JSON's escapes
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")  # TOML accepts the escapes of JSON
 
 
 def _path(value: str | Path) -> Path:

@@ -1,10 +1,10 @@
-"""Transcripts that clients write, read turn by turn.
+"""Turn-by-turn readers for the transcripts that clients write.
 
-    Claude Code's .jsonl | Codex's rollout .jsonl | a JSON list of messages | a text ─▶ Turn, Turn, …
+    Claude Code's .jsonl | Codex's rollout .jsonl | a JSON list of messages | plain text ─▶ Turn, Turn, …
 
-A turn is what the user asked and what the assistant said to it. These formats are not documented and change: every key
-is optional, what is not known is passed over, and so is a line that is broken or half written. What was put before the
-agent (context from hooks, boot files) comes along under the role "system": hygiene can then tell an echo from news.
+A turn is a user prompt and the assistant's messages that follow. These formats are undocumented and change: every key
+is optional, and unknown entries and broken or incomplete lines are skipped. Context that was injected for the agent (by
+hooks, boot files) is included with the role "system", so that hygiene can tell an echo from new information.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ _log = logging.getLogger(__name__)
 
 Client = Literal["claude-code", "codex", "text"]
 
-_HEAD = 65_536  # bytes that show what a file is
-_LONGEST_LINE = 16_777_216  # bytes; what is longer is broken up, and so passed over
+_HEAD = 65_536  # bytes read to detect the format
+_LONGEST_LINE = 16_777_216  # bytes; a longer line is split and therefore skipped
 _SPEAKS = re.compile(r"(?im)^(?=[ \t]*(?:user|human|you):)")
 _REPLIES = re.compile(r"(?im)^[ \t]*(?:assistant|ai):")
 _HINT = "Give a transcript of Claude Code or Codex (.jsonl), a JSON list of messages, or a text file in UTF-8."
 
 
 class Turn(NamedTuple):
-    """What was said in one turn. (client, session, turn) names it; `at` is "" where nobody wrote it down."""
+    """Messages of one turn, identified by (client, session, turn); `at` is "" where no time is recorded."""
 
     client: Client
     session: str
     turn: str
     at: str
     messages: list[dict[str, Any]]  # {"role", "content"}, as `hygiene.clean` takes them
-    cwd: str = ""  # the working folder; "" where the file does not name it
+    cwd: str = ""  # working folder; "" if the file does not name it
 
 
 def read(path: Path, *, speaker: str = "user") -> Iterator[Turn]:
-    """The turns of a file, oldest first; `speaker` says what is in a text that is no dialogue.
+    """Yield the turns of a file, oldest first; `speaker` is the role for a text that is not a dialogue.
 
-    InvalidInput when it cannot be read, or is no text.
+    Raise InvalidInput if the file cannot be read or is not text.
     """
     head = _head(path)
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -66,8 +66,8 @@ def _head(path: Path) -> bytes:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.", _HINT) from error
     if head.startswith(b"\x28\xb5\x2f\xfd"):
         raise InvalidInput(f"{path} is compressed.", "Unpack it first: zstd -d FILE.")
-    if b"\x00" in head and path.suffix != ".jsonl":  # a crash may leave some, between lines that are whole
-        raise InvalidInput(f"{path} is no text in UTF-8.", _HINT)
+    if b"\x00" in head and path.suffix != ".jsonl":  # a crash may leave NULs between complete lines
+        raise InvalidInput(f"{path} is not UTF-8 text.", _HINT)
     return head
 
 
@@ -76,7 +76,7 @@ def _is_object(line: bytes) -> bool:
 
 
 def _parsed(raw: bytes) -> Any:
-    """The JSON value; None for what is none."""
+    """Return the JSON value; None if the bytes are not JSON."""
     try:
         return json.loads(raw.replace(b"\x00", b"").decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
@@ -87,7 +87,7 @@ def _parsed(raw: bytes) -> Any:
 
 
 def _of_text(path: Path, speaker: str) -> Iterator[Turn]:
-    """One turn; in a dialogue ("User: …", "Assistant: …"), one for each time that the user speaks."""
+    """Yield one turn; for a dialogue ("User: …", "Assistant: …"), one turn per message of the user."""
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     dialogue = _REPLIES.search(text)
     for part in _SPEAKS.split(text) if dialogue else [text]:
@@ -99,14 +99,14 @@ def _of_text(path: Path, speaker: str) -> Iterator[Turn]:
 def _of_json(path: Path) -> Iterator[Turn]:
     told = _parsed(path.read_bytes())
     if told is None:
-        raise InvalidInput(f"{path} is no whole JSON.", _HINT)
+        raise InvalidInput(f"{path} is not complete, valid JSON.", _HINT)
     if not _messages(told):
         raise InvalidInput(f"{path} holds no messages.", 'Give a list of {"role", "content"}, or {"messages": [...]}.')
     return _of_messages(told)
 
 
 def _of_messages(told: Any) -> Iterator[Turn]:
-    """The turns of a list of role-tagged messages, or of {"messages": [...]}. What an agent says unasked is one."""
+    """Return the turns of a list of messages, or of {"messages": [...]}. Messages without a user are one turn."""
     session = _label(told.get("session_id") or told.get("session")) if isinstance(told, Mapping) else ""
     spoken = [_Spoken(role, content, at=at) for role, content, at in _messages(told)]
     roles = {each.role for each in spoken}
@@ -121,7 +121,7 @@ def _unasked(spoken: list[_Spoken]) -> Turn:
 
 
 def _messages(told: Any) -> list[tuple[str, Any, str]]:
-    """Role, content and time of the messages in it; what is no message is passed over."""
+    """Return role, content and time of the messages; skip other items."""
     items = told.get("messages") if isinstance(told, Mapping) else told
     found: list[tuple[str, Any, str]] = []
     for item in items if isinstance(items, list) else []:
@@ -135,7 +135,7 @@ def _messages(told: Any) -> list[tuple[str, Any, str]]:
 
 
 def _digest(messages: list[dict[str, Any]]) -> str:
-    """A name for what has none: the same messages have the same, so that reading a file twice adds nothing."""
+    """Return a turn name derived from the messages, so that reading a file twice adds nothing."""
     return hashlib.blake2b(json.dumps(messages, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 
@@ -143,7 +143,7 @@ def _digest(messages: list[dict[str, Any]]) -> str:
 
 
 class _Spoken(NamedTuple):
-    """A line of a transcript that counts: who says what. Lines of the assistant with one `part_of` are one message."""
+    """A relevant line of a transcript: speaker and content. Assistant lines with the same `part_of` are one message."""
 
     role: str
     content: Any
@@ -151,7 +151,7 @@ class _Spoken(NamedTuple):
     turn: str = ""
     at: str = ""
     part_of: str = ""
-    within: bool = False  # the user spoke while the agent was at work: part of the running turn
+    within: bool = False  # sent by the user while the agent worked: part of the running turn
     cwd: str = ""
 
 
@@ -170,13 +170,13 @@ def _of_client(client: Client, lines: Iterable[Mapping[str, Any]]) -> Iterator[T
         return _turns(client, _codex(lines))
     if client == "claude-code":
         return _turns(client, _claude(lines))
-    listed, tagged = itertools.tee(lines)  # either a conversation a line, or a message a line
+    listed, tagged = itertools.tee(lines)  # either one conversation or one message per line
     whole = (turn for line in listed for turn in _of_messages(line))
     return itertools.chain(whole, _of_messages([line for line in tagged if "role" in line]))
 
 
 def _client(line: Mapping[str, Any]) -> Client | None:
-    """Whose line it is; None when it does not tell."""
+    """Return the client that wrote a line; None if the line does not show it."""
     if isinstance(line.get("payload"), Mapping):
         return "codex"
     if "sessionId" in line or "leafUuid" in line or isinstance(line.get("message"), Mapping):
@@ -185,7 +185,7 @@ def _client(line: Mapping[str, Any]) -> Client | None:
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects of a file, one a line. A line that is none is passed over, and counted in the log."""
+    """Yield the JSON objects of a file, one per line. Other lines are skipped and counted in the log."""
     broken = 0
     with path.open("rb") as file:
         for raw in iter(lambda: file.readline(_LONGEST_LINE), b""):
@@ -195,14 +195,14 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
             elif raw.strip():
                 broken += 1
     if broken:
-        _log.warning("%s: %d lines could not be read and were passed over", path, broken)
+        _log.warning("%s: %d lines could not be read and were skipped", path, broken)
 
 
 def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
-    """One turn a prompt, with what follows it. What stood before the first prompt stands before each.
+    """Yield one turn per prompt, with the messages after it. Context before the first prompt is added to each turn.
 
-    A session that was forked begins with copies of the other's turns, all under the name of its own first one: of turns
-    with one name the last is it.
+    A forked session begins with copies of the other session's turns, all named like its own first turn: of turns with
+    the same name only the last is yielded.
     """
     standing: list[dict[str, Any]] = []
     turn: Turn | None = None
@@ -226,7 +226,7 @@ def _turns(client: Client, spoken: Iterable[_Spoken]) -> Iterator[Turn]:
 
 
 def _claude(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
-    known: set[str] = set()  # a session that is resumed or forked copies lines
+    known: set[str] = set()  # a resumed or forked session copies lines
     for line in lines:
         uuid = _label(line.get("uuid"))
         if uuid in known or any(line.get(mark) is True for mark in _ASIDE):
@@ -245,7 +245,7 @@ def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
         return None
     text = _text(message.get("content"))
     if line.get("type") == "user" and is_prompt(text):
-        turn = _label(line.get("promptId")) or uuid  # as the hooks name it, where it is named
+        turn = _label(line.get("promptId")) or uuid  # the name that hooks use, if present
         where = _folder(line.get("cwd"))
         return _Spoken("user", text, _label(line.get("sessionId")), turn, _moment(line.get("timestamp")), cwd=where)
     if line.get("type") == "assistant" and text and message.get("model") != "<synthetic>":
@@ -254,7 +254,7 @@ def _claude_line(line: Mapping[str, Any], uuid: str) -> _Spoken | None:
 
 
 def _attached(attachment: Any, session: str, uuid: str) -> _Spoken | None:
-    """What a hook put before the agent, or what the user said while it was at work."""
+    """Return the context that a hook injected, or a message that the user sent while the agent worked."""
     if not isinstance(attachment, Mapping):
         return None
     if attachment.get("type") == "queued_command" and attachment.get("commandMode") == "prompt":
@@ -277,7 +277,7 @@ def _codex(lines: Iterable[Mapping[str, Any]]) -> Iterator[_Spoken]:
             continue
         if line.get("type") == "session_meta":
             if _is_subagent(payload):
-                return  # nobody speaks there but agents
+                return  # no user speaks in a subagent's thread
             session = session or _label(payload.get("id") or payload.get("session_id"))
             cwd = _folder(payload.get("cwd")) or cwd
         elif line.get("type") == "turn_context":
@@ -305,13 +305,13 @@ def _codex_message(payload: Mapping[str, Any]) -> _Spoken | None:
 
 
 def _is_summary(line: Mapping[str, Any]) -> bool:
-    """Whether it is what the model wrote to itself when its context was compacted."""
+    """Return whether a line is the model's own summary from a compaction."""
     metadata = line.get("metadata")
     return isinstance(metadata, Mapping) and metadata.get("compaction_output") is True
 
 
 def is_subagents(thread: str, codex_home: Path) -> bool:
-    """Whether a thread of Codex is a subagent's, as far as its rollout tells."""
+    """Return whether a Codex thread belongs to a subagent, according to its rollout file."""
     if not re.fullmatch(r"[\w-]{8,64}", thread):
         return False
     for path in (codex_home / "sessions").glob(f"*/*/*/rollout-*{thread}*.jsonl"):
@@ -331,7 +331,7 @@ def _is_subagent(meta: Mapping[str, Any]) -> bool:
 
 
 def _text(content: Any) -> str:
-    """The text of a message; none when it answers a tool, whatever else it holds."""
+    """Return the text of a message; "" if it contains a tool result."""
     if isinstance(content, str):
         return content.strip()
     blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
@@ -342,7 +342,7 @@ def _text(content: Any) -> str:
 
 
 def is_prompt(text: str) -> bool:
-    """Whether a person wrote it: something is left behind the wrappers of the client."""
+    """Return whether a user wrote the text: something remains after the client's wrappers are removed."""
     place = 0
     while wrapper := _WRAPPER.match(text, place):
         end = text.find(f"</{wrapper[1]}>", wrapper.end())
@@ -358,13 +358,13 @@ def is_own_request(text: str) -> bool:
 
 
 def _label(value: Any) -> str:
-    """A name that an Exchange takes; "" for what is none."""
+    """Return a value usable as a label of an Exchange; "" for any other value."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     return text.encode("utf-8", "ignore").decode().replace("\x00", "").strip()[:MAX_LABEL]
 
 
 def _folder(value: Any) -> str:
-    """The path as it stands; "" for what is none."""
+    """Return a path unchanged; "" for any other value."""
     return value if isinstance(value, str) and "\x00" not in value else ""
 
 

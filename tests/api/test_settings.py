@@ -255,7 +255,7 @@ def test_memories_without_a_vector_are_told(home: Path, start: Start) -> None:
     store.close()
     found = checked(service)["store"]
     assert (found["state"], found["says"]) == (
-        "warning", "1 memory has no vector: words alone find what they say."
+        "warning", "1 memory has no vector and can be found by words only."
     )  # fmt: skip
     assert "cofio reembed --missing" in found["hint"]
 

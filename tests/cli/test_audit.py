@@ -71,7 +71,7 @@ def test_strict_lets_pass_what_is_only_untidy(cofio: Cofio) -> None:
 
 def test_a_clean_store_is_called_so(cofio: Cofio) -> None:
     cofio.json("add", "We deploy with Fly.io")
-    assert "1 memory looked at; nothing was found." in cofio("audit").stderr
+    assert "1 memory checked; nothing was found." in cofio("audit").stderr
 
 
 def test_a_service_tells_the_same(filled: Cofio) -> None:

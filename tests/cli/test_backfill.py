@@ -159,7 +159,7 @@ def test_a_service_elsewhere_is_given_the_turns_without_notes(
         done = cofio("backfill", "--yes", "--url", service.url, env=env)
         assert done.exit_code == 0, done.output
         assert "Learned from 3 turns and 0 sections" in done.output
-        assert "Notes are left out" in done.output
+        assert "Notes are skipped" in done.output
     finally:
         service.stop()
     assert not list(cofio.home.glob("*.db"))
@@ -226,6 +226,6 @@ def test_a_backfill_that_is_told_to_end_takes_its_model_along(tmp_path: Path, nu
     running.send_signal(number)
     _, error = running.communicate(timeout=60)
     assert (running.returncode, "Traceback" in error) == (128 + number, False)
-    assert "run it again to go on" in error
+    assert "run it again to continue" in error
     for pid in json.loads((program.folder / "started.json").read_text("utf-8"))["pids"]:
         wait_until(lambda pid=pid: not is_alive(pid))  # type: ignore[misc]

@@ -173,7 +173,7 @@ def test_search_and_list_are_narrowed_by_the_same_options(filled: Cofio, options
 def test_a_search_without_a_hit_says_so_and_is_no_error(cofio: Cofio) -> None:
     done = cofio("search", "anything")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "No memory answers" in done.stderr
+    assert "No matching memories" in done.stderr
     assert cofio.json("search", "anything") == {"query": "anything", "count": 0, "fits_badly": False, "results": []}
 
 
@@ -219,7 +219,7 @@ def test_a_list_goes_on_from_page_to_page(filled: Cofio) -> None:
 def test_an_empty_store_is_said_to_be_empty(cofio: Cofio) -> None:
     done = cofio("list")
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "no memories" in done.stderr
+    assert "no matching memories" in done.stderr
 
 
 # ── edit, forget, restore ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -341,7 +341,7 @@ def test_dedup_is_dry_until_it_is_to_be_applied(cofio: Cofio) -> None:
     assert cofio.json("list")["total"] == 1
     cofio.lines("undo", str(told["changeset"]), "--yes")
     assert cofio.json("list")["total"] == 2
-    assert "No two" in cofio("dedup", "--source-prefix", "nowhere").stderr
+    assert "no duplicates" in cofio("dedup", "--source-prefix", "nowhere").stderr
 
 
 def test_reembed_embeds_everything(filled: Cofio) -> None:

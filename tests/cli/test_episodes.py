@@ -29,7 +29,7 @@ def test_search_finds_episodes_when_asked(spoken: Cofio) -> None:
     assert (told["query"], told["count"]) == ("harbour", 1)
     assert told["episodes"][0]["episode"] == 1
     assert spoken.json("search", "harbour", "--episodes", "--session", "s2")["episodes"] == []
-    assert "No episode answers that." in spoken("search", "lighthouse", "--episodes").stderr
+    assert "No matching episodes." in spoken("search", "lighthouse", "--episodes").stderr
 
 
 def test_options_that_episodes_do_not_have_are_refused(spoken: Cofio) -> None:

@@ -80,7 +80,7 @@ def test_where_nothing_can_be_written_nothing_is_measured(cofio: Cofio, tmp_path
     done = cofio("eval", "retrieval", missing, "--json", "--write", str(tmp_path / "taken" / "out"))
     told = json.loads(done.stderr)["error"]
     assert (done.exit_code, done.stdout, told["code"]) == (1, "", "invalid_input")
-    assert "Nothing can be written to" in told["message"]
+    assert "is not writable" in told["message"]
     assert "--write" in told["hint"]
     assert cofio("eval", "retrieval", missing, "--write", str(tmp_path / "new" / "out")).exit_code == 1
     assert not (tmp_path / "new").exists()

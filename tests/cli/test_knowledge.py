@@ -37,12 +37,12 @@ def test_a_threshold_is_kept_changed_and_known(cofio: Cofio) -> None:
     given = ("knowledge", "threshold", "AAPL", "volume", "above")
     done = cofio(*given, "5M", "--why", "said so")
     assert done.stdout.split("\t")[:5] == [REF, "added", "0.50", "", "AAPL/volume: above 5000000"]
-    assert done.stderr == "Changeset 1; `cofio undo 1` takes it back.\n"
+    assert done.stderr == "Changeset 1; `cofio undo 1` reverts it.\n"
     changed = cofio.json(*given, "6M", "--inclusive")
     assert (changed["action"], changed["before"]["value"], changed["after"]["inclusive"]) == ("update", 5e6, True)
     again = cofio(*given, "6M")
     assert again.stdout.split("\t")[1] == "known"
-    assert "known already" in again.stderr
+    assert "exists already" in again.stderr
 
 
 def test_values_are_written_as_people_write_them(cofio: Cofio) -> None:
@@ -135,7 +135,7 @@ def test_tables_are_counted_listed_and_narrowed(known: Cofio) -> None:
     assert known.lines("knowledge", "list", "patterns", "--min-confidence", "0.9") == []
     assert len(known.lines("knowledge", "list", "thresholds", "--source", "aapl", "--metric", "volume")) == 1
     nothing = known("knowledge", "list", "thresholds", "--source", "MSFT")
-    assert (nothing.stdout, nothing.stderr) == ("", "There is nothing here.\n")
+    assert (nothing.stdout, nothing.stderr) == ("", "There are no matching rows.\n")
 
 
 def test_a_long_table_is_listed_page_by_page(cofio: Cofio) -> None:
@@ -171,7 +171,7 @@ def test_where_nothing_fires_it_is_told_whether_anything_could(cofio: Cofio) -> 
     check = ("knowledge", "check", "db")
     assert cofio(*check, "lag", "20s").stderr == "No threshold fires: db/lag 20s.\n"
     assert "db/lag: above 30s has another unit" in cofio(*check, "lag", "45000ms").stderr
-    assert "None is known of that" in cofio(*check, "lagg", "45s").stderr
+    assert "No threshold exists for that metric" in cofio(*check, "lagg", "45s").stderr
     cofio.lines("knowledge", "threshold", "*", "lagg", "above", "60s")
     assert cofio(*check, "lagg", "45s").stderr == "No threshold fires: db/lagg 45s.\n"
 
@@ -200,7 +200,7 @@ def test_what_is_on_at_a_time_is_told(known: Cofio) -> None:
         "2026-02-20T16:00:00.000000+00:00", "0.50",
     ]  # fmt: skip
     done = known("knowledge", "active", "--at", "2026-02-21")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No seasonal pattern is on then.\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "", "No seasonal pattern is active at that time.\n")
     assert known("knowledge", "active").exit_code == 0
     assert known("knowledge", "active", "--at", "later").exit_code == 2
 
@@ -230,9 +230,9 @@ def test_a_verdict_moves_what_it_judges_and_is_taken_back(known: Cofio) -> None:
     [[ref, was, now, says]] = rows(done.stdout.splitlines())
     assert (ref, was, says) == (REF, "0.60", "AAPL/volume: above 5000000")
     assert float(now) < 0.6
-    assert "It moved 1 claim (changeset 5; `cofio undo 5` takes it back)." in done.stderr
+    assert "Changed 1 claim (changeset 5; `cofio undo 5` reverts it)." in done.stderr
     again = known(*said)
-    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "That was said already.\n")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "This verdict exists already.\n")
     [row] = rows(known.lines("knowledge", "list", "feedback"))
     assert row[:5] == ["feedback/aapl_monday", "false alarm", REF, "rebalancing", "counted"]
     assert rows(known.lines("knowledge", "list", "thresholds"))[0][1:3] == [now, "+0 -1"]
@@ -241,7 +241,7 @@ def test_a_verdict_moves_what_it_judges_and_is_taken_back(known: Cofio) -> None:
 
 
 def test_a_verdict_may_wait(known: Cofio) -> None:
-    assert "No verdict waits" in known("knowledge", "process").stderr
+    assert "no pending verdicts" in known("knowledge", "process").stderr
     assert known.json("knowledge", "process") is None
     waiting = known("knowledge", "feedback", "AAPL monday", "confirmed", "--about", REF, "--later")
     assert waiting.stdout == ""
@@ -249,7 +249,7 @@ def test_a_verdict_may_wait(known: Cofio) -> None:
     assert rows(known.lines("knowledge", "list", "feedback"))[0][4] == "waits"
     [[ref, *_]] = rows(known.lines("knowledge", "process"))
     assert ref == REF
-    assert "No verdict waits" in known("knowledge", "process").stderr
+    assert "no pending verdicts" in known("knowledge", "process").stderr
 
 
 def test_a_verdict_on_what_is_not_there_is_refused(known: Cofio) -> None:
@@ -276,7 +276,7 @@ def test_rows_are_forgotten_and_come_back(known: Cofio) -> None:
 def test_a_purge_asks_first(known: Cofio) -> None:
     kept = known("knowledge", "purge", REF, says="n\n")
     assert (kept.exit_code, kept.stdout) == (0, "")
-    assert "Erase 1 row for good? [y/N]" in kept.stderr
+    assert "Erase 1 row permanently? [y/N]" in kept.stderr
     assert "Nothing was changed." in kept.stderr
     assert known.json("knowledge", "purge", REF, "--yes")["results"][0]["action"] == "purge"
     assert known("knowledge", "show", REF).exit_code == 1

@@ -73,7 +73,7 @@ def test_what_was_observed_is_learned_for_the_team_and_once(cofio: Cofio) -> Non
     assert [each["action"] for each in told["actions"]] == ["add"]
     [memory] = cofio.json("list")["memories"]
     assert (memory["visibility"], memory["session"], memory["team"]) == ("team", "activity-7", "web")
-    assert "had been captured before" in cofio(*said, "--dialogue", "d1").stderr
+    assert "captured before" in cofio(*said, "--dialogue", "d1").stderr
     assert cofio.lines("observe", "-", says="I prefer tabs over spaces.")[0].startswith("add")
 
 
@@ -99,7 +99,7 @@ def test_a_transcript_is_learned_from_turn_by_turn_and_once(cofio: Cofio, transc
     assert [each["turn"] for each in told["turns"]] == ["u1", "u3"]
     assert len(told["actions"]) == 2
     done = cofio("extract", str(transcript))
-    assert "2 turns had been captured before" in done.stderr
+    assert "2 turns captured before" in done.stderr
     assert done.stdout == ""
     assert cofio.json("ledger")["captured"] == 2
 
@@ -117,7 +117,7 @@ def test_a_capture_that_must_wait_is_told_with_the_reason(cofio: Cofio) -> None:
     env = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
     done = cofio("extract", "-", says="Our team decided to adopt microservices for scalability", env=env)
     assert done.exit_code == 0
-    assert "could not be learned from yet" in done.stderr
+    assert "not processed yet" in done.stderr
     assert cofio.json("ledger")["pending"] == 1
 
 

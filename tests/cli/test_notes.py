@@ -153,7 +153,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(anywhere: Cofio, vault
     (vault / "broken.md").write_bytes(b"# Broken\n\n\xff\xfe\x00\n")
     done = anywhere("notes", "index", str(vault))
     assert done.exit_code == 0
-    assert "Left out: broken.md: " in done.stderr
+    assert "Skipped: broken.md: " in done.stderr
     assert any("Fly.io" in text for text in texts(anywhere))
 
 
@@ -194,7 +194,7 @@ def test_the_folder_of_an_export_is_made(cofio: Cofio, tmp_path: Path) -> None:
     out = tmp_path / "new" / "vault"
     done = cofio("notes", "export", str(out))
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "has 1 note of memories: 1 written now" in done.stderr
+    assert "has 1 note: 1 written now" in done.stderr
     assert out.stat().st_mode & 0o077 == 0  # names say what memories say
     file = tmp_path / "file"
     file.write_text("x")
@@ -221,7 +221,7 @@ def test_a_folder_is_followed_from_the_terminal_until_it_is_stopped(shell: Shell
         watching.wait()
     assert (watching.returncode, out) == (0, "")
     assert "Following" in told
-    assert "No longer followed" in told
+    assert "Stopped. The memories are kept" in told
     assert any("Bob" in each["text"] for each in shell.json("list")["memories"])
 
 

@@ -75,7 +75,7 @@ def test_without_a_browser_the_address_is_there_to_be_opened(
     shell.env |= {"BROWSER": browser.format(folder=tmp_path), "PATH": str(tmp_path)}
     done = shell("ui", "--url", url)
     assert (done.returncode, done.stdout) == (0, f"{url}/ui\n")
-    assert "Open this address in one" in done.stderr
+    assert "Open this URL yourself" in done.stderr
     assert not (tmp_path / "ran").exists()  # a browser of the terminal shows none of it
 
 

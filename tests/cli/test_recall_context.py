@@ -18,4 +18,4 @@ def test_the_command_prints_the_context(cofio: Cofio) -> None:
 def test_a_context_is_of_no_project(cofio: Cofio) -> None:
     done = cofio("recall", "--context", "AAPL", "--project", "web")
     assert done.exit_code == 2
-    assert "Leave out --project" in done.output
+    assert "Omit --project" in done.output

@@ -85,7 +85,7 @@ def test_lines_of_anything_become_facts_of_a_project_with_their_secrets_cut_out(
     assert "Line 3: It has no text." in stopped.stderr
     assert "cofio undo" in stopped.stderr
     done = cofio("import", str(file), "--project", "acme", "--skip-bad")
-    assert "Left out: Line 3" in done.stderr
+    assert "Skipped: Line 3" in done.stderr
     assert "0 memories imported, 2 known already." in done.stderr
     found = cofio.json("list", "--project", "acme")["memories"]
     assert {each["source"] for each in found} == {"notes"}
@@ -131,7 +131,7 @@ def test_a_backup_is_made_listed_and_restored(cofio: Cofio) -> None:
     assert (told["from"], told["memories"]) == (path, 3)
     assert texts(cofio) == set(FACTS)
     kept = Path(told["kept"])
-    assert "What was there before" in cofio("restore", kept.name, "--yes").stderr
+    assert "The previous store is in" in cofio("restore", kept.name, "--yes").stderr
     assert texts(cofio) == {*FACTS, "learned after the backup"}
 
 
@@ -144,7 +144,7 @@ def test_backups_go_to_a_folder_and_old_ones_are_removed(cofio: Cofio, tmp_path:
     assert told["removed"] == [str(old)]
     assert [each.name for each in folder.iterdir()] == [Path(told["path"]).name]
     assert cofio.lines("backup", "--list", "--to", str(folder))[0].endswith(told["path"])
-    assert "no backup yet" in cofio("backup", "--list").stderr
+    assert "no backups yet" in cofio("backup", "--list").stderr
     assert cofio("backup", "--keep-days", "0").exit_code == 2
     assert cofio.json("restore", str(folder), "--yes")["from"] == told["path"]
 
@@ -246,7 +246,7 @@ def test_a_series_is_undone_brought_back_and_undone_again(cofio: Cofio, tmp_path
     cofio("undo", "--yes")  # the pin
     undone = cofio("undo", str(first), "--yes").stderr
     assert cofio.json("stats")["memories"] == everything - 1_100
-    back = re.search(r"`cofio undo ([0-9]+)` brings it back", undone)
+    back = re.search(r"`cofio undo ([0-9]+)` redoes it", undone)
     assert back is not None
     cofio("undo", back[1], "--yes")
     assert cofio.json("stats")["memories"] == everything
@@ -299,4 +299,4 @@ def test_a_copy_tells_of_what_waits_to_be_learned_from(cofio: Cofio, tmp_path: P
     with hashing_keeper(Settings(home=cofio.home, store=str(cofio.home / "cofio.db"))) as keeper:
         keeper.capture("I prefer tabs over spaces", client="test", session="s", turn="1")
     done = cofio("copy", str(cofio.home / "cofio.db"), str(tmp_path / "copy.db"))
-    assert "are 1 capture: have the service learn" in done.stderr
+    assert "has 1 capture: let the service process" in done.stderr

@@ -17,14 +17,14 @@ def test_consolidate_is_dry_until_it_is_to_be_applied(cofio: Cofio) -> None:
     assert cofio.json("stats")["memories"] == 2
     cofio("undo", str(told["changeset"]), "--yes")
     assert cofio.json("stats")["memories"] == 3
-    assert "No two" in cofio("consolidate", "--source-prefix", "nowhere").stderr
+    assert "nothing to merge" in cofio("consolidate", "--source-prefix", "nowhere").stderr
 
 
 def test_prune_says_why_there_is_nothing_to_do(cofio: Cofio) -> None:
     cofio("add", "the port is 8080")
     told = cofio("prune")
     assert told.exit_code == 0
-    assert "nothing to set aside" in told.stderr
+    assert "nothing to archive" in told.stderr
     assert len(told.stderr.splitlines()) >= 2  # and why
     assert cofio.json("prune", "--apply")["count"] == 0
 
@@ -49,7 +49,7 @@ def test_usage_of_the_language_model_shows_calls_and_limits(cofio: Cofio) -> Non
 
 
 def test_runs_tell_what_upkeep_did(cofio: Cofio) -> None:
-    assert "not run yet" in cofio("runs").stderr
+    assert "No chore has run yet" in cofio("runs").stderr
     cofio("add", "the port is 8080")
     cofio("consolidate", "--apply")
     assert "consolidate" in cofio("runs").stdout
@@ -61,4 +61,4 @@ def test_a_purge_names_what_the_memory_was_merged_with(cofio: Cofio) -> None:
     cofio("add", "Ada likes tea!", "ada likes tea", "--no-dedup")
     decided = cofio.json("consolidate", "--apply")["decisions"][0]
     told = cofio("forget", str(decided["id"]), "--purge", "--yes").stderr
-    assert f"look at {decided['into']}" in told
+    assert f"was merged with {decided['into']}" in told

@@ -262,4 +262,4 @@ def test_people_are_told_what_it_is() -> None:
             check=True,
             stdin=subprocess.DEVNULL,
         )
-        assert "Hand a client's event to the service" in done.stdout
+        assert "Pass a client's event to the service" in done.stdout

@@ -82,8 +82,8 @@ cofio: automatic memory layer setup
 [1/4] Checking the service... ✓ (0 memories, healthy)
 
 [2/4] Extraction provider (for automatic learning):
-  1. Anthropic (recommended, ~$0.001 a turn that is read)
-  2. OpenAI (~$0.001 a turn that is read)
+  1. Anthropic (recommended, ~$0.001 per processed turn)
+  2. OpenAI (~$0.001 per processed turn)
   3. Ollama (free, local; it finds facts, rules decide about them)
   4. Skip (no model: patterns find facts, rules decide about them)
   > [4] 1
@@ -93,7 +93,7 @@ cofio: automatic memory layer setup
 
 [3/4] Claude Code: installing hooks to ~/.claude/hooks/memory/... ✓
       Claude Code: merging config into ~/.claude/settings.json... ✓
-      The service reads the new settings when it is started next.
+      The service reads the new settings at its next start.
 
 [4/4] Done!
 
@@ -101,9 +101,9 @@ cofio: automatic memory layer setup
   ✓ Every prompt: retrieves relevant context
   ✓ After responses: extracts and stores new facts (Anthropic)
 
-  The provider and its key are in ~/.cofio/config.toml, for you alone to read.
-  The service's address and key are in ~/.cofio/config.toml, for you alone to read.
-  `cofio doctor` proves that it works. `cofio uninstall` puts every file back.
+  The provider and its key are in ~/.cofio/config.toml, readable by you only.
+  The service's address and key are in ~/.cofio/config.toml, readable by you only.
+  `cofio doctor` tests it. `cofio uninstall` restores every file.
 """
     )
 
@@ -152,7 +152,7 @@ def test_a_key_for_openai_is_not_sent_to_whoever_speaks_like_it(at: Machine) -> 
     assert Provider.heard == ["", "Bearer of-the-server"]
 
 
-AGENT_CHOICE = "Claude Code (your login, no key; each turn that is read counts against your plan's limits)"
+AGENT_CHOICE = "Claude Code (your login, no key; each processed turn counts against your plan's limits)"
 
 
 def with_claude(machine: Machine, *, logged_in: bool = True) -> None:
@@ -202,11 +202,11 @@ def test_uninstalling_a_client_ends_it_as_the_model_and_no_other(at: Machine) ->
     assert at.told("uninstall", "codex")["provider"] == ""
     assert Settings.load({"home": at.home}, {}).extract_provider == "claude-cli"
     done = at("uninstall", "claude-code")
-    assert "claude-cli no longer reads along" in done.output
+    assert "claude-cli is no longer called" in done.output
     assert Settings.load({"home": at.home}, {}).extract_provider == ""
     assert at.told("uninstall")["provider"] == ""
     named = at("uninstall", env={"EXTRACT_PROVIDER": "claude-cli"})
-    assert "EXTRACT_PROVIDER names claude-cli still" in named.output
+    assert "EXTRACT_PROVIDER still names claude-cli" in named.output
 
 
 def test_somebody_who_mistypes_the_key_is_asked_again(at: Machine) -> None:
@@ -339,7 +339,7 @@ def test_a_broken_file_of_one_client_leaves_all_as_it_is(at: Machine) -> None:
     (at.has("codex") / "config.toml").write_text("model = ")
     done = at("install", "--yes", "--provider", "anthropic", "--provider-key", KEY)
     assert done.exit_code == 1
-    assert f"{at.user / '.codex' / 'config.toml'} cannot be understood" in done.stderr
+    assert f"{at.user / '.codex' / 'config.toml'} cannot be parsed" in done.stderr
     assert list(at.files()) == [".codex/config.toml"]
     assert not (at.home / "config.toml").exists()
 
@@ -370,7 +370,7 @@ def test_nothing_to_set_leaves_the_startup_file_alone(machine: Machine, monkeypa
     usual = {"COFIO_HOME": ""}
     done = machine("install", "claude-code", "--yes", "--no-start", "--shell-rc", env=usual)
     assert done.exit_code == 0, done.output
-    assert "nothing to put into your shell's startup file" in done.stdout
+    assert "no variables for your shell's startup file" in done.stdout
     assert not shell.startup_file().exists()
 
 
@@ -378,10 +378,10 @@ def test_with_the_plugin_nothing_is_written_and_uninstalling_names_its_own_way_o
     (at.user / ".claude" / "settings.json").write_text('{"enabledPlugins": {"cofio@cofio": true}}')
     done = at("install", "claude-code", "--yes")
     assert done.exit_code == 0, done.output
-    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has our plugin on already" in done.stdout
+    assert "[3/4] Claude Code: nothing to write.\n      ! Claude Code has our plugin enabled" in done.stdout
     done = at("uninstall")
     assert "`claude plugin uninstall cofio@cofio`" in done.stderr
-    assert "Nothing of cofio is installed" not in done.stderr
+    assert "cofio is not installed there" not in done.stderr
     assert at.told("uninstall")["plugins"] == {"claude-code": "cofio@cofio"}
 
 
@@ -409,7 +409,7 @@ def test_uninstalling_says_what_it_did_and_where_the_memories_are(at: Machine) -
     assert at.files() == {".claude/settings.json": b"{}"}
     done = at("uninstall")
     assert done.exit_code == 0
-    assert "Nothing of cofio is installed" in done.stderr
+    assert "cofio is not installed there" in done.stderr
 
 
 def test_uninstalling_one_client_leaves_the_other(at: Machine) -> None:
@@ -425,6 +425,6 @@ def test_a_file_that_nobody_can_read_does_not_keep_the_rest_from_being_taken_out
     (at.user / ".claude" / "settings.json").write_text("{")
     done = at("uninstall")
     assert done.exit_code == 1
-    assert "cannot be understood" in done.stderr
+    assert "cannot be parsed" in done.stderr
     assert not (at.user / ".codex" / "hooks.json").exists()
     assert (at.user / ".claude" / "settings.json").read_text() == "{"

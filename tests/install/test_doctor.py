@@ -67,7 +67,7 @@ def test_all_is_well_and_the_proof_leaves_no_trace(at: Machine) -> None:
     for client in ("claude-code", "codex", "cursor"):
         assert [each["state"] for name in ("", ", recall", ", capture") for each in found[client + name]] == ["ok"] * 3
         assert "service" in found[f"{client}, recall"][0]["says"]
-        assert "was learned" in found[f"{client}, capture"][0]["says"]
+        assert "the turn was captured" in found[f"{client}, capture"][0]["says"]
     with Client(at.env["COFIO_URL"], "the service's key") as client_:
         assert client_.list(include_archived=True).memories == ()
         assert [each.exchange for each in client_.items()] == [None] * 3  # counted, and forgotten
@@ -76,7 +76,7 @@ def test_all_is_well_and_the_proof_leaves_no_trace(at: Machine) -> None:
     done = at("doctor")
     assert done.exit_code == 0
     assert "✓ claude-code, recall: a memory reached the prompt (service, " in done.stdout
-    assert "All is well." in done.stderr
+    assert "No problems found." in done.stderr
     assert "the service's key" not in done.output
 
 
@@ -94,7 +94,7 @@ def test_a_service_that_is_down_is_told_and_hooks_still_end(at: Machine) -> None
 
 def test_a_local_service_that_does_not_run_is_told(machine: Machine) -> None:
     machine.has("claude-code")
-    assert wrong(machine, "service", env={"COFIO_PORT": "0"}) == "It does not run. `cofio up` starts it."
+    assert wrong(machine, "service", env={"COFIO_PORT": "0"}) == "The service does not run. `cofio up` starts it."
 
 
 def test_a_service_that_hangs_is_told_and_nothing_is_brought_to_it(machine: Machine) -> None:
@@ -104,7 +104,7 @@ def test_a_service_that_hangs_is_told_and_nothing_is_brought_to_it(machine: Mach
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         address.put(machine.home, url, "", (800, 300), str(machine.home / "cofio.db"))
         found = examined(machine)
-        assert f"It runs (pid {os.getpid()}) and does not answer." in found["service"][0]["says"]
+        assert f"The service runs (pid {os.getpid()}) and does not answer." in found["service"][0]["says"]
         assert found["service"][0]["remedy"] == "`cofio down --force`, then `cofio up`."
         assert not [name for name in found if "proof" in name or "recall" in name]
         assert not (machine.home / "spool").exists()
@@ -129,7 +129,7 @@ def test_what_the_proof_said_is_not_learned_later_though_it_waits(at: Machine, m
     for event in ("Stop", "SessionEnd"):
         del told["hooks"][event]
     path.write_text(json.dumps(told))
-    assert "No hook tells of the end of a turn" in wrong(at, "claude-code, capture")
+    assert "No hook is installed for the end of a turn" in wrong(at, "claude-code, capture")
     with Client(at.env["COFIO_URL"], "the service's key") as client:
         [item] = client.items()
         assert item.state == "pending"
@@ -247,7 +247,7 @@ def test_hooks_that_stand_twice_or_beside_the_plugin_are_told(at: Machine) -> No
     told["hooks"]["Stop"] *= 2
     path.write_text(json.dumps(told))
     said = wrong(at, "claude-code")
-    assert "stand twice" in said
+    assert "Hooks are duplicated" in said
     assert "`cofio install claude-code` leaves one of each." in said
 
 
@@ -271,7 +271,7 @@ def test_hooks_that_lead_nowhere_are_told(at: Machine) -> None:
 def test_a_script_that_may_not_be_executed_is_told_from_one_that_is_missing(at: Machine) -> None:
     (at.user / ".claude" / "hooks" / "memory" / "memory-query").chmod(0o644)
     said = wrong(at, "claude-code")
-    assert "may not be executed" in said
+    assert "not executable" in said
     assert "missing" not in said
     assert at("install", "claude-code", "--yes").exit_code == 0
     assert wrong(at, "claude-code") == ""
@@ -297,7 +297,7 @@ def test_hooks_that_codex_does_not_trust_are_named(at: Machine) -> None:
     stop = next(number for number, line in enumerate(config) if ":stop:" in line)
     path.write_text("\n".join([*config[:stop], *config[stop + 2 :]]) + "\n")
     said = wrong(at, "codex")
-    assert "approved them: UserPromptSubmit, Stop." in said  # one is changed since, one was never approved
+    assert "they are not approved: UserPromptSubmit, Stop." in said  # one is changed since, one was never approved
     assert "/hooks" in said
     path.write_text(path.read_text() + "\n[features]\nhooks = false\n")
     assert "hooks = false" in wrong(at, "codex")
@@ -323,13 +323,13 @@ def test_settings_that_nobody_can_read_are_told(at: Machine) -> None:
     set_up(at, "codex")
     (at.user / ".codex" / "config.toml").write_text("a = ")
     found = examined(at)
-    assert f"{at.user / '.claude' / 'settings.json'} cannot be understood: it ends" in found["claude-code"][0]["says"]
-    assert f"{at.user / '.codex' / 'config.toml'} cannot be understood: " in found["codex"][0]["says"]
+    assert f"{at.user / '.claude' / 'settings.json'} cannot be parsed: it ends" in found["claude-code"][0]["says"]
+    assert f"{at.user / '.codex' / 'config.toml'} cannot be parsed: " in found["codex"][0]["says"]
 
 
 def test_a_model_that_does_not_answer_is_told_with_the_service_and_without(at: Machine) -> None:
     around = {"EXTRACT_PROVIDER": "ollama", "OLLAMA_URL": "http://127.0.0.1:9"}
-    assert "which is set" in examined(at, env=around)["model"][0]["says"]
+    assert "is set, but the service runs without it" in examined(at, env=around)["model"][0]["says"]
     assert "Ollama" in wrong(at, "model", env={**around, "COFIO_URL": "http://127.0.0.1:9"})
 
 
@@ -377,10 +377,10 @@ def test_what_waits_and_what_rests_is_told(at: Machine) -> None:
     (at.home / "hook.rest").write_text(f"{time.time() + 60:.0f} 1\n")
     found = examined(at)
     assert "could not be read" in found["spool"][0]["says"]
-    assert "leave the service alone" in found["hooks"][0]["says"]
+    assert "do not ask the service" in found["hooks"][0]["says"]
     spool.put(at.home, "claude-code", b"{}", at="", project="", event="Stop")
     [waits] = [each for each in examined(at, env={"COFIO_HOOKS": "off"})["spool"] if "wait" in each["says"]]
-    assert "The hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
+    assert "Hooks deliver them" in waits["remedy"]  # a service elsewhere does not see them
 
 
 def test_captures_that_wait_after_a_failed_attempt_are_reported(tmp_path: Path) -> None:

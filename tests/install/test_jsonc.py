@@ -95,11 +95,11 @@ def test_a_comment_never_swallows_what_comes_after_a_removal() -> None:
 
 
 def test_what_stands_in_the_way_is_named() -> None:
-    with pytest.raises(Malformed, match="hooks is no object"):
+    with pytest.raises(Malformed, match="hooks is not an object"):
         jsonc.put('{"hooks": []}', ("hooks", "Stop"), 1)
-    with pytest.raises(Malformed, match=r"hooks\.Stop is no array"):
+    with pytest.raises(Malformed, match=r"hooks\.Stop is not an array"):
         jsonc.append('{"hooks": {"Stop": {}}}', ("hooks", "Stop"), 1)
-    with pytest.raises(Malformed, match="the file is no object"):
+    with pytest.raises(Malformed, match="the file is not an object"):
         jsonc.put("[]", ("a",), 1)
 
 

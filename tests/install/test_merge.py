@@ -116,7 +116,11 @@ def test_empty_hooks_of_somebody_stay_when_ours_go() -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("[]", "no object"), ('{"hooks": 1}', "hooks is no object"), ('{"hooks": {"Stop": {}}}', r"hooks\.Stop is no")],
+    [
+        ("[]", "not an object"),
+        ('{"hooks": 1}', "hooks is not an object"),
+        ('{"hooks": {"Stop": {}}}', r"hooks\.Stop is not an array"),
+    ],
 )
 def test_a_shape_that_is_not_theirs_is_refused(text: str, says: str) -> None:
     with pytest.raises(Malformed, match=says):

@@ -404,7 +404,7 @@ def test_a_hook_that_its_owner_wraps_is_not_doubled_and_goes_with_the_scripts(ma
     assert json.loads(path.read_text()) == told
     last = machine.uninstall("claude-code")[-1]
     assert (last.path, last.state) == (path, "kept")
-    assert "starts a script that is gone" in last.detail
+    assert "starts a removed script" in last.detail
     assert list(json.loads(path.read_text())["hooks"]) == ["PreCompact"]
 
 
@@ -507,10 +507,10 @@ def test_a_file_that_cannot_be_merged_stops_everything_before_anything_is_writte
 ) -> None:
     (machine.has(client) / name).write_text(text)
     before = machine.files()
-    with pytest.raises(InvalidInput, match="cannot be understood") as refusal:
+    with pytest.raises(InvalidInput, match="cannot be parsed") as refusal:
         machine.install(client)
     assert str(machine.user / name) in refusal.value.message.replace(f"/{FOLDER[client]}/", "/")
-    assert "nothing of it was changed" in refusal.value.hint
+    assert "nothing was changed" in refusal.value.hint
     assert machine.files() == before
     assert not machine.home.exists()
 

@@ -48,7 +48,7 @@ def cofio(machine: Machine, provider: str) -> Iterator[Cofio]:
 def test_a_setup_that_is_given_up_says_that_the_service_was_started(cofio: Cofio, machine: Machine) -> None:
     done = cofio("install", "--yes", "--provider", "anthropic", "--provider-key", "wrong")
     assert done.returncode == 1
-    assert "Nothing was written. The service was started, and runs" in done.stderr
+    assert "Nothing was written. The service was started;" in done.stderr
     assert machine.files().keys() - {each for each in machine.files() if each.startswith(".cache/")} == set()
 
 
@@ -68,7 +68,7 @@ def test_it_is_installed_proven_and_gone_again(cofio: Cofio, machine: Machine) -
     found = {each["name"]: each for each in told["checks"]}
     assert found["model"]["says"] == f"anthropic, {MODEL}"
     assert found["claude-code, recall"]["says"].startswith("a memory reached the prompt (service, ")
-    assert found["claude-code, capture"]["says"] == "what was said arrived, and the model read it and kept nothing"
+    assert found["claude-code, capture"]["says"] == "the turn was captured, and the model found no fact in it"
     assert cofio.told("status")["memories"] == 0
 
     cofio.told("uninstall")

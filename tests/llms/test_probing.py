@@ -173,7 +173,7 @@ def test_the_service_probes_in_its_worker_and_tells_status_and_doctor(wire: Wire
         caller = Caller(url)
         status = caller.get("/extract/status").json
         assert (status["audn"], status["audn_known"], status["status"]) == (False, False, "healthy")
-        assert "found out at its first use" in checks.model(settings, client).says
+        assert "its first use shows if it can decide" in checks.model(settings, client).says
         caller.post("/memory/extract", {"messages": "User: use drizzle"})
         assert not any(_is_probe(each.body) for each in wire.seen)  # a request does not probe
         caller.post("/capture", {"messages": "User: Our team adopts microservices for scalability."})

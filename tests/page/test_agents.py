@@ -16,9 +16,9 @@ from tests.page.conftest import PHONE, Visitor, hindrances, overflow, picture
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u202eback'
 CLIENTS = [
     Check("claude-code", "ok", "7 hooks in /home/ada/.claude/settings.json"),
-    Check("codex", "wrong", "Codex does not run these hooks, for nobody has approved them: Stop, SessionStart.",
+    Check("codex", "wrong", "Codex does not run these hooks, since they are not approved: Stop, SessionStart.",
           "Open Codex, type /hooks and approve them; or `cofio install codex --trust-hooks`."),
-    Check("cursor", "warning", "It is on this machine, and cofio is not set up in it.",
+    Check("cursor", "warning", "The client is installed, but cofio is not set up in it.",
           "`cofio install cursor` sets it up."),
 ]  # fmt: skip
 Serve = Callable[..., Caller]

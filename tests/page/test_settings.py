@@ -28,11 +28,11 @@ FOUND = [
     Check("service", "ok", "http://127.0.0.1:8900, cofio 0.9.0"),
     Check("store", "ok", "sqlite:///home/ada/.cofio/cofio.db, 1,204 memories, 12.4 MB"),
     Check("embedder", "ok", "answers in 11 ms"),
-    Check("model", "wrong", "The provider refused the key.", "`cofio install` sets and tests another."),
-    Check("inbox", "warning", "3 captures are put aside.", "`cofio ledger --state parked` says why."),
+    Check("model", "wrong", "The provider refused the key.", "`cofio install` sets and tests another model."),
+    Check("inbox", "warning", "3 captures are parked.", "`cofio ledger --state parked` says why."),
     Check("claude-code", "ok", "7 hooks in /home/ada/.claude/settings.json"),
     Check("codex", "wrong", "Hooks are missing in /home/ada/.codex/hooks.json: Stop.",
-          "`cofio install codex` puts them there."),
+          "`cofio install codex` installs them."),
 ]  # fmt: skip
 WEIRD = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u202eback'
 

@@ -1,6 +1,6 @@
-"""The command line: what a person types in, the keeper's words out. It knows the keeper, the client and the daemon.
+"""The command line, built on the keeper, the client and the daemon.
 
-Nothing heavy is loaded before a command needs it: `cofio --help` costs click and the words.
+Slow modules are imported only by the commands that need them: `cofio --help` imports click and the help texts.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ _SECTIONS: tuple[tuple[str, tuple[click.Command, ...]], ...] = (
 
 
 class Cofio(click.Group):
-    """The group of all commands. Errors leave by one door: a message and a hint, or JSON, and an exit code."""
+    """The group of all commands. Prints all errors, as a message and a hint or as JSON, and sets the exit code."""
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands under their headings."""
+        """List the commands under their headings."""
         for heading, commands in _SECTIONS:
             with formatter.section(heading):
                 formatter.write_dl([(each.name or "", each.get_short_help_str(90)) for each in commands])
@@ -110,7 +110,7 @@ class Cofio(click.Group):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
-        """Run and exit: 0 done, 1 an error of ours, 2 wrong usage, 130 interrupted."""
+        """Run and exit: 0 success, 1 an error of cofio, 2 wrong usage, 130 interrupted."""
         given = list(sys.argv[1:] if args is None else args)
         extra.pop("standalone_mode", None)
         extra["obj"] = extra.get("obj") or Session()
@@ -124,10 +124,10 @@ class Cofio(click.Group):
             sys.exit(2)
         except BrokenPipeError:
             raise
-        except OSError as error:  # such as a full disk behind what we print
-            _tell("--json" in given, "error", f"That could not be written or read: {error.strerror}.", "")
+        except OSError as error:  # for example a full disk behind standard output
+            _tell("--json" in given, "error", f"Reading or writing failed: {error.strerror}.", "")
             sys.exit(1)
-        except click.ClickException as error:  # such as an editor that failed
+        except click.ClickException as error:  # for example an editor that failed
             _tell("--json" in given, "error", error.format_message(), "")
             sys.exit(1)
         except click.Abort:
@@ -160,16 +160,16 @@ def _tell_usage(as_json: bool, error: click.UsageError) -> None:
     epilog=examples(
         'cofio add "We deploy with Fly.io"',
         'cofio search "where do we deploy?"',
-        "cofio up                         # keeps the model loaded: every answer is fast",
+        "cofio up                         # keeps the model loaded, so that answers are fast",
     ),
 )
 @where(hidden=False)
 @click.version_option(__version__, "--version", message="cofio %(version)s")
 def cli() -> None:
-    """The memory that an AI agent does not have to remember to use.
+    """Local-first memory for AI agents.
 
-    Commands work on the store in ~/.cofio, or on the service where one runs. The options below may stand before the
-    command or after it. `cofio COMMAND -h` says more.
+    Commands work on the store in ~/.cofio, or on the service if one runs. The options below may be given before or
+    after the command. See `cofio COMMAND -h`.
     """
 
 
@@ -179,7 +179,7 @@ for _heading, _commands in _SECTIONS:
 
 
 def main() -> NoReturn:
-    """The entry point `cofio`."""
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if "utf" not in (stream.encoding or "").lower():
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The command that profiles a store: what is in it that should not be, how much of it, and what to do about it."""
+"""The audit command: problems in a store, their number, and what to do about them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cofio.cli import output
 from cofio.cli.output import ID, WHEN, Column
 from cofio.cli.session import Session, command
 
-#: What to do about a finding.
+#: Advice for each finding.
 NEXT = {
     "secrets": "Change the secret where it is valid, then `cofio forget ID --purge` erases it here, history included.",
     "exact_duplicates": "`cofio dedup` shows what would be merged, `cofio dedup --apply` merges it.",
     "near_duplicates": "`cofio dedup` and `cofio consolidate` show what would be merged; with --apply they do it.",
-    "contradictions": "`cofio forget ID` sets aside the one that does not hold, `cofio supersede ID TEXT` rewords it.",
-    "echoes": "`cofio forget ID` sets one aside.",
-    "stale_anchors": "`cofio confirm ID` where it still holds, else `cofio supersede ID TEXT` or `cofio forget ID`.",
-    "never_recalled": "`cofio prune` shows what would be set aside; `cofio edit ID --pin` keeps one for good.",
-    "unembedded": "`cofio reembed --missing` makes the vectors.",
-    "oversized": "`cofio supersede ID TEXT` puts the fact in the document's place.",
+    "contradictions": "`cofio forget ID` archives the wrong one, `cofio supersede ID TEXT` rewords it.",
+    "echoes": "`cofio forget ID` archives one.",
+    "stale_anchors": "`cofio confirm ID` if it is still valid, else `cofio supersede ID TEXT` or `cofio forget ID`.",
+    "never_recalled": "`cofio prune` shows what would be archived; `cofio edit ID --pin` keeps a memory permanently.",
+    "unembedded": "`cofio reembed --missing` computes the vectors.",
+    "oversized": "`cofio supersede ID TEXT` replaces the document by the fact.",
 }
-#: With --strict, any of these is a failure.
+#: Findings that --strict treats as failures.
 GRAVE = ("secrets", "exact_duplicates", "contradictions")
 _FAILED = 1
 
@@ -32,14 +32,14 @@ _FAILED = 1
     "audit",
     "cofio audit",
     "cofio audit --examples 20 --json",
-    "cofio audit --strict             # fails where there are secrets, copies or contradictions",
+    "cofio audit --strict             # fails on secrets, exact duplicates or contradictions",
 )
-@click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True, help="So many of each finding.")
-@click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} when there are {', '.join(GRAVE)}.")
+@click.option("--examples", type=click.IntRange(0, 100), default=5, show_default=True, help="Examples of each finding.")
+@click.option("--strict", is_flag=True, help=f"Exit with {_FAILED} if there are {', '.join(GRAVE)}.")
 def audit(session: Session, examples: int, strict: bool) -> None:
-    """Profile the store: duplicates, echoes, secrets, contradictions, what is stale or never recalled.
+    """Audit the store: duplicates, echoes, secrets, contradictions, stale and unused memories.
 
-    Nothing is changed, and secrets are not shown.
+    Nothing is changed, and secrets are not printed.
     """
     found = _profiled(session, examples)
     if session.as_json:
@@ -54,8 +54,8 @@ def _profiled(session: Session, examples: int) -> Audit:
     from cofio.client import Client
 
     with session.memories() as memories:
-        served = isinstance(memories, Client)  # a service does not say how far it is
-        with output.progress("Looking", 100, hidden=session.as_json or served) as advance:
+        served = isinstance(memories, Client)  # a service reports no progress
+        with output.progress("Auditing", 100, hidden=session.as_json or served) as advance:
             done = 0
 
             def moved(so_far: int, _total: int) -> None:
@@ -67,7 +67,7 @@ def _profiled(session: Session, examples: int) -> Audit:
 
 
 def _tell(found: Audit) -> None:
-    columns = (Column("finding", "cyan"), Column("count", align="right"), Column("what it means", "dim", wraps=True))
+    columns = (Column("finding", "cyan"), Column("count", align="right"), Column("meaning", "dim", wraps=True))
     output.table(columns, ((_title(each), each.count, each.says) for each in found.findings))
     for finding in found.findings:
         if finding.count and finding.examples:
@@ -76,11 +76,11 @@ def _tell(found: Audit) -> None:
         output.say(found.note)
     number = output.count(found.memories, "memory", "memories")
     clean = not any(each.count for each in found.findings)
-    output.say(f"{number} looked at; nothing was found." if clean else f"{number} looked at, nothing changed.")
+    output.say(f"{number} checked; nothing was found." if clean else f"{number} checked, nothing changed.")
 
 
 def _tell_examples(finding: Finding) -> None:
-    """Each example with a line for every memory of it; the reason stands with the first."""
+    """Print each example with one line per memory; only the first line has the reason."""
     rows = [
         (memory_id, text, output.when(at), "" if place and output.on_terminal() else example["reason"])
         for example in finding.examples
@@ -88,7 +88,7 @@ def _tell_examples(finding: Finding) -> None:
             zip(example["ids"], example["texts"], example["created_at"], strict=True)
         )
     ]
-    if not output.on_terminal():  # the heading is not there to tell
+    if not output.on_terminal():  # no headings in this format: print the name on each line
         output.table((), ((finding.name, *row) for row in rows))
         return
     click.echo()

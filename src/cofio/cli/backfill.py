@@ -1,4 +1,4 @@
-"""The command that learns from what is on disk already: backfill."""
+"""The backfill command: learning from transcripts and notes on disk."""
 
 from __future__ import annotations
 
@@ -22,23 +22,25 @@ if TYPE_CHECKING:
 
 _CLIENTS = ("claude-code", "codex")
 _SKIPPED_SHOWN = 5
-_NOTES = "notes on disk"  # what they are imported as
+_NOTES = "notes on disk"  # name of the import
 
 
 @command(
     "backfill",
-    "cofio backfill --dry-run                       # what is there, and what it takes",
+    "cofio backfill --dry-run                       # counts turns and estimates the work",
     "cofio backfill --yes",
     "cofio backfill --client codex --since 30d",
     "cofio backfill --project . --limit 200 --no-notes",
 )
-@click.option("--dry-run", is_flag=True, help="Count what would be learned from; no model is called.")
-@click.option("--client", type=click.Choice(_CLIENTS), help="Only what this client wrote.")
+@click.option("--dry-run", is_flag=True, help="Count turns and estimate the work; no model is called.")
+@click.option("--client", type=click.Choice(_CLIENTS), help="Only transcripts of this client.")
 @click.option("--project", metavar="PROJECT", help=f"Only this project: {PROJECT}.")
-@click.option("--since", metavar="DATE", help="Only what was said since then: 2026-02-20, or 7d ago.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many new turns, the oldest.")
+@click.option("--since", metavar="DATE", help="Only turns since then: 2026-02-20, or 7d ago.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of new turns; the oldest are taken."
+)
 @click.option("--no-notes", is_flag=True, help="Leave out CLAUDE.md, AGENTS.md and the clients' own memories.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 def backfill(
     session: Session,
     dry_run: bool,
@@ -49,10 +51,10 @@ def backfill(
     no_notes: bool,
     yes: bool,
 ) -> None:
-    """Learn from the transcripts and notes that Claude Code and Codex have left on this machine.
+    """Learn from the transcripts and notes of Claude Code and Codex on this machine.
 
-    Turns are learned from oldest first, so that later facts correct earlier ones. What was captured before is left out:
-    a backfill that was stopped goes on when it is run again. All of it can be undone at once.
+    Turns are processed oldest first, so that later facts correct earlier ones. Turns captured before are skipped: run a
+    stopped backfill again to continue it. A backfill is one series of changesets and can be undone as one.
     """
     filters: dict[str, str] = {
         "client": client or "",
@@ -65,7 +67,7 @@ def backfill(
         survey = _survey(session, memories, homes).within(limit=limit, **filters)
         keeper, facts = None, []
         if session.settings.url and not no_notes:
-            output.say("Notes are left out: they are read only where the store is.")
+            output.say("Notes are skipped: they can be read only on the machine of the store.")
         elif not no_notes:
             keeper, facts = _keeper(session, stack, memories), _facts(homes, survey, filters)
         notes = _new_facts(keeper, facts)
@@ -92,7 +94,7 @@ def _survey(session: Session, memories: Memories | None, homes: Mapping[str, Pat
 
 
 def _question(plan: Mapping[str, Any]) -> str:
-    waiting = f", {plan['waiting']:,} more wait from before" if plan["waiting"] else ""
+    waiting = f", {plan['waiting']:,} more are pending from before" if plan["waiting"] else ""
     turns, notes = output.count(plan["new"], "turn"), output.count(plan["notes"], "section")
     return f"Learn from {turns} and {notes} of notes{waiting}?"
 
@@ -114,7 +116,7 @@ def _nothing_known(_client: str, _session: str) -> set[str]:
 
 
 def _opened(session: Session, stack: ExitStack, *, dry_run: bool) -> Memories | None:
-    """The memories; None where there is no store yet and a dry run must not make one."""
+    """Return the memories; None if there is no store yet and a dry run must not create one."""
     file = session.settings.store_file
     if dry_run and not session.settings.url and file and not file.exists():
         return None
@@ -124,7 +126,7 @@ def _opened(session: Session, stack: ExitStack, *, dry_run: bool) -> Memories | 
 
 
 def _keeper(session: Session, stack: ExitStack, memories: Memories | None) -> Keeper | None:
-    """The store itself, which notes are imported into, beside a service too."""
+    """Return the store itself, which notes are imported into, even if a service runs."""
     from cofio.client import Client
 
     if not isinstance(memories, Client):
@@ -196,9 +198,9 @@ def _show(session: Session, plan: Mapping[str, Any], survey: Survey, *, dry_run:
     columns = (Column("client"), Column("project", wraps=True), *(_number(name) for name in _COUNTS))
     output.table(columns, ((row["client"], row["project"], *(row[name] for name in _COUNTS)) for row in plan["places"]))
     for path, why in survey.skipped[:_SKIPPED_SHOWN]:
-        output.say(f"Left out: {path}: {why}")
+        output.say(f"Skipped: {path}: {why}")
     if len(survey.skipped) > _SKIPPED_SHOWN:
-        output.say(f"and {len(survey.skipped) - _SKIPPED_SHOWN:,} more were left out.")
+        output.say(f"and {len(survey.skipped) - _SKIPPED_SHOWN:,} more were skipped.")
     if plan["turns"]:
         span = f" from {plan['from'][:10]} to {plan['to'][:10]}"
         output.say(
@@ -224,10 +226,10 @@ def _show_estimate(told: Mapping[str, Any]) -> None:
         calls = f"{output.count(told['calls'], 'call')} of {told['provider']} with about {told['tokens']:,} tokens"
         output.say(f"At most {calls}, about {output.span(told['seconds'])}{days}.")
     elif told["seconds"]:
-        output.say(f"No language model is set: about {output.span(told['seconds'])} on this machine.")
+        output.say(f"No language model is configured: about {output.span(told['seconds'])} on this machine.")
 
 
-# ── doing it ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── execution ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | None, facts: Sequence[Found]) -> None:
@@ -238,7 +240,7 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
     new = survey.new
     try:
         with ended_in_order(), output.progress("Learning", len(new), hidden=session.as_json) as advance:
-            room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # live captures find room beside them
+            room = max(1, min(BATCH, session.settings.inbox_limit // 4))  # leaves room for live captures
             delivery = Delivery(memories, series, _work(memories), advance, _tell_stalled, batch=room)
             delivery.deliver(new)
         notes = 0
@@ -246,14 +248,14 @@ def _do(session: Session, memories: Memories, survey: Survey, keeper: Keeper | N
             done = Imported(first=series)
             notes = keeper.import_facts(facts, name=_NOTES, by=BY, done=done).added
     except (KeyboardInterrupt, SystemExit):
-        output.say(f"What was learned stays: run it again to go on, or `cofio undo {series}` to take it back.")
+        output.say(f"Results so far are kept: run it again to continue, or `cofio undo {series}` to revert them.")
         raise
     memories.end_backfill(series, by=BY)
     _tell(session, delivery, notes)
 
 
 def _work(memories: Memories) -> Callable[[], object]:
-    """How what waits is learned from: by the service, or here where there is none."""
+    """Return the function that processes pending captures, or waits while a service does so."""
     from cofio.backfill import rest
     from cofio.client import Client
     from cofio.worker import Worker
@@ -270,7 +272,9 @@ def _work(memories: Memories) -> Callable[[], object]:
 
 
 def _tell_stalled(reason: str) -> None:
-    output.say(f"Waiting: {reason or 'the service learns from other captures first.'} Ctrl-C is safe: run it again.")
+    output.say(
+        f"Waiting: {reason or 'the service learns from other captures first.'} Ctrl-C is safe: a new run continues."
+    )
 
 
 def _tell(session: Session, delivery: Delivery, notes: int) -> None:
@@ -280,10 +284,12 @@ def _tell(session: Session, delivery: Delivery, notes: int) -> None:
         output.document({**told, "skipped": skipped})
         return
     for path, why in delivery.skipped[:_SKIPPED_SHOWN]:
-        output.say(f"Left out: {path}: {why}")
+        output.say(f"Skipped: {path}: {why}")
     output.say(
         f"Learned from {output.count(delivery.new, 'turn')} and {output.count(notes, 'section')} of notes; "
-        f"`cofio undo {delivery.series}` takes it back."
+        f"`cofio undo {delivery.series}` reverts it."
     )
     if delivery.waiting:
-        output.say(f"{output.count(delivery.waiting, 'turn')} wait still: `cofio ledger --state pending` says why.")
+        output.say(
+            f"{output.count(delivery.waiting, 'turn')} are still pending: `cofio ledger --state pending` shows why."
+        )

@@ -1,4 +1,4 @@
-"""Commands of upkeep: consolidate, prune, usage, runs."""
+"""Maintenance commands: consolidate, prune, usage, runs."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ _WHY = Column("why", "dim", wraps=True)
 
 @command(
     "consolidate",
-    "cofio consolidate                # shows what would be merged, and what is refused",
+    "cofio consolidate                # shows planned and refused merges",
     "cofio consolidate --source-prefix acme/web",
     "cofio consolidate --apply",
 )
-@click.option("--source-prefix", default="", metavar="SOURCE", help="Of this source and what lies below it.")
-@click.option("--apply", is_flag=True, help="Merge them; without it nothing is changed.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def consolidate(session: Session, source_prefix: str, apply: bool, why: str) -> None:
-    """Merge memories that repeat each other.
+    """Merge related memories.
 
-    Without a model only what says the same; with one, clusters of related memories become one or two facts. A merge
-    that would lose a number, a name or a negation, or that searches would no longer find, is refused.
+    Without a language model only duplicates are merged; with one, clusters of related memories become one or two facts.
+    A merge is refused if it would lose a number, a name or a negation, or if searches would no longer find the fact.
     """
     with ended_in_order(), session.memories() as memories:
         plan = memories.consolidate(dry_run=not apply, source_prefix=source_prefix, by=BY, why=why)
-        _tell(session, memories, plan, ("merged", "No two memories belong together."))
+        _tell(session, memories, plan, ("merged", "There is nothing to merge."))
 
 
 @command(
     "prune",
-    "cofio prune                      # shows what would be set aside",
+    "cofio prune                      # shows what would be archived",
     "cofio prune --apply",
 )
-@click.option("--apply", is_flag=True, help="Archive them; without it nothing is changed.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--apply", is_flag=True, help="Archive them; default: only show them.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def prune(session: Session, apply: bool, why: str) -> None:
-    """Archive memories that nobody recalled for long.
+    """Archive memories that have not been recalled for a long time.
 
-    Details after 60 days, decisions and what was learned after 120; never what is pinned. Nothing is pruned before
-    retrievals were noted for as long.
+    Details are archived after 60 days, decisions and learnings after 120, pinned memories never. Nothing is pruned
+    before retrievals have been logged for that long.
     """
     with ended_in_order(), session.memories() as memories:
         plan = memories.prune(dry_run=not apply, by=BY, why=why)
-        _tell(session, memories, plan, ("archived", "There is nothing to set aside."))
+        _tell(session, memories, plan, ("archived", "There is nothing to archive."))
 
 
 def _tell(session: Session, memories: Memories, plan: Plan, words: tuple[str, str]) -> None:
@@ -77,13 +77,13 @@ def _tell(session: Session, memories: Memories, plan: Plan, words: tuple[str, st
     if not plan.decisions:
         output.say(nothing)
     elif plan.changeset:
-        output.say(f"{number} {done}; `cofio undo {plan.changeset.id}` takes it back.")
+        output.say(f"{number} {done}; `cofio undo {plan.changeset.id}` reverts it.")
     else:
         output.say(f"{number} would be {done}; `cofio {plan.chore} --apply` does it.")
 
 
 def _rows(decision: Decision, texts: dict[int, str]) -> list[tuple[Any, ...]]:
-    """A line a memory that goes: what it says, and what says it from then on."""
+    """Return one row per removed memory: its text, and the text that replaces it."""
     if isinstance(decision, Merge):
         return [(each, texts.get(each, ""), decision.fact.text, decision.reason) for each in decision.ids]
     if isinstance(decision, Delete):
@@ -97,7 +97,7 @@ def _ids(decision: Decision) -> tuple[int, ...]:
 
 
 def _texts(memories: Memories, plan: Plan) -> dict[int, str]:
-    """What the memories say that the plan speaks of."""
+    """Return the texts of the memories in the plan."""
     concerned = {each for decision in plan.decisions for each in _ids(decision)}
     concerned |= {each.into for each in plan.decisions if isinstance(each, Delete) and each.into is not None}
     concerned |= {each for refusal in plan.refused for each in refusal.ids}
@@ -124,23 +124,25 @@ def _listed(ids: tuple[int, ...]) -> str:
 
 @command(
     "usage",
-    "cofio usage                      # what is recalled most",
+    "cofio usage                      # most recalled memories",
     "cofio usage never --category detail",
     "cofio usage stale --days 30",
-    "cofio usage llm                  # calls of the language model: which provider got what",
-    "cofio usage llm --call 12        # what was sent and what came back",
+    "cofio usage llm                  # calls of the language model by provider",
+    "cofio usage llm --call 12        # request and reply of one call",
 )
 @click.argument("view", type=click.Choice((*VIEWS, "llm")), default="most")
-@click.option("--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="How long not, for stale.")
-@click.option("-n", "--limit", type=int, default=50, show_default=True, help="How many, at most.")
+@click.option(
+    "--days", type=click.IntRange(0, 36_500), default=90, show_default=True, help="Days without a recall, for stale."
+)
+@click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of results.")
 @click.option("--call", type=int, metavar="ID", help="With llm: one call, with its redacted texts.")
 @within
 def usage(
     session: Session, view: View | Literal["llm"], days: int, limit: int, call: int | None, within: dict[str, Any]
 ) -> None:
-    """Show what is recalled most, what never, and what no longer; or the calls of the language model."""
+    """List the most, the never and the no longer recalled memories, or the calls of the language model."""
     if call is not None and view != "llm":
-        raise click.UsageError("--call goes with `cofio usage llm`.")
+        raise click.UsageError("--call requires `cofio usage llm`.")
     if view == "llm":
         _usage_of_llm(session, limit, call)
         return
@@ -170,7 +172,7 @@ def _usage_of_llm(session: Session, limit: int, call: int | None) -> None:
             return
         output.facts_about((name, value) for name, value in told.items() if value not in ("", None))
         if not told["request"]:
-            output.say("Its texts are not kept, or not any more; llm_text_days says for how long they are.")
+            output.say("Its texts are not stored; llm_text_days sets how long texts are kept.")
         return
     with session.memories() as memories:
         usage = memories.llm_usage(limit=limit)
@@ -215,10 +217,10 @@ def _counts(each: LLMTotal | LLMCall) -> tuple[int, ...]:
 
 
 @command("runs", "cofio runs", "cofio runs --chore prune --json")
-@click.option("--chore", type=click.Choice(CHORES), help="Of this chore alone.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="How many, at most.")
+@click.option("--chore", type=click.Choice(CHORES), help="Only runs of this chore.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of runs.")
 def runs(session: Session, chore: str | None, limit: int) -> None:
-    """Show when upkeep ran, newest first, and how it ended."""
+    """List runs of maintenance chores with their outcomes, newest first."""
     with session.memories() as memories:
         found = memories.runs(limit=limit, chore=chore or "")
     if session.as_json:
@@ -231,14 +233,14 @@ def runs(session: Session, chore: str | None, limit: int) -> None:
         Column("outcome", "cyan"),
         Column("changeset", align="right"),
         Column("by", "dim"),
-        Column("what", wraps=True),
+        Column("details", wraps=True),
     )
     output.table(
         columns,
         ((r.id, r.chore, output.when(r.started_at), r.outcome, r.changeset or "", r.by, _what(r)) for r in found),
     )
     if not found:
-        output.say("Upkeep has not run yet; MAINTENANCE_ENABLED=true schedules it.")
+        output.say("No chore has run yet; MAINTENANCE_ENABLED=true schedules them.")
 
 
 def _what(run: Run) -> str:

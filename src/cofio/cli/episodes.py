@@ -1,4 +1,4 @@
-"""Commands on episodes: show what was said in a turn, erase it; `cofio search --episodes` finds it."""
+"""Commands on episodes: show and erase captured turns; `cofio search --episodes` finds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _TAKEN = ("k", "min_score", "source", "source_prefix", "project", "session", "ag
 def print_episodes(session: Session, query: str, how: Mapping[str, Any]) -> None:
     """Search episodes and print them."""
     if unknown := sorted(how.keys() - set(_TAKEN)):
-        raise click.UsageError(f"--episodes does not go with {', '.join(unknown)}. It takes: {', '.join(_TAKEN)}.")
+        raise click.UsageError(
+            f"--episodes cannot be combined with {', '.join(unknown)}. It accepts: {', '.join(_TAKEN)}."
+        )
     with session.memories() as memories:
         hits = memories.search_episodes(query, **how)
     if session.as_json:
@@ -30,19 +32,19 @@ def print_episodes(session: Session, query: str, how: Mapping[str, Any]) -> None
     )
     output.table((ID, Column("score", "green", "right"), TEXT, Column("session", "dim"), WHEN), rows)
     if not hits:
-        output.say("No episode answers that.")
+        output.say("No matching episodes.")
 
 
 @click.group("episodes", epilog=examples("cofio episodes show 7", "cofio episodes purge 7"))
 @where(hidden=True)
 def episodes() -> None:
-    """Show and erase episodes: what was said in captured turns."""
+    """Show and erase episodes: the text of captured turns."""
 
 
 @command("show", "cofio episodes show 7", "cofio episodes show 7 --json")
 @click.argument("episode_id", metavar="ID", type=int)
 def show(session: Session, episode_id: int) -> None:
-    """Show what was said in a turn, when and where."""
+    """Show the text of a turn, with time, session and project."""
     with session.memories() as memories:
         episode = memories.episode(episode_id)
     if session.as_json:
@@ -53,12 +55,12 @@ def show(session: Session, episode_id: int) -> None:
 
 @command("purge", "cofio episodes purge 7", "cofio episodes purge 7 --yes")
 @click.argument("episode_id", metavar="ID", type=int)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def purge(session: Session, episode_id: int, yes: bool) -> None:
-    """Erase an episode for good, with the words of its capture. Memories learned from it stay."""
+    """Permanently erase an episode and the text of its capture. Memories learned from it are kept."""
     with session.memories() as memories:
         episode = memories.episode(episode_id)
-        if not agreed(f"Erase episode {episode_id} of {episode.at[:10]} for good?", yes=yes):
+        if not agreed(f"Erase episode {episode_id} of {episode.at[:10]} permanently?", yes=yes):
             output.say("Nothing was erased.")
             return
         memories.purge_episode(episode_id)

@@ -22,7 +22,7 @@ _PATH = click.Path(path_type=Path)
 
 
 def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path | None) -> Path | None:
-    """The folder, once it is sure that files can be made there: nobody measures for an hour to be told otherwise."""
+    """Return the folder after a test write, so that an hour of measuring is not lost to an unwritable folder."""
     if folder is None:
         return None
     there = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
@@ -30,7 +30,7 @@ def _writable(_context: click.Context, _parameter: click.Parameter, folder: Path
         with TemporaryFile(dir=there):
             return folder
     except OSError as error:
-        said = f"Nothing can be written to {folder}: {error.strerror}."
+        said = f"{folder} is not writable: {error.strerror}."
         raise InvalidInput(said, "Name another folder with --write.") from error
 
 
@@ -39,7 +39,7 @@ _write = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     callback=_writable,
     metavar="FOLDER",
-    help="Write page, JSON and plots here.",
+    help="Write the report, JSON and plots to this folder.",
 )
 
 
@@ -49,17 +49,17 @@ _write = click.option(
 )
 @where(hidden=True)
 def evaluation() -> None:
-    """Measure on your own data how well it finds, keeps and decides. Your store is not touched."""
+    """Measure retrieval, capture and decisions on your own data. Your store is not changed."""
 
 
 @command("retrieval", "cofio eval retrieval conversations.jsonl", "cofio eval retrieval conversations.jsonl --json")
 @click.argument("file", type=_FILE)
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of so many questions.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask a sample of N questions.")
 @_write
 def retrieval(session: Session, file: Path, limit: int | None, write: Path | None) -> None:
-    """How much of what answers a question is found, how soon, in how few tokens.
+    """Measure retrieval: recall, latency and tokens of the results.
 
-    FILE holds conversations with questions about them, one JSON object a line (see docs/how-to/measure.md).
+    FILE holds conversations with questions about them, one JSON object per line (see docs/how-to/measure.md).
     """
     from cofio.evaluation import retrieval as measure
 
@@ -70,21 +70,21 @@ def retrieval(session: Session, file: Path, limit: int | None, write: Path | Non
 
 @command("turns", "cofio eval turns turns", "cofio eval turns turns.jsonl --split test --json")
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
-@click.option("--split", type=click.Choice(("dev", "test")), help="Only the turns of this half; labelled turns only.")
+@click.option("--split", type=click.Choice(("dev", "test")), help="Only this half of the turns; labelled turns only.")
 @_write
 def turns(session: Session, paths: tuple[Path, ...], split: str | None, write: Path | None) -> None:
-    """Measure which facts of single turns are kept.
+    """Measure which facts are extracted from single turns.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: role, before, said,
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: role, before, said,
     facts with their quotes, case. Or it is one file of labelled turns: text, label (store, skip or update), facts, and
-    for an update the fact that it replaces; with a language model configured, that is measured too.
+    for an update the fact that it replaces; a configured language model is measured too.
     """
     from cofio.evaluation import spans
     from cofio.evaluation import turns as labelled
 
     quoted = len(paths) > 1 or spans.is_quoted(paths[0])
     if quoted and split:
-        raise InvalidInput("Turns with quotes have no halves.", "Leave --split away, or name single files.")
+        raise InvalidInput("Turns with quotes cannot be split.", "Omit --split, or give a file of labelled turns.")
     with measuring(session) as progress:
         if quoted:
             report = spans.evaluate(paths, progress=progress)
@@ -97,9 +97,9 @@ def turns(session: Session, paths: tuple[Path, ...], split: str | None, write: P
 @click.argument("paths", type=_PATH, nargs=-1, required=True, metavar="PATH...")
 @_write
 def pairs(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
-    """Measure what is decided about a statement beside a stored memory: add, same, update or delete.
+    """Measure decisions about a statement beside a stored memory: add, same, update or delete.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: memory, said, label.
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memory, said, label.
     """
     from cofio.evaluation import relations as measure
 
@@ -114,7 +114,7 @@ def pairs(session: Session, paths: tuple[Path, ...], write: Path | None) -> None
 def relevance(session: Session, paths: tuple[Path, ...], write: Path | None) -> None:
     """Measure which memories are found to help with a prompt.
 
-    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object a line: memories, prompt,
+    PATH is a folder of .jsonl files, or such files, one per author, with one JSON object per line: memories, prompt,
     needed (positions of the memories that help, from 0).
     """
     from cofio.evaluation import relevance as measure
@@ -126,10 +126,10 @@ def relevance(session: Session, paths: tuple[Path, ...], write: Path | None) -> 
 
 @command("streams", "cofio eval streams streams", "cofio eval streams shop.json --failures")
 @click.argument("path", type=_PATH)
-@click.option("--failures", is_flag=True, help="List the single cases that went wrong.")
+@click.option("--failures", is_flag=True, help="List the cases that failed.")
 @_write
 def streams(session: Session, path: Path, failures: bool, write: Path | None) -> None:
-    """Measure whole conversations: learn them exchange by exchange, then ask about them.
+    """Measure whole conversations: learn them exchange by exchange, then ask questions about them.
 
     PATH is a .json file with exchanges, questions and prompts, or a folder of such files (docs/how-to/measure.md).
     """
@@ -144,7 +144,7 @@ def streams(session: Session, path: Path, failures: bool, write: Path | None) ->
 @click.argument("folder", type=_PATH)
 @_write
 def devmem(session: Session, folder: Path, write: Path | None) -> None:
-    """Measure DevMemBench: capture its sessions, then look for the answers of its questions among ten hits.
+    """Measure DevMemBench: capture its sessions, then search the answers of its questions in the top ten.
 
     FOLDER holds the sessions and the questions as .json files, "sessions" and "questions" in their names.
     """
@@ -157,13 +157,13 @@ def devmem(session: Session, folder: Path, write: Path | None) -> None:
 
 @command("decisions", "cofio eval decisions pairs.jsonl", "cofio eval decisions facts.jsonl messages.jsonl --json")
 @click.argument("files", type=_FILE, nargs=-1, required=True)
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take so many pairs of each file.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Take a sample of N pairs from each file.")
 @_write
 def decisions(session: Session, files: tuple[Path, ...], sample: int | None, write: Path | None) -> None:
-    """Whether what is said is told for new, for known or for a correction; and what passes for a duplicate.
+    """Measure decisions (new, known, correction) and duplicate detection.
 
-    FILES hold labelled pairs of facts or of messages, one JSON object a line (see docs/how-to/measure.md). Where a
-    model is set, it decides too, on the same pairs.
+    FILES hold labelled pairs of facts or of messages, one JSON object per line (see docs/how-to/measure.md). A
+    configured language model is measured on the same pairs.
     """
     from cofio.evaluation import decisions as measure
 
@@ -174,7 +174,7 @@ def decisions(session: Session, files: tuple[Path, ...], sample: int | None, wri
 
 @contextmanager
 def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
-    """A bar on the terminal, moved by the function that comes back: so much is done, of so much."""
+    """Show a progress bar; yield a function that takes the work done and the total."""
     shown = 0
     with ended_in_order(), output.progress("Measuring", 100, hidden=session.as_json) as advance:
 
@@ -188,7 +188,7 @@ def measuring(session: Session) -> Iterator[Callable[[int, int], None]]:
 
 
 def tell(session: Session, report: Report, write: Path | None) -> None:
-    """The report as it was asked for: one JSON object, or tables; and as files."""
+    """Print the report as JSON or tables, and write its files."""
     written = report.write(write) if write else []
     if session.as_json:
         output.document(report.as_dict())

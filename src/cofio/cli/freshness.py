@@ -1,4 +1,4 @@
-"""The command that says that a memory still holds."""
+"""The confirm command: marks memories as still valid."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cofio.cli.session import BY, Session, command
 
 @command("confirm", "cofio confirm 12", 'cofio confirm 12 --why "looked it up in the code"')
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def confirm(session: Session, memory_ids: tuple[int, ...], why: str) -> None:
-    """Say that memories still hold, though the code that they name has changed.
+    """Mark memories as still valid after the code they reference has changed.
 
-    The files, definitions and commands that each of them names are looked at anew: from now on, only what changes after
-    this is pointed out.
+    The files, definitions and commands that each memory references are checked again. Only later changes are reported
+    from now on.
     """
     with session.memories() as memories:
         found = [memories.get(each) for each in dict.fromkeys(memory_ids)]
@@ -28,4 +28,4 @@ def confirm(session: Session, memory_ids: tuple[int, ...], why: str) -> None:
     output.table((ID, TEXT), ((each.memory_id, each.memory.text) for each in done))
     for each in done:
         names = ", ".join(anchor.name for anchor in each.memory.anchors)
-        output.say(f"Memory {each.memory_id} holds: {names} (changeset {each.changeset}).")
+        output.say(f"Memory {each.memory_id} is confirmed: {names} (changeset {each.changeset}).")

@@ -1,4 +1,4 @@
-"""The command that clients run: hook. Here it is for people and for completion; clients are served before click is."""
+"""The hook command, for people and for shell completion; clients are served before click is imported."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cofio.hooks.delivery import NAMED
 )
 @click.pass_context
 def hook(context: click.Context, session: Session, words: tuple[str, ...]) -> None:
-    """Hand a client's event to the service, and print what it says. Clients run this; `cofio install` sees to it.
+    """Pass a client's event to the service and print its reply. Clients run this; `cofio install` configures them.
 
-    The client's own JSON comes on standard input, or as the last argument, and says which event it is. The exit code is
-    0 whatever happens. Without the service the store's file is asked, and what was said is spooled.
+    The client's JSON comes on standard input or as the last argument and names the event. The exit code is always 0. If
+    the service does not answer, memories come from the store's file and the event is spooled.
     """
     from cofio.hooks import entry
 
@@ -33,4 +33,4 @@ def hook(context: click.Context, session: Session, words: tuple[str, ...]) -> No
     entry.main([*flags, *words])
 
 
-hook.context_settings["ignore_unknown_options"] = True  # click would end with 2, which throws a prompt away
+hook.context_settings["ignore_unknown_options"] = True  # exit code 2 would discard the prompt

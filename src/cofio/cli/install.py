@@ -1,4 +1,4 @@
-"""Commands that put cofio into the clients of this machine: install, uninstall."""
+"""Commands for the clients of this machine: install, uninstall, doctor."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ PROVIDERS = ["anthropic", "openai", "ollama", "skip", "claude-cli", "codex-cli"]
 
 @command(
     "install",
-    "cofio install                                    # asks what it needs to know",
-    "cofio install claude-code --yes                  # asks nothing; no model reads along",
+    "cofio install                                    # interactive",
+    "cofio install claude-code --yes                  # no questions, no language model",
     "ANTHROPIC_API_KEY=... cofio install --yes --provider anthropic",
     "cofio install --codex --notify",
     "cofio install --dry-run",
 )
 @click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
-@click.option("--codex", is_flag=True, help="The same as naming codex.")
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take what is found and what is set.")
+@click.option("--codex", is_flag=True, help="Same as the argument codex.")
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing: use the clients found and the current settings.")
 @click.option(
-    "--provider", type=click.Choice(PROVIDERS), help="Whose model reads along; *-cli: your own, by its login."
+    "--provider", type=click.Choice(PROVIDERS), help="Extraction provider; *-cli: your own agent with its login."
 )
-@click.option("--provider-key", metavar="KEY", help="Its key; - reads it from standard input. Else what is set.")
-@click.option("--model", default="", metavar="MODEL", help="Which of its models, when not the usual one.")
-@click.option("--no-start", is_flag=True, help="Leave the service as it is, running or not.")
-@click.option("--no-mcp", is_flag=True, help="Register no MCP server.")
-@click.option("--notify", is_flag=True, help="Codex: use `notify` too, which works before the hooks are approved.")
-@click.option("--trust-hooks", is_flag=True, help="Codex: approve our hooks in your place, by their hashes.")
-@click.option("--shell-rc", is_flag=True, help="Put the variables, keys too, into your shell's startup file as well.")
-@click.option("--dry-run", is_flag=True, help="Ask nothing, show what would be written, and write nothing.")
+@click.option("--provider-key", metavar="KEY", help="API key of the provider; - reads it from standard input.")
+@click.option("--model", default="", metavar="MODEL", help="Model, if not the provider's default.")
+@click.option("--no-start", is_flag=True, help="Neither start nor restart the service.")
+@click.option("--no-mcp", is_flag=True, help="Do not register the MCP server.")
+@click.option("--notify", is_flag=True, help="Codex: also use `notify`, which works before hooks are approved.")
+@click.option("--trust-hooks", is_flag=True, help="Codex: approve the hooks for you, by their hashes.")
+@click.option(
+    "--shell-rc", is_flag=True, help="Also write the variables, including keys, to your shell's startup file."
+)
+@click.option("--dry-run", is_flag=True, help="Ask nothing, show the files that would change, and write nothing.")
 def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: Any) -> None:
     """Set up automatic memory in Claude Code, Codex, OpenClaw or Cursor; without a CLIENT, in those found here.
 
-    Others' hooks, settings and comments stay as they are. `cofio uninstall` puts every file back.
+    Other hooks, settings and comments are kept. `cofio uninstall` restores every file.
     """
     chosen = tuple(dict.fromkeys((*clients, *(["codex"] if codex else []))))
     if session.as_json or asked["dry_run"]:
@@ -59,7 +61,7 @@ def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: An
     try:
         told = setup.run(chosen)
     except click.Abort:
-        click.echo()  # the question stands there still
+        click.echo()  # end the line of the question
         if sys.stdin.isatty():
             raise
         _nobody_answers()
@@ -68,8 +70,8 @@ def install(session: Session, clients: tuple[str, ...], codex: bool, **asked: An
 
 
 def _nobody_answers() -> NoReturn:
-    hint = "Give --yes, and --provider where a model is to read along."
-    raise InvalidInput("There is a question and nobody to answer it.", hint)
+    hint = "Give --yes, and --provider to use a language model."
+    raise InvalidInput("A question needs an answer, but there is no terminal.", hint)
 
 
 # ── uninstall ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,10 +80,10 @@ def _nobody_answers() -> NoReturn:
 @command("uninstall", "cofio uninstall", "cofio uninstall codex")
 @click.argument("clients", nargs=-1, type=click.Choice(CLIENTS), metavar="[CLIENT]...")
 def uninstall(session: Session, clients: tuple[str, ...]) -> None:
-    """Take cofio out of the clients again, or of those named. Memories stay.
+    """Remove cofio from the clients, or from those named. Memories are kept.
 
-    A file that nobody else has touched is put back byte for byte; of any other only what is ours is taken out. A client
-    that was the model that reads conversations (claude-cli, codex-cli) is no longer started.
+    A file without later changes is restored byte for byte; from other files only cofio's entries are removed. A client
+    used as the extraction provider (claude-cli, codex-cli) is no longer called.
     """
     from cofio.install import clients as client
     from cofio.install.record import Record
@@ -104,16 +106,16 @@ def uninstall(session: Session, clients: tuple[str, ...]) -> None:
         output.document({"clients": told, "plugins": plugins, "provider": provider, **about})
     else:
         if provider:
-            output.say(f"{mark(True)} {provider} no longer reads along: extract_provider is cleared.")
+            output.say(f"{mark(True)} {provider} is no longer called: extract_provider is cleared.")
         if variable := _names_agent(session):
-            output.say(f"{variable} names {settings.extract_provider} still: unset it, then `cofio down`.")
+            output.say(f"{variable} still names {settings.extract_provider}: unset it, then `cofio down`.")
         _tell_rest(settings, bool(told or provider), plugins)
     if problems:
         raise problems[0]
 
 
 def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioError]) -> str:
-    """Clear the provider that runs one of these clients, and restart a service that still uses it; its name, or ""."""
+    """Clear the provider that runs one of these clients, restart a service that uses it, and return its name or ""."""
     from cofio import daemon
     from cofio.install import provider
 
@@ -131,7 +133,7 @@ def _end_agent(session: Session, clients: Sequence[str], problems: list[CofioErr
 
 
 def _names_agent(session: Session) -> str:
-    """Return the variable that names a client as the model, which config.toml cannot overrule."""
+    """Return the variable that names a client as the provider, which overrides config.toml."""
     from cofio.install import provider
 
     variable = session.settings.origins["extract_provider"]
@@ -139,8 +141,8 @@ def _names_agent(session: Session) -> str:
 
 
 def _tell_undone(talk: Talk, done: Sequence[Done]) -> None:
-    """A line a file; files of our own that go, by their folder."""
-    words = {"taken out": "ours taken out of", "kept": "left alone:", "gone": "gone already:"}
+    """Print one line per file, and one per folder for our own removed files."""
+    words = {"taken out": "cofio's entries removed from", "kept": "kept:", "gone": "gone already:"}
     gone = Counter(one.path.parent for one in done if one.state == "removed")
     for one in done:
         detail = f" ({one.detail})" if one.detail else ""
@@ -157,11 +159,11 @@ _REMOVES = {"claude-code": "claude plugin uninstall {}", "codex": "codex plugin 
 
 def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -> None:
     for client, plugin in plugins.items():
-        output.say(f"The plugin {plugin} is on still, and not ours to take out: `{_REMOVES[client].format(plugin)}`.")
+        output.say(f"The plugin {plugin} is still enabled. Remove it with: `{_REMOVES[client].format(plugin)}`.")
     if not anything and plugins:
         return
     if not anything:
-        output.say("Nothing of cofio is installed there.")
+        output.say("cofio is not installed there.")
         return
     output.say(f"Memories and settings stay in {short(settings.home)}. To delete them: `cofio down`, then remove it.")
 
@@ -172,9 +174,9 @@ def _tell_rest(settings: Settings, anything: bool, plugins: Mapping[str, str]) -
 @command("doctor", "cofio doctor", "cofio doctor --json")
 @click.option("--hooks", envvar="COFIO_HOOKS", default="", hidden=True)
 def doctor(session: Session, hooks: str) -> None:
-    """Prove that recall and capture work, end to end, and say what is wrong and what to do. Exits 1 when something is.
+    """Test recall and capture end to end, and report problems with their remedies. Exits with 1 if there are any.
 
-    The proof runs each client's hooks as the client does, in a project of its own, and erases its words.
+    The test runs each client's hooks in a temporary project, and erases its memories.
     """
     from cofio.checkup import Check
     from cofio.install import doctor as examining
@@ -184,14 +186,14 @@ def doctor(session: Session, hooks: str) -> None:
         for check in examining.examine(session.settings, hooks):
             found.append(check)
             _tell_check(talk, check)
-    except Misconfigured as error:  # such as a config.toml that cannot be read
+    except Misconfigured as error:  # for example an unreadable config.toml
         found.append(Check("config", "wrong", error.message, error.hint))
         _tell_check(talk, found[-1])
     wrong = [each for each in found if each.state == "wrong"]
     if session.as_json:
         output.document({"healthy": not wrong, "checks": [asdict(each) for each in found]})
     else:
-        output.say(f"{output.count(len(wrong), 'thing')} to mend." if wrong else "All is well.")
+        output.say(f"{output.count(len(wrong), 'problem')} found." if wrong else "No problems found.")
     if wrong:
         sys.exit(1)
 

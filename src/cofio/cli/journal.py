@@ -1,4 +1,4 @@
-"""Commands on the journal: history, undo."""
+"""Commands on the history: history, undo."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from cofio.domain import Knowledge, KnowledgeChange
 from cofio.errors import Conflict
 from cofio.model import Change, Changeset, Memory
 
-_LOOK_BACK = (50, 1_000)  # changesets, when the newest that can be undone is looked for
+_LOOK_BACK = (50, 1_000)  # changesets searched for the newest that can be undone
 _CHANGES_SHOWN = 10
-_SERIES = 1_000  # changesets among which the parts of a series are counted
+_SERIES = 1_000  # changesets searched for the parts of a series
 
-_SUMMARY = 60  # characters of the first memory, or row, that a changeset touched
+_SUMMARY = 60  # characters shown of the first memory or row in a changeset
 
 
 @command(
     "history",
     "cofio history                    # the newest changesets",
-    "cofio history 12                 # what happened to memory 12",
-    "cofio history --changeset 7      # all that changeset 7 did",
+    "cofio history 12                 # changes of memory 12",
+    "cofio history --changeset 7      # changes in changeset 7",
 )
 @click.argument("memory_id", metavar="[ID]", type=int, required=False)
 @click.option("--changeset", metavar="N", type=int, help="Show this changeset.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="How many changesets, at most.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of changesets.")
 def history(session: Session, memory_id: int | None, changeset: int | None, limit: int) -> None:
-    """Show what has changed: in a memory and those it came from, or in all.
+    """Show changes: of a memory and its predecessors, or of all.
 
-    What one command or request did is one changeset, and can be undone as one.
+    The changes of one command or request form one changeset, which can be undone as one.
     """
     if memory_id is not None and changeset is not None:
         raise click.UsageError("Give a memory's ID or --changeset, not both.")
@@ -75,11 +75,11 @@ def _tell_changesets(session: Session, changesets: Sequence[Changeset]) -> None:
     rows = ((each.id, output.when(each.at), each.by, each.why, _summed_up(each), _fate(each)) for each in changesets)
     output.table(columns, rows)
     if not changesets:
-        output.say("Nothing has happened yet.")
+        output.say("There are no changes yet.")
 
 
 def _summed_up(done: Changeset) -> str:
-    """The first memory that it changed, or row of domain knowledge, and how many more."""
+    """Summarise a changeset: the first memory or row that it changed, and the number of others."""
     touched: dict[int | str, str] = {}
     for change in done.changes:
         touched.setdefault(change.memory_id, f"{change.memory_id}: {_words_of(change)}")
@@ -96,7 +96,7 @@ def _words_of(change: Change) -> str:
 
 
 def _tables_of(done: Changeset) -> None:
-    """What it did to memories, and what it did to domain knowledge."""
+    """Print the changes to memories, and those to domain knowledge."""
     if done.changes or not done.knowledge:
         _table_of(done.changes)
     if done.knowledge:
@@ -117,7 +117,7 @@ def _table_of(changes: Sequence[Change]) -> None:
 
 
 def _told(change: Change) -> str:
-    """What the memory says after the change, and which fields it touched."""
+    """Return the text of the memory after the change, and the changed fields."""
     left = change.after or change.before
     if left is None:
         return "(erased)" if change.action == "purge" else "(gone)"
@@ -132,7 +132,7 @@ def _touched(before: Memory, after: Memory) -> list[str]:
 
 
 def _name_of(change: KnowledgeChange) -> str:
-    """The row's table and id; of one that was erased, the table alone is left."""
+    """Return the row's table and id; only the table of an erased row."""
     return change.ref if change.before or change.after else change.table
 
 
@@ -142,7 +142,7 @@ def _says(change: KnowledgeChange) -> str:
 
 
 def _told_row(change: KnowledgeChange) -> str:
-    """What the row says after the change, and which fields it touched."""
+    """Return the text of the row after the change, and the changed fields."""
     before, after = change.before, change.after
     touched = _differing(before, after) if before and after else []
     return f"{_says(change)} ({', '.join(touched)})" if touched else _says(change)
@@ -161,17 +161,17 @@ def _fate(done: Changeset) -> str:
 
 @command(
     "undo",
-    "cofio undo                       # the newest changeset, after a question",
+    "cofio undo                       # the newest changeset, after confirmation",
     "cofio undo 7 --yes",
-    "cofio undo 8                     # where 8 was itself an undo: brings it back",
+    "cofio undo 8                     # if 8 was itself an undo: redoes it",
 )
 @click.argument("changeset_id", metavar="[CHANGESET]", type=int, required=False)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> None:
-    """Take back a whole changeset.
+    """Undo a whole changeset.
 
-    Without a number it is the newest one that is neither undone nor an undo, so that repeating it goes further back.
+    Without a number, it is the newest one that is neither undone nor an undo, so that repeating it goes further back.
     """
     with session.memories() as memories:
         found = memories.changeset(_newest(memories) if changeset_id is None else changeset_id)
@@ -187,19 +187,19 @@ def undo(session: Session, changeset_id: int | None, yes: bool, why: str) -> Non
         output.document(done.as_dict())
         return
     _tables_of(done)
-    output.say(f"Changeset {found.id} is undone; `cofio undo {done.id}` brings it back.")
+    output.say(f"Changeset {found.id} is undone; `cofio undo {done.id}` redoes it.")
 
 
 def _newest(memories: Memories) -> int:
     for limit in _LOOK_BACK:
         for done in memories.changes(limit=limit):
             if done.undone_by is None and done.undoes is None and _did_something(memories.changeset(done.id)):
-                return done.part_of or done.id  # the whole series
+                return done.part_of or done.id  # undo the whole series
     raise Conflict("There is nothing to undo.", "See `cofio history`.")
 
 
 def _did_something(done: Changeset) -> bool:
-    """Whether there is anything to take back: a row of knowledge that was there just so leaves nothing."""
+    """Return whether there is anything to undo: a changeset may contain only rows that were unchanged."""
     return bool(done.changes or done.knowledge)
 
 

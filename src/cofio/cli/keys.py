@@ -1,4 +1,4 @@
-"""Commands on keys: who may ask the service for what, and the log of what was done with keys."""
+"""Commands on API keys: create, list, revoke, and their audit log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = Column("name", wraps=True)
 
 
 class _ToCome(click.ParamType[str]):
-    """A time, or in how long."""
+    """A future time, or a duration from now."""
 
     name = "time"
 
@@ -27,7 +27,7 @@ class _ToCome(click.ParamType[str]):
         try:
             return output.to_come(str(value))
         except InvalidInput as error:
-            self.fail(f"{error.message} {error.hint} Or in how long: 12h, 90d, 8w.", param, ctx)
+            self.fail(f"{error.message} {error.hint} Or a duration from now: 12h, 90d, 8w.", param, ctx)
 
 
 @click.group(
@@ -42,7 +42,7 @@ class _ToCome(click.ParamType[str]):
 )
 @where(hidden=True)
 def keys() -> None:
-    """Make keys for the service, list and revoke them, and read what was done with them."""
+    """Create, list and revoke keys for the service, and read their audit log."""
 
 
 # ── create ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -55,18 +55,18 @@ def keys() -> None:
     "cofio keys create root --role admin",
 )
 @click.argument("name")
-@click.option("--role", type=click.Choice(ROLES), default="write", show_default=True, help="What it allows.")
-@click.option("--agent", default="", metavar="NAME", help="The agent that it is for.")
-@click.option("--user", default="", metavar="NAME", help="The user that it is for.")
-@click.option("--team", default="", metavar="NAME", help="Their team.")
-@click.option("--prefix", "prefixes", metavar="SOURCE", multiple=True, help="A source that it may see and write, with "
-              "what lies below; all when none is given.")  # fmt: skip
-@click.option("--expires", "expires_at", type=_ToCome(), help="When it ends: 2027-01-31, or in 90d; else never.")
+@click.option("--role", type=click.Choice(ROLES), default="write", show_default=True, help="Role of the key.")
+@click.option("--agent", default="", metavar="NAME", help="Agent that uses the key.")
+@click.option("--user", default="", metavar="NAME", help="User that uses the key.")
+@click.option("--team", default="", metavar="NAME", help="Team of the user or agent.")
+@click.option("--prefix", "prefixes", metavar="SOURCE", multiple=True, help="Source that the key may read and write, "
+              "including those below it; default: all.")  # fmt: skip
+@click.option("--expires", "expires_at", type=_ToCome(), help="Expiry: 2027-01-31, or a duration: 90d. Default: never.")
 def create(session: Session, **about: Any) -> None:
-    """Make a key, and show it. It is shown this once: what is kept of it is a digest.
+    """Create a key and print it. It cannot be shown again: only a digest is stored.
 
-    A key reads and writes for a user or an agent, as a member of a team. An admin's sees and does everything. From the
-    first key on, the service wants one of everybody.
+    A key reads and writes for a user or an agent, as a member of a team. An admin key has full access. As soon as the
+    first key exists, the service requires a key from everyone.
     """
     grant = Grant(**about)
     with session.store(new=True) as store:
@@ -76,10 +76,12 @@ def create(session: Session, **about: Any) -> None:
         output.document({**key.as_dict(), "secret": secret})
         return
     output.facts_about([("id", key.id), *_told(key), ("key", secret)])
-    output.say("This is the only time that it is shown. Clients send it as X-API-Key, and read it from COFIO_API_KEY:")
+    output.say("The key is shown only this once. Clients send it as X-API-Key, and read it from COFIO_API_KEY:")
     output.say(f"  export COFIO_API_KEY={secret}")
     if first and not session.settings.api_key:
-        output.say("It is the first in force: from now on the service wants a key of everybody, on this machine too.")
+        output.say(
+            "This is the first active key: from now on the service requires a key from everyone, also on this machine."
+        )
 
 
 # ── list ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -87,7 +89,7 @@ def create(session: Session, **about: Any) -> None:
 
 @command("list", "cofio keys list", "cofio keys list --json")
 def list_(session: Session) -> None:
-    """List every key that was ever made, newest first. Of the key itself only the beginning is known."""
+    """List all keys, newest first, including revoked ones. Only the first characters of a key are shown."""
     with session.store() as store:
         found = store.keys()
     if session.as_json:
@@ -99,7 +101,7 @@ def list_(session: Session) -> None:
     )
     output.table(columns, (_row(each) for each in found))
     if not found:
-        output.say("There is no key; `cofio keys create` makes one.")
+        output.say("There are no keys; `cofio keys create` creates one.")
 
 
 def _row(key: Key) -> tuple[Any, ...]:
@@ -124,7 +126,7 @@ def _state(key: Key) -> str:
         return f"revoked {output.when(key.revoked_at)}"
     if not _is_in_force(key):
         return f"expired {output.when(key.grant.expires_at)}"
-    return f"until {(key.grant.expires_at or '')[:10]}" if key.grant.expires_at else "in force"
+    return f"until {(key.grant.expires_at or '')[:10]}" if key.grant.expires_at else "active"
 
 
 def _is_in_force(key: Key) -> bool:
@@ -141,20 +143,20 @@ def _any_in_force(known: Sequence[Key]) -> bool:
 @command("revoke", "cofio keys revoke 3", 'cofio keys revoke "ada\'s laptop"')
 @click.argument("key", metavar="ID|NAME")
 def revoke(session: Session, key: str) -> None:
-    """Revoke a key: within seconds it opens nothing any more. It stays in the list, and in the log."""
+    """Revoke a key: it stops working within seconds. It stays in the list and in the log."""
     with session.store() as store:
         gone = store.revoke_key(_meant(key, store.keys()).id, by=BY)
         left = _any_in_force(store.keys())
     if session.as_json:
         output.document(gone.as_dict())
         return
-    output.say(f"Key {gone.id} ({gone.grant.name}) opens nothing any more.")
+    output.say(f"Key {gone.id} ({gone.grant.name}) is revoked.")
     if not left and not session.settings.api_key:
-        output.say("None is in force now: a service without COFIO_API_KEY is open to this machine again.")
+        output.say("No key is active now: a service without COFIO_API_KEY is open to this machine again.")
 
 
 def _meant(given: str, known: Sequence[Key]) -> Key:
-    """The key that a person means, by its id or its name; the one in force, where others had the name before."""
+    """Return the key with this id or name; an active one is preferred to revoked ones of the same name."""
     named = [each for each in known if each.grant.name == given]
     standing = [each for each in named if not each.revoked_at]
     found = [each for each in known if str(each.id) == given] or standing or named
@@ -167,26 +169,26 @@ def _meant(given: str, known: Sequence[Key]) -> Key:
 
 
 @command("log", "cofio keys log", "cofio keys log --key ci --limit 100", "cofio keys log --json")
-@click.option("--key", metavar="ID|NAME", help="Only what was done with this key.")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many lines.")
+@click.option("--key", metavar="ID|NAME", help="Only operations with this key.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of lines.")
 def log(session: Session, key: str | None, limit: int) -> None:
     """Show the audit log, newest first.
 
-    It has keys made and revoked, what was changed with them, and what was refused.
+    It contains created and revoked keys, changes made with keys, and denied requests.
     """
     with session.store() as store:
         found = store.deeds(limit=limit, key=_meant(key, store.keys()).id if key else None)
     if session.as_json:
         output.document({"deeds": [each.as_dict() for each in found]})
         return
-    columns = (WHEN, Column("outcome"), Column("key", "cyan", "right"), _NAME, Column("what was done", wraps=True),
+    columns = (WHEN, Column("outcome"), Column("key", "cyan", "right"), _NAME, Column("operation", wraps=True),
                Column("about", wraps=True), Column("from", "dim"))  # fmt: skip
     output.table(
         columns,
         ((output.when(d.at), d.outcome, d.key or "", d.name, d.act, d.what, d.address) for d in found),
     )
     if not found:
-        output.say("Nothing was done with keys yet.")
+        output.say("The audit log is empty.")
 
 
 for each in (create, list_, revoke, log):

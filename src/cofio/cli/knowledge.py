@@ -1,4 +1,4 @@
-"""Commands on domain knowledge: keep what is known exactly, ask what holds, say what was right."""
+"""Commands on domain knowledge: store exact records, query them, and give feedback."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from cofio.errors import NotFound
 from cofio.model import Changeset
 
 _REF = Column("ref", "cyan", wraps=True)
-_SAYS = Column("what is known", wraps=True)
+_SAYS = Column("statement", wraps=True)
 _SURE = Column("confidence", "green", "right")
 _VERDICTS = Column("verdicts", "dim")
 _SOURCE = Column("source", "dim")
-_PLACED = Pattern | Seasonal  # what does not name its source in what it says
+_PLACED = Pattern | Seasonal  # rows whose summary does not name the source
 _DONE = {"add": "added", "update": "changed", "noop": "known", "delete": "removed", "purge": "erased"}
 
 
 def _numeric(made: click.Command) -> click.Command:
-    """The command, which takes -5 for a number and not for an option."""
+    """Make a command accept -5 as a number, not as an option."""
     made.ignore_unknown_options = True
     return made
 
@@ -62,14 +62,14 @@ def _numeric(made: click.Command) -> click.Command:
 )
 @where(hidden=True)
 def knowledge() -> None:
-    """Keep what is known exactly of a domain, and ask what holds.
+    """Manage structured domain knowledge: thresholds, patterns, correlations, seasons.
 
-    There are five tables: patterns, correlations, thresholds, seasonal and feedback. What stands in the first four has
-    a confidence, and feedback moves it. `cofio history` and `cofio undo` have all of it.
+    There are five tables: patterns, correlations, thresholds, seasonal and feedback. Rows of the first four have a
+    confidence, which feedback changes. `cofio history` and `cofio undo` cover all of them.
     """
 
 
-# ── keep ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── store ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @_numeric
@@ -78,29 +78,27 @@ def knowledge() -> None:
     "cofio knowledge threshold AAPL volume above 5M",
     "cofio knowledge threshold web latency above 250ms --inclusive --confidence 0.9",
     "cofio knowledge threshold freezer temperature above -18 --unit °C",
-    "cofio knowledge threshold '*' cpu above 90%          # of every source",
+    "cofio knowledge threshold '*' cpu above 90%          # for every source",
 )
 @click.argument("source")
 @click.argument("metric")
 @click.argument("direction", type=click.Choice(DIRECTIONS), metavar="|".join(DIRECTIONS))
 @click.argument("value", type=QuantityType())
-@click.option(
-    "--unit", metavar="TEXT", help='The value\'s unit, where it does not stand behind it: %, ms, GB, $; "" none.'
-)
-@click.option("--inclusive/--exclusive", default=None, help="Whether the value itself counts.")
+@click.option("--unit", metavar="TEXT", help='Unit of the value, if not written after it: %, ms, GB, $; "" for none.')
+@click.option("--inclusive/--exclusive", default=None, help="Include or exclude the value itself.")
 @taking(CLAIM)
 def threshold(session: Session, value: tuple[float, str], unit: str | None, **known: Any) -> None:
-    """Say from which VALUE on a METRIC of a SOURCE is worth a look.
+    """Store a threshold for a METRIC of a SOURCE.
 
-    The same source, metric and direction again changes it in place.
+    A VALUE beyond it needs attention. The same source, metric and direction again updates the row in place.
     """
-    none_named = unit is None and not value[1]  # then the row's own stays
+    none_named = unit is None and not value[1]  # keep the unit of the row
     _put(session, "thresholds", value=value[0], unit=None if none_named else _unit(value[1], unit), **known)
 
 
 def _unit(written: str, given: str | None) -> str:
     if written and given and written != given:
-        raise click.UsageError(f"The value says {written!r}, and --unit {given!r}.")
+        raise click.UsageError(f"The value has the unit {written!r}, but --unit is {given!r}.")
     return given or written
 
 
@@ -110,10 +108,10 @@ def _unit(written: str, given: str | None) -> str:
     'cofio knowledge pattern "the queue grows after a deploy" --id deploy-queue',
 )
 @click.argument("pattern", metavar="TEXT")
-@click.option("--source", metavar="NAME", help="Where it shows: a market, a host, a sensor.")
+@click.option("--source", metavar="NAME", help="Source of the pattern: a market, a host, a sensor.")
 @taking(CLAIM)
 def pattern(session: Session, **known: Any) -> None:
-    """Keep what tends to happen, in words."""
+    """Store a pattern in words: what tends to happen."""
     _put(session, "patterns", **known)
 
 
@@ -125,11 +123,11 @@ def pattern(session: Session, **known: Any) -> None:
 @click.argument("source_a", metavar="ONE")
 @click.argument("source_b", metavar="OTHER")
 @click.argument("rule", metavar="TEXT")
-@click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it; with, at first.")
-@click.option("--inverse/--direct", default=None, help="When the one rises, the other falls; or not.")
+@click.option("--relation", type=click.Choice(RELATIONS), help="ONE leads OTHER, or moves with it. Default: with.")
+@click.option("--inverse/--direct", default=None, help="Inverse: when one rises, the other falls.")
 @taking(CLAIM)
 def correlation(session: Session, **known: Any) -> None:
-    """Keep how two things go together."""
+    """Store a correlation between two sources."""
     _put(session, "correlations", **known)
 
 
@@ -140,15 +138,19 @@ def correlation(session: Session, **known: Any) -> None:
 )
 @click.argument("pattern", metavar="TEXT")
 @click.argument("period", type=click.Choice(PERIODS), metavar="PERIOD")
-@click.option("--during", metavar="WHEN", help='When in the period: "09:30-16:00", "mon-fri", "last fri", a cron text.')
-@click.option("--lasts", type=click.IntRange(1), metavar="MINUTES", help="How long, from each time of a cron text on.")
-@click.option("--timezone", metavar="ZONE", help="Whose clock that is: Europe/Berlin; UTC at first.")
-@click.option("--source", metavar="NAME", help="Where it shows.")
+@click.option(
+    "--during", metavar="WHEN", help='Time within the period: "09:30-16:00", "mon-fri", "last fri", a cron expression.'
+)
+@click.option(
+    "--lasts", type=click.IntRange(1), metavar="MINUTES", help="Duration after each time of a cron expression."
+)
+@click.option("--timezone", metavar="ZONE", help="Time zone, such as Europe/Berlin. Default: UTC.")
+@click.option("--source", metavar="NAME", help="Source of the pattern.")
 @taking(CLAIM)
 def seasonal(session: Session, **known: Any) -> None:
-    """Keep what happens at certain times, and when these are.
+    """Store a seasonal pattern and its times.
 
-    PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always on.
+    PERIOD is daily, weekly, monthly, yearly or cron. Without --during it is always active.
     """
     _put(session, "seasonal", **known)
 
@@ -162,30 +164,32 @@ def _put(session: Session, table: str, **known: Any) -> None:
         return
     _tell_rows([change.after] if change.after else [], _DONE.get(change.action, change.action))
     if change.action == "noop":
-        output.say("That was known already.")
+        output.say("This row exists already, unchanged.")
     else:
-        output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` takes it back.")
+        output.say(f"Changeset {change.changeset}; `cofio undo {change.changeset}` reverts it.")
 
 
-# ── look ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── query ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command(
     "list",
-    "cofio knowledge list                       # how many there are of each",
+    "cofio knowledge list                       # rows per table",
     "cofio knowledge list thresholds --source AAPL --min-confidence 0.6",
     "cofio knowledge list feedback --json",
 )
 @click.argument("table", type=click.Choice(TABLES), metavar="[TABLE]", required=False)
-@click.option("--min-confidence", type=click.FloatRange(0, 1), help="The least confidence.")
-@click.option("--source", metavar="NAME", help="Of this source.")
-@click.option("--metric", metavar="NAME", help="Of this metric.")
-@click.option("-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many, at most.")
-@click.option("--after", metavar="ID", help="Go on below this row.")
+@click.option("--min-confidence", type=click.FloatRange(0, 1), help="Minimum confidence.")
+@click.option("--source", metavar="NAME", help="Only rows of this source.")
+@click.option("--metric", metavar="NAME", help="Only rows of this metric.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Maximum number of rows."
+)
+@click.option("--after", metavar="ID", help="Continue after this row.")
 def list_(session: Session, table: str | None, limit: int, after: str | None, **where: Any) -> None:
-    """List a table, the surest first.
+    """List a table, highest confidence first.
 
-    TABLE is patterns, correlations, thresholds or seasonal; or feedback, which comes newest first.
+    TABLE is patterns, correlations, thresholds or seasonal; or feedback, which is listed newest first.
     """
     given = {name: value for name, value in where.items() if value is not None}
     if table == "correlations" and "source" in given:
@@ -201,9 +205,9 @@ def list_(session: Session, table: str | None, limit: int, after: str | None, **
         return
     _tell_rows(found)
     if not found:
-        output.say("There is nothing here.")
+        output.say("There are no matching rows.")
     elif following:
-        output.say(f"There may be more: go on with --after {following}.")
+        output.say(f"There may be more: continue with --after {following}.")
 
 
 def _tell_counts(session: Session, given: dict[str, Any]) -> None:
@@ -218,7 +222,7 @@ def _tell_counts(session: Session, given: dict[str, Any]) -> None:
 
 
 def _tell_rows(rows: Sequence[Knowledge], done: str = "") -> None:
-    """Rows of one table, with what was done to them."""
+    """Print rows of one table, with the action taken on them."""
     if any(isinstance(each, Feedback) for each in rows):
         judged = (_REF, Column("verdict", "green"), Column("about", wraps=True), Column("note", wraps=True),
                   Column("", "dim"), WHEN)  # fmt: skip
@@ -241,14 +245,14 @@ def _judged(row: Feedback) -> tuple[Any, ...]:
 
 
 def _counted(claim: Claim) -> str:
-    """The verdicts for it and against it."""
+    """Return the numbers of confirming and refuting verdicts."""
     return f"+{claim.confirmed} -{claim.refuted}" if claim.confirmed or claim.refuted else ""
 
 
 @command("show", "cofio knowledge show thresholds/aapl.volume.above", "cofio knowledge show patterns/3f2a --json")
 @click.argument("ref", type=RefType())
 def show(session: Session, ref: Ref) -> None:
-    """Show all that is known about one row."""
+    """Show all fields of one row."""
     with session.memories() as memories:
         row = memories.knowledge.get(*ref)
     if session.as_json:
@@ -280,7 +284,7 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
     return change.changeset, output.when(change.at), change.action, change.by, sure, says
 
 
-# ── the exact lane ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── exact queries ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @_numeric
@@ -293,9 +297,9 @@ def _stepped(change: KnowledgeChange) -> tuple[Any, ...]:
 @click.argument("source")
 @click.argument("metric")
 @click.argument("value", type=QuantityType())
-@click.option("--unit", metavar="TEXT", help="The value's unit, where it does not stand behind it.")
+@click.option("--unit", metavar="TEXT", help="Unit of the value, if not written after it.")
 def check(session: Session, source: str, metric: str, value: tuple[float, str], unit: str | None) -> None:
-    """Tell which thresholds a VALUE crosses, the surest first."""
+    """List the thresholds that a VALUE crosses."""
     with session.memories() as memories:
         told = _unit(value[1], unit)
         found = memories.knowledge.evaluate(source, metric, value[0], unit=told)
@@ -316,11 +320,11 @@ def check(session: Session, source: str, metric: str, value: tuple[float, str], 
 
 
 def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
-    """What a person should know who hears of no threshold: that there is none, or one in another unit."""
+    """Explain why no threshold fired: there is none, or only one in another unit."""
     asked = [memories.knowledge.list("thresholds", source=each, metric=metric) for each in (source, ANY)]
     known = [row for rows in asked for row in rows if isinstance(row, Threshold)]
     if not known:
-        return " None is known of that; `cofio knowledge list thresholds` shows those that are."
+        return " No threshold exists for that metric; `cofio knowledge list thresholds` lists all."
     others = [row.says for row in known if unit and row.unit and fold(row.unit) != fold(unit)]
     return f" {others[0]} has another unit, and units are not converted." if others else ""
 
@@ -330,10 +334,10 @@ def _why_none(memories: Memories, source: str, metric: str, unit: str) -> str:
     "cofio knowledge active",
     "cofio knowledge active --at 2026-02-20T18:00:00Z --source AAPL",
 )
-@click.option("--at", type=TimeType(), help="The time; else now.")
-@click.option("--source", default="", metavar="NAME", help="Of this source alone.")
+@click.option("--at", type=TimeType(), help="Time of the query. Default: now.")
+@click.option("--source", default="", metavar="NAME", help="Only patterns of this source.")
 def active(session: Session, at: str | None, source: str) -> None:
-    """Tell which seasonal patterns are on, the surest first."""
+    """List the active seasonal patterns."""
     with session.memories() as memories:
         found = memories.knowledge.active(at or "", source=source)
     if session.as_json:
@@ -342,7 +346,7 @@ def active(session: Session, at: str | None, source: str) -> None:
     columns = (_REF, _SAYS, _SOURCE, Column("since", "dim"), Column("until", "dim"), _SURE)
     output.table(columns, (_on(each) for each in found))
     if not found:
-        output.say("No seasonal pattern is on then." if at else "No seasonal pattern is on now.")
+        output.say("No seasonal pattern is active at that time." if at else "No seasonal pattern is active now.")
 
 
 def _on(season: Active) -> tuple[str, ...]:
@@ -353,11 +357,11 @@ def _on(season: Active) -> tuple[str, ...]:
 
 @command("related", "cofio knowledge related BTC", "cofio knowledge related BTC --depth 2 --json")
 @click.argument("source")
-@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="How many steps away, at most.")
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Maximum number of steps.")
 def related(session: Session, source: str, depth: int) -> None:
-    """Tell what goes together with a SOURCE.
+    """List the correlations of a SOURCE.
 
-    From either side, nearest first. The confidence is that of the whole way.
+    Both directions are followed, nearest first. The confidence is that of the whole path.
     """
     with session.memories() as memories:
         found = memories.knowledge.related(source, depth=depth)
@@ -373,11 +377,11 @@ def related(session: Session, source: str, depth: int) -> None:
         ),
     )
     if not found:
-        output.say(f"Nothing is known to go together with {source}.")
+        output.say(f"There are no correlations with {source}.")
 
 
 def _way(step: Step) -> str:
-    """From where to where, and which way it goes."""
+    """Describe a step: its two sources and the direction."""
     leads = "leads" if step.forward else "follows"
     link = leads if step.correlation.relation == "leads" else "goes with"
     return f"{step.here} {link} {step.there}{' (inverse)' if step.correlation.inverse else ''}"
@@ -390,10 +394,9 @@ def _way(step: Step) -> str:
 )
 @click.argument("text")
 def read(session: Session, text: str) -> None:
-    """Tell what would be read in a TEXT, and change nothing.
+    """Show the rows that a TEXT would change.
 
-    These are rows that it would have kept, and rows that it would have dropped. With - for TEXT, it is the standard
-    input.
+    Nothing is stored. The output lists rows to keep and rows to drop. With - for TEXT, the standard input is read.
     """
     said = sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
     with session.memories(new=True) as memories:
@@ -407,11 +410,11 @@ def read(session: Session, text: str) -> None:
         (("drop" if each.denied else "keep", each.table, _meant(each), f"{each.confidence:.2f}") for each in found),
     )
     if not found:
-        output.say("Nothing in it would be kept in a table.")
+        output.say("No rows would be extracted.")
 
 
 def _meant(reading: Reading) -> str:
-    """What the row would say; of one that would go, what is known of it."""
+    """Return the summary of a row to keep, or the known fields of a row to drop."""
     if reading.denied:
         return " ".join(str(each) for each in reading.fields.values())
     return made(reading.table, reading.fields).says
@@ -428,17 +431,15 @@ def _meant(reading: Reading) -> str:
 )
 @click.argument("anomaly")
 @click.argument("verdict", type=VerdictType(), metavar="VERDICT")
-@click.option(
-    "--about", metavar="REF", type=RefType(), multiple=True, help="A claim that had raised it; may be repeated."
-)
-@click.option("--note", default="", metavar="TEXT", help="What was found out.")
-@click.option("--later", is_flag=True, help="Only keep it; `cofio knowledge process` has it count.")
+@click.option("--about", metavar="REF", type=RefType(), multiple=True, help="Row that raised the anomaly; repeatable.")
+@click.option("--note", default="", metavar="TEXT", help="Findings.")
+@click.option("--later", is_flag=True, help="Store the verdict only; `cofio knowledge process` applies it.")
 @taking(WHOSE)
 def feedback(session: Session, anomaly: str, about: tuple[Ref, ...], later: bool, **said: Any) -> None:
-    """Say whether an ANOMALY was one.
+    """Give a verdict on an ANOMALY.
 
-    VERDICT is confirmed, false-alarm or note. What had raised it gets surer by the first, and less sure by the second;
-    a note moves nothing. A later verdict on the same anomaly takes the place of this one.
+    VERDICT is confirmed, false-alarm or note. The first raises the confidence of the rows that raised it, the second
+    lowers it, a note changes nothing. A later verdict on the same anomaly replaces this one.
     """
     given = {name: value for name, value in said.items() if value is not None}
     verdict = given.pop("verdict")
@@ -450,30 +451,30 @@ def feedback(session: Session, anomaly: str, about: tuple[Ref, ...], later: bool
 
 
 @command("process", "cofio knowledge process")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def process(session: Session, why: str) -> None:
-    """Have the verdicts count that were only kept so far. Each counts once."""
+    """Apply the verdicts that were stored with --later. Each is applied once."""
     with session.memories() as memories:
         done = memories.knowledge.process_feedback(by=BY, why=why)
     if done is None and not session.as_json:
-        output.say("No verdict waits.")
+        output.say("There are no pending verdicts.")
         return
     _tell_moved(session, done)
 
 
 def _tell_moved(session: Session, done: Changeset | None, *, waits: bool = False) -> None:
-    """What became surer, or less sure."""
+    """Print the changes of confidence."""
     if session.as_json or done is None:
         output.document(done.as_dict() if done else None)
         return
     moved = list(_moves(done.knowledge))
     output.table((_REF, Column("was", "dim", "right"), _SURE, _SAYS), moved)
     if all(each.action == "noop" for each in done.knowledge):
-        output.say("That was said already.")
+        output.say("This verdict exists already.")
         return
     what = output.count(len(moved), "claim") if moved else "no claim"
-    said = "It is kept; `cofio knowledge process` has it count" if waits and not moved else f"It moved {what}"
-    output.say(f"{said} (changeset {done.id}; `cofio undo {done.id}` takes it back).")
+    said = "Stored; `cofio knowledge process` applies it" if waits and not moved else f"Changed {what}"
+    output.say(f"{said} (changeset {done.id}; `cofio undo {done.id}` reverts it).")
 
 
 def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, str]]:
@@ -483,16 +484,16 @@ def _moves(changes: Iterable[KnowledgeChange]) -> Iterable[tuple[str, str, str, 
             yield each.ref, f"{before.confidence:.2f}", f"{after.confidence:.2f}", after.says
 
 
-# ── take away ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── remove ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @command("forget", "cofio knowledge forget thresholds/aapl.volume.above --why outdated")
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def forget(session: Session, refs: tuple[Ref, ...], why: str) -> None:
-    """Remove rows; `cofio undo` brings them back."""
+    """Delete rows; `cofio undo` restores them."""
     with session.memories() as memories:
-        found = [memories.knowledge.get(*each) for each in dict.fromkeys(refs)]  # all of them exist, or none is touched
+        found = [memories.knowledge.get(*each) for each in dict.fromkeys(refs)]  # all must exist before any is deleted
         done = [
             (memories.knowledge.delete(*ref, by=BY, why=why), ref, row.says)
             for ref, row in zip(dict.fromkeys(refs), found, strict=True)
@@ -502,10 +503,10 @@ def forget(session: Session, refs: tuple[Ref, ...], why: str) -> None:
 
 @command("purge", "cofio knowledge purge patterns/3f2a --yes")
 @click.argument("refs", metavar="REF...", type=RefType(), nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def purge(session: Session, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
-    """Erase rows for good, from the history too.
+    """Permanently erase rows, including their history.
 
     This cannot be undone.
     """
@@ -513,7 +514,7 @@ def purge(session: Session, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
         found = [(each, _said(memories, each)) for each in dict.fromkeys(refs)]
         for ref, says in found:
             output.say(f"{'/'.join(ref)}: {says}")
-        if not agreed(f"Erase {output.count(len(found), 'row')} for good?", yes=yes):
+        if not agreed(f"Erase {output.count(len(found), 'row')} permanently?", yes=yes):
             output.say("Nothing was changed.")
             found = []
         done = [(memories.knowledge.purge(*ref, by=BY, why=why), ref, says) for ref, says in found]
@@ -521,7 +522,7 @@ def purge(session: Session, refs: tuple[Ref, ...], yes: bool, why: str) -> None:
 
 
 def _said(memories: Memories, ref: Ref) -> str:
-    """What a row says, or said before it was removed: the journal has that still."""
+    """Return the summary of a row, from the history if it was removed."""
     try:
         return str(memories.knowledge.get(*ref).says)
     except NotFound:

@@ -1,4 +1,4 @@
-"""Commands on what was said: extract, observe, ledger."""
+"""Commands on conversations: extract, observe, ledger."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from cofio.transcripts import Turn
     "cofio extract report.txt --source fleet --context analysis",
 )
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
-@click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
+@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
 @click.option(
     "--context",
     default="stop",
     metavar="EVENT",
     help="pre_compact reads more thoroughly; analysis reads an agent's report for domain knowledge.",
 )
-@click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
-@click.option("--user", default="", metavar="NAME", help="Whose memories it makes.")
-@click.option("--team", default="", metavar="NAME", help="Whose team's.")
-@click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
+@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
+@click.option("--user", default="", metavar="NAME", help="User of the memories.")
+@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
-    """Learn from a FILE: a transcript of Claude Code or Codex, messages as JSON, or plain text; - is standard input.
+    """Extract facts from a FILE: a transcript of Claude Code or Codex, messages as JSON, or text; - is standard input.
 
-    A transcript is learned from turn by turn, and each turn once, however often it is given. EXTRACT_PROVIDER sets a
-    language model; without one the judgement model reads it.
+    Transcripts are processed turn by turn, and each turn once, even if it is given again. EXTRACT_PROVIDER sets a
+    language model; without one, the judgement model extracts facts.
     """
     about["project"] = session.project(about["project"])
     with _readable(file) as path:
         turns = list(transcripts.read(path, speaker="assistant" if about["context"] == ANALYSIS else "user"))
     if not turns:
-        raise InvalidInput(f"Nothing was said in {file}.", "Give a transcript, messages as JSON, or a text.")
+        raise InvalidInput(f"{file} contains no messages.", "Give a transcript, messages as JSON, or a text.")
     with session.memories(new=not dry_run) as memories:
         told = []
         with ended_in_order(), output.progress("Learning", len(turns), hidden=session.as_json) as advance:
@@ -66,7 +66,7 @@ def extract(session: Session, file: Path, dry_run: bool, **about: str) -> None:
 
 @contextmanager
 def _readable(file: Path) -> Iterator[Path]:
-    """The file; for standard input, one that holds what came."""
+    """Yield the file, or a temporary file with the standard input."""
     if str(file) != "-":
         yield file
         return
@@ -77,11 +77,11 @@ def _readable(file: Path) -> Iterator[Path]:
 
 
 def _learned(memories: Memories, turn: Turn, about: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-    """What became of a turn, or would."""
+    """Return the result of learning a turn, or its preview."""
     said = {**about, "client": turn.client, "session": turn.session, "at": turn.at}
     if dry_run:
         return {"turn": turn.turn, **memories.learn(turn.messages, dry_run=True, by=BY, **said).as_dict()}
-    # What has no session is named by its words alone, and may be said in another project too.
+    # Without a session a turn is named by its text only, which may occur in another project too.
     name = turn.turn if turn.session else f"{about['project'] or about['source']}#{turn.turn}"
     return _told(memories.capture(turn.messages, wait=True, by=BY, turn=name, **said), turn.turn)
 
@@ -108,9 +108,9 @@ def _tell(session: Session, told: Sequence[dict[str, Any]], *, dry_run: bool) ->
 
 
 def _tell_rows(told: Sequence[dict[str, Any]]) -> None:
-    """What became of rows of domain knowledge."""
+    """Print the results for rows of domain knowledge."""
     rows = [row for each in told for row in each.get("knowledge", ()) if each.get("new", True)]
-    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("what is known", wraps=True))
+    columns = (Column("action", "green"), Column("ref", "cyan", wraps=True), Column("statement", wraps=True))
     output.table(columns, ((each["action"], each["ref"], each["says"]) for each in rows))
 
 
@@ -121,10 +121,10 @@ def _sum_up(told: Sequence[dict[str, Any]], actions: Sequence[dict[str, Any]], *
     did = ", ".join(f"{number} {name}" for name, number in counts.items()) or "nothing to keep"
     output.say(f"{output.count(len(told), 'turn')}: {did}.{' Nothing was changed.' if dry_run else ''}")
     if known:
-        output.say(f"{output.count(known, 'turn')} had been captured before.")
+        output.say(f"{output.count(known, 'turn')} captured before.")
     if waiting:
         reason = next(each["reason"] for each in told if each.get("state") in OPEN)
-        output.say(f"{output.count(waiting, 'turn')} could not be learned from yet: {reason} See `cofio ledger`.")
+        output.say(f"{output.count(waiting, 'turn')} not processed yet: {reason} See `cofio ledger`.")
 
 
 def _id(action: dict[str, Any]) -> int | str:
@@ -140,25 +140,35 @@ def _id(action: dict[str, Any]) -> int | str:
     "pbpaste | cofio observe - --agent agent-1 --dry-run",
 )
 @click.argument("response")
-@click.option("--intent", default="", metavar="TEXT", help="What the user meant, as it was checked.")
-@click.option("--session", "activity", default="", metavar="NAME", help="The activity that was watched.")
-@click.option("--dialogue", "named", default="", metavar="NAME", help="Names it in the session: it is taken once.")
-@click.option("--source", default="", metavar="SOURCE", help="Where it belongs: client/project.")
-@click.option("--project", default="", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
-@click.option("--agent", default="", metavar="NAME", help="The agent that it comes from.")
-@click.option("--user", default="", metavar="NAME", help="Whose memories it makes.")
-@click.option("--team", default="", metavar="NAME", help="Whose team's.")
+@click.option("--intent", default="", metavar="TEXT", help="The user's confirmed intent.")
+@click.option("--session", "activity", default="", metavar="NAME", help="Name of the observed activity.")
 @click.option(
-    "--visibility", type=click.Choice(VISIBILITIES), default="team", show_default=True, help="Who may see it."
+    "--dialogue",
+    "named",
+    default="",
+    metavar="NAME",
+    help="Name of the dialogue in the session, used as idempotency key.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be learned, and change nothing.")
+@click.option("--source", default="", metavar="SOURCE", help="Source of the memories: client/project.")
+@click.option("--project", default="", metavar="PROJECT", help=f"Project of the memories: {PROJECT}.")
+@click.option("--agent", default="", metavar="NAME", help="Agent of the memories.")
+@click.option("--user", default="", metavar="NAME", help="User of the memories.")
+@click.option("--team", default="", metavar="NAME", help="Team of the memories.")
+@click.option(
+    "--visibility",
+    type=click.Choice(VISIBILITIES),
+    default="team",
+    show_default=True,
+    help="Visibility of the memories.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the extracted facts without storing them.")
 def observe(
     session: Session, response: str, intent: str, activity: str, named: str, dry_run: bool, **about: str
 ) -> None:
-    """Learn from a dialogue that was watched: what was answered, and what was meant.
+    """Learn from an observed dialogue: a response and the user's intent.
 
-    The RESPONSE counts like the user's own words; - is standard input. What is learned is the team's, and says which
-    activity it comes from.
+    The RESPONSE is treated like the user's own words; - is standard input. Memories have team visibility by default,
+    and record the activity.
     """
     response = sys.stdin.buffer.read().decode("utf-8", "replace") if response == "-" else response
     messages = dialogue(intent, response)
@@ -178,14 +188,14 @@ def observe(
 @command(
     "ledger",
     "cofio ledger",
-    "cofio ledger --state parked      # what waits for you, and why",
+    "cofio ledger --state parked      # parked captures, with reasons",
     "cofio ledger --retry 12",
 )
-@click.option("--state", type=click.Choice(STATES), help="Show the captures that stand so.")
-@click.option("-n", "--limit", type=int, default=20, show_default=True, help="How many captures, at most.")
-@click.option("--retry", "retried", metavar="ID", type=int, help="Have a parked or rejected capture tried again.")
+@click.option("--state", type=click.Choice(STATES), help="List captures in this state.")
+@click.option("-n", "--limit", type=int, default=20, show_default=True, help="Maximum number of captures.")
+@click.option("--retry", "retried", metavar="ID", type=int, help="Retry a parked or rejected capture.")
 def ledger(session: Session, state: str | None, limit: int, retried: int | None) -> None:
-    """Show where everything is that was captured: stored, merged, rejected or pending."""
+    """Show the outcomes of all captures: stored, merged, rejected or pending."""
     with session.memories() as memories:
         if retried is not None:
             _tell_items(session, [_retried(memories, retried)])
@@ -196,7 +206,7 @@ def ledger(session: Session, state: str | None, limit: int, retried: int | None)
 
 
 def _retried(memories: Memories, item_id: int) -> Item:
-    """The item, tried again: by the service's worker, or at once where there is none."""
+    """Retry an item: through the service's worker, or directly without a service."""
     item = memories.retry(item_id)
     if hasattr(memories, "attempt"):
         memories.attempt(item, by=BY)
@@ -212,12 +222,12 @@ def _tell_ledger(session: Session, told: Ledger) -> None:
     output.facts_about([(name, str(getattr(told, name))) for name in names])
     reasons = sorted(told.reasons.items(), key=lambda each: (-each[1], each[0]))
     if reasons and output.on_terminal():
-        output.say("\nRejected, because:")
+        output.say("\nReasons of rejections:")
     output.table((Column("captures", "cyan", "right"), Column("reason", wraps=True)), ((n, why) for why, n in reasons))
     if not told.balanced:
         output.say("The ledger does not balance: please report it.")
     elif told.parked:
-        output.say(f"{output.count(told.parked, 'capture')} wait for you: `cofio ledger --state parked` says why.")
+        output.say(f"{output.count(told.parked, 'capture')} parked: `cofio ledger --state parked` shows why.")
 
 
 def _tell_items(session: Session, items: Sequence[Item]) -> None:
@@ -234,11 +244,11 @@ def _tell_items(session: Session, items: Sequence[Item]) -> None:
         ),
     )
     if not items:
-        output.say("There are none.")
+        output.say("There are no captures in this state.")
 
 
 def _gist(item: Item) -> str:
-    """The beginning of what was said."""
+    """Return the beginning of the captured text."""
     if item.exchange is None:
         return "(forgotten)"
     said = " / ".join(each.text for each in item.exchange.messages)

@@ -1,4 +1,4 @@
-"""The command for agents: mcp."""
+"""The mcp command: the MCP server for agents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cofio.mcp.counter import Counter
     from cofio.mcp.front import Serve
 
-_FINISH = 1.5  # seconds for what is being done when the client goes; some kill after two
+_FINISH = 1.5  # seconds to finish running calls when the client disconnects; some clients kill after two
 
 
 @command(
@@ -39,17 +39,17 @@ _FINISH = 1.5  # seconds for what is being done when the client goes; some kill 
     envvar="CLAUDE_PROJECT_DIR",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="The folder at work in; else CLAUDE_PROJECT_DIR, else where it is started.",
+    help="Working folder. Default: CLAUDE_PROJECT_DIR, else the current folder.",
 )
 def mcp(session: Session, folder: Path | None) -> None:
-    """Speak MCP over standard input and output, for agents, until the input ends.
+    """Serve MCP over standard input and output, for agents, until the input ends.
 
-    Works on the service where one runs, else on the store itself. Needs the extra `mcp`.
+    Uses the service if one runs, else the store itself. Needs the extra `mcp`.
     """
     _log_to_stderr(session.settings.log_level)
     _look_for_sdk()
     if sys.stdin.isatty():
-        output.say("This speaks MCP, for an agent that starts it. Ctrl-D ends it.")
+        output.say("This is an MCP server, to be started by an agent. Ctrl-D ends it.")
     at_hand = AtHand(session)
     with _ended_by_signals(at_hand):
         _serve(_counter(session, folder or Path.cwd(), at_hand))
@@ -57,13 +57,13 @@ def mcp(session: Session, folder: Path | None) -> None:
 
 
 def _log_to_stderr(level: str) -> None:
-    """Log what cofio says at this level, and the warnings of others: standard output belongs to the protocol."""
+    """Log to standard error, at this level for cofio and WARNING for others. Standard output is the protocol's."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("cofio").setLevel(level.strip().upper())
 
 
 def _look_for_sdk() -> None:
-    """Say it at once where the SDK cannot be there: it is loaded when the client has been answered."""
+    """Raise an error early if the SDK is missing: it is imported only after the client's first request."""
     for name in ("mcp", "mcp_types"):
         if find_spec(name) is None:
             raise _unusable(name)
@@ -81,8 +81,8 @@ def _serve(counter: Counter) -> None:
 
 
 def _transport(counter: Counter) -> Serve:
-    """What serves a client by the SDK."""
-    from cofio.mcp.wire import over  # a second, and only here
+    """Return the function that serves a client with the SDK."""
+    from cofio.mcp.wire import over  # takes a second to import
 
     return partial(over, counter)
 
@@ -93,7 +93,7 @@ def _unusable(name: str | None) -> click.UsageError:
 
 
 def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
-    """What answers a client, in the project of this folder."""
+    """Return the dispatcher for a client, in the project of this folder."""
     from cofio.hooks import project
     from cofio.mcp.acts import BY, Caller, folder_or_name
     from cofio.mcp.counter import Counter
@@ -108,12 +108,12 @@ def _counter(session: Session, folder: Path, at_hand: AtHand) -> Counter:
     return Counter(at_hand, lambda client: Caller(default, client or BY, named))
 
 
-# ── the memories, for as long as the client is there ──────────────────────────────────────────────────────────────────
+# ── memories while a client is connected ──────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
 class _Held:
-    """Memories that are open: those of the service at this address, or those of the store itself."""
+    """Open memories: of the service at this URL, or of the store itself."""
 
     url: str
     memories: Memories
@@ -121,7 +121,7 @@ class _Held:
 
 
 class AtHand:
-    """The memories that the session means. The service may come and go meanwhile: every call looks where they are."""
+    """The memories of a session. The service may start or stop meanwhile, so every call checks which to use."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -130,7 +130,7 @@ class AtHand:
 
     @contextmanager
     def __call__(self, *, new: bool) -> Iterator[Memories]:
-        """The memories, for one call; many calls share them."""
+        """Yield the memories for one call; concurrent calls share them."""
         held = self._taken(new)
         try:
             yield held.memories
@@ -138,7 +138,7 @@ class AtHand:
             self._given_back(held)
 
     def close(self, patience: float) -> None:
-        """Let go of the memories, once nobody uses them; after this many seconds they are left as they are."""
+        """Close the memories when no call uses them; after this many seconds, leave them open."""
         with self._changed:
             held, self._held = self._held, None
             if held and self._changed.wait_for(lambda: not held.users, patience):
@@ -166,7 +166,7 @@ class AtHand:
                 held.memories.close()
 
     def _url(self) -> str:
-        """Where the service is that would be asked now; "" for the store itself."""
+        """Return the URL of the service to use now; "" for the store itself."""
         from cofio import daemon
 
         settings = self._session.settings
@@ -176,7 +176,7 @@ class AtHand:
 
 @contextmanager
 def _ended_by_signals(at_hand: AtHand) -> Iterator[None]:
-    """A signal ends it at once: the thread that waits for input would wait on, and nobody writes there any more."""
+    """End the process at once on a signal: the thread that waits for input would not stop."""
 
     def end(*_: Any) -> None:
         _end(at_hand)
@@ -191,7 +191,7 @@ def _ended_by_signals(at_hand: AtHand) -> Iterator[None]:
 
 
 def _end(at_hand: AtHand) -> None:
-    """Close what is open; end here where a call is still at it, for nobody is there to hear of it."""
+    """Close the memories; exit at once if a call is still running, since no client is left to receive its reply."""
     at_hand.close(_FINISH)
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Commands on memories: add, search, show, list, edit, forget, restore."""
+"""Commands on memories: add, search, recall, show, list, edit, forget, supersede, restore."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cofio.errors import CofioError, InvalidInput
 from cofio.model import Change, Fact, Freshly, Hit, Memory, fits_badly
 
 _BATCH = 256  # facts in one changeset
-_BATCH_CHARACTERS = 500_000  # well below the largest body that the service takes
+_BATCH_CHARACTERS = 500_000  # well below the service's max_body
 _LINES_SHOWN = 20
 
 
@@ -39,22 +39,22 @@ _LINES_SHOWN = 20
     "--jsonl",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help='One JSON object a line, with a "text" and any other field of a fact; - is the standard input.',
+    help='One JSON object per line, with "text" and optionally other fields of a fact; - is standard input.',
 )
 @about
-@click.option("--no-dedup", is_flag=True, help="Keep it even when a memory says so already.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--no-dedup", is_flag=True, help="Add facts even if they duplicate a memory.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def add(
     session: Session, texts: tuple[str, ...], jsonl: str | None, about: dict[str, Any], no_dedup: bool, why: str
 ) -> None:
-    """Remember facts.
+    """Add facts.
 
-    Each TEXT is one fact. With - for TEXT, or nothing at all in a pipe, each line of the standard input is one. The
-    options say something about every fact; what a line of a --jsonl file says itself goes first. When a line cannot
-    be taken, it is named and nothing is added.
+    Each TEXT is one fact. With - for TEXT, or without arguments in a pipe, each line of standard input is one. The
+    options apply to every fact; fields in a line of a --jsonl file take precedence. If a line is invalid, its number is
+    reported and nothing is added.
     """
     read = _facts(texts, jsonl, about)
-    total = sum(1 for _ in read())  # every fact is checked before the first is added
+    total = sum(1 for _ in read())  # validates every fact before the first is added
     changes: list[Change] = []
     with session.memories(new=True) as memories, output.progress("Adding", total, hidden=session.as_json) as advance:
         try:
@@ -63,13 +63,13 @@ def add(
                 advance(len(batch))
         except CofioError:
             if changes:
-                output.say(f"The first {len(changes)} of {total} are added.")
+                output.say(f"The first {len(changes)} of {total} were added.")
             raise
     _tell_added(session, changes)
 
 
 def _facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Callable[[], Iterable[Fact]]:
-    """A function that reads the facts from the start, as often as it is called."""
+    """Return a function that reads the facts from the start on each call."""
     if jsonl and texts:
         raise click.UsageError("Give either texts or --jsonl, not both.")
     if jsonl and jsonl != "-":
@@ -82,7 +82,7 @@ def _facts(texts: Sequence[str], jsonl: str | None, about: dict[str, Any]) -> Ca
     elif texts:
         parsed = [_from_text(text, about) for text in texts]
     else:
-        raise click.UsageError("There is nothing to remember. Give a text, or - to read lines.")
+        raise click.UsageError("No text was given. Give a text, or - to read lines.")
     return lambda: parsed
 
 
@@ -107,7 +107,7 @@ def _from_lines(
             if text.strip():
                 yield parse(text, about)
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"Line {number} is not UTF-8.", "Nothing of it was added.") from error
+            raise InvalidInput(f"Line {number} is not UTF-8.", "Nothing was added.") from error
         except InvalidInput as error:
             raise type(error)(f"Line {number}: {error.message}", error.hint) from error
 
@@ -120,9 +120,9 @@ def _from_json(line: str, about: dict[str, Any]) -> Fact:
     try:
         told = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("This is not JSON.", "Give one object a line.") from error
+        raise InvalidInput("This is not JSON.", "Give one object per line.") from error
     if not isinstance(told, dict):
-        raise InvalidInput("This is not an object.", 'Give one object a line, such as {"text": "..."}.')
+        raise InvalidInput("This is not an object.", 'Give one object per line, such as {"text": "..."}.')
     if "timestamp" in told:
         told.setdefault("created_at", told.pop("timestamp"))
     known = Fact.__dataclass_fields__
@@ -161,7 +161,7 @@ def _tell_added(session: Session, changes: Sequence[Change]) -> None:
     if not output.on_terminal() or len(changes) <= _LINES_SHOWN:
         rows = ((each.memory_id, _DONE.get(each.action, each.action), each.memory.text) for each in changes)
         output.table((ID, Column("", "green"), TEXT), rows)
-    replaced = f", {counts['update']} in place of an older one" if counts["update"] else ""
+    replaced = f", {counts['update']} replacing an older one" if counts["update"] else ""
     known = f", {output.count(counts['noop'], 'was', 'were')} known already" if counts["noop"] else ""
     output.say(f"{output.count(counts['add'] + counts['update'], 'memory', 'memories')} added{replaced}{known}.")
     for change in changes[:_LINES_SHOWN]:
@@ -176,10 +176,10 @@ def _added_row(change: Change) -> dict[str, Any]:
 
 
 def _tell_neighbours(change: Change) -> None:
-    """Say what a new memory replaced, or which near ones it left and how to replace them."""
+    """Print which memory a new one replaced, or similar ones that it may replace."""
     if change.action == "update":
         old = f"{change.memory.supersedes} ({change.memory.previous_text})"
-        output.say(f"Memory {change.memory_id} replaced {old}. Take it back: cofio undo {change.changeset}")
+        output.say(f"Memory {change.memory_id} replaced {old}. Undo: cofio undo {change.changeset}")
     for each in change.near:
         output.say(f"Memory {change.memory_id} may replace {each.id} ({each.text}). If so: cofio forget {each.id}")
 
@@ -206,12 +206,14 @@ _DONE = {
     'cofio search "what did we say about the harbour?" --episodes',
 )
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
-@click.option("-k", "k", type=int, default=5, show_default=True, help="How many hits, at most.")
-@click.option("--threshold", type=click.FloatRange(0, 1), help="The least similarity of a hit.")
-@click.option("--min-score", type=click.FloatRange(0, 1), help="The least score of a hit.")
-@click.option("--no-keywords", is_flag=True, help="By meaning alone.")
-@click.option("--explain", is_flag=True, help="Show how each score came about, and the words that matched.")
-@click.option("--episodes", "in_episodes", is_flag=True, help="Search what was said, not the memories made of it.")
+@click.option("-k", "k", type=int, default=5, show_default=True, help="Maximum number of hits.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum similarity of a hit.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="Minimum score of a hit.")
+@click.option("--no-keywords", is_flag=True, help="Search by embeddings only.")
+@click.option("--explain", is_flag=True, help="Show how each score was computed, and the matching words.")
+@click.option(
+    "--episodes", "in_episodes", is_flag=True, help="Search episodes, the text of conversations, instead of memories."
+)
 @within
 def search(
     session: Session,
@@ -222,7 +224,7 @@ def search(
     in_episodes: bool,
     **how: Any,
 ) -> None:
-    """Find memories by meaning and by words, best first."""
+    """Search memories by meaning and by words, best first."""
     query = " ".join(words)
     given = {name: value for name, value in how.items() if value is not None}
     if in_episodes:
@@ -239,7 +241,7 @@ def search(
             output.say("Nothing fits well. The nearest are:")
         _tell_hits(hits)
     else:
-        output.say("No memory answers that.")
+        output.say("No matching memories.")
 
 
 def _tell_hits(hits: Sequence[Hit]) -> None:
@@ -255,13 +257,13 @@ def _tell_hits(hits: Sequence[Hit]) -> None:
 
 
 def _noted(hit: Hit) -> str:
-    """What it says, and what of the things that it speaks of has changed."""
+    """Return the text of a hit with its staleness notes."""
     return f"{hit.text} ({'; '.join(hit.stale)})" if hit.stale else hit.text
 
 
 @command(
     "recall",
-    "cofio recall                     # as at the start of a session here",
+    "cofio recall                     # as at a session start in this folder",
     'cofio recall "can I ship on friday?"',
     'cofio recall "fix the auth bug" --project /home/ada/web --json',
     'cofio recall --context "AAPL volume is 6.2M"',
@@ -270,13 +272,15 @@ def _noted(hit: Hit) -> str:
 @click.option(
     "--project",
     metavar="PROJECT",
-    help=f"The project at hand: {PROJECT}; else COFIO_PROJECT, else that of this folder.",
+    help=f"Project: {PROJECT}. Default: COFIO_PROJECT, else that of this folder.",
 )
-@click.option("-k", "k", type=click.IntRange(1, 50), help="How many memories, at most; else 5, at a start what fits.")
-@click.option("--context", "as_context", is_flag=True, help="As an agent's own loop asks for it: with the surest "
-              "patterns and thresholds, and which of them fire at a value in the PROMPT.")  # fmt: skip
+@click.option(
+    "-k", "k", type=click.IntRange(1, 50), help="Maximum number of memories. Default: 5; at a session start, what fits."
+)
+@click.option("--context", "as_context", is_flag=True, help="Build the context for an agent loop, with the most "
+              "certain patterns and thresholds, and those that a value in the PROMPT crosses.")  # fmt: skip
 def recall(session: Session, words: tuple[str, ...], project: str | None, k: int | None, as_context: bool) -> None:
-    """Show what would be put before an agent: at the start of a session, or with a PROMPT."""
+    """Show the context that would be injected: at the start of a session, or with a PROMPT."""
     if as_context:
         _print_context(session, " ".join(words), project, k)
         return
@@ -288,12 +292,12 @@ def recall(session: Session, words: tuple[str, ...], project: str | None, k: int
     elif told:
         click.echo(output.safe(told.text))
     else:
-        output.say("Nothing would be put before the agent.")
+        output.say("Nothing would be injected.")
 
 
 def _print_context(session: Session, query: str, project: str | None, k: int | None) -> None:
     if project is not None:
-        raise click.UsageError("A context is of no project. Leave out --project, or --context.")
+        raise click.UsageError("--context has no project. Omit --project or --context.")
     with session.memories() as memories:
         if k is None:
             text = memories.recall_context(query, by=BY)
@@ -308,7 +312,7 @@ def _print_context(session: Session, query: str, project: str | None, k: int | N
 @command("show", "cofio show 12", "cofio show 12 --json")
 @click.argument("memory_id", metavar="ID", type=int)
 def show(session: Session, memory_id: int) -> None:
-    """Show all that is known about one memory."""
+    """Show all fields of one memory."""
     with session.memories() as memories:
         memory = memories.get(memory_id)
         seen = memories.sightings(memory_id)
@@ -334,11 +338,11 @@ def show(session: Session, memory_id: int) -> None:
     "list",
     "cofio list",
     "cofio list --source-prefix acme --kind preference -n 20",
-    "cofio list --after 120          # the page below memory 120",
+    "cofio list --after 120          # the page after memory 120",
     "cofio list --archived --json",
 )
-@click.option("-n", "--limit", type=int, default=50, show_default=True, help="How many, at most.")
-@click.option("--after", metavar="ID", type=int, help="Go on below this memory.")
+@click.option("-n", "--limit", type=int, default=50, show_default=True, help="Maximum number of memories.")
+@click.option("--after", metavar="ID", type=int, help="Continue after this memory.")
 @within
 def list_(session: Session, limit: int, after: int | None, within: dict[str, Any]) -> None:
     """List memories, newest first."""
@@ -352,9 +356,9 @@ def list_(session: Session, limit: int, after: int | None, within: dict[str, Any
     rows = ((each.id, each.text, _state(each), each.source, output.when(each.created_at)) for each in page.memories)
     output.table(columns, rows)
     if not page.memories:
-        output.say("There are no memories here.")
+        output.say("There are no matching memories.")
     elif page.next:
-        output.say(f"{len(page.memories)} of {page.total:,}; go on with --after {page.next}.")
+        output.say(f"{len(page.memories)} of {page.total:,}; continue with --after {page.next}.")
 
 
 def _state(memory: Memory) -> str:
@@ -370,17 +374,17 @@ def _state(memory: Memory) -> str:
     "cofio edit 12                    # opens the text in your editor",
     'cofio edit 12 --text "We deploy with Render"',
     "cofio edit 12 --pin --tag infra",
-    'cofio edit 12 --tag ""           # takes the tags away',
+    'cofio edit 12 --tag ""           # removes the tags',
 )
 @click.argument("memory_id", metavar="ID", type=int)
-@click.option("--text", metavar="TEXT", help="What it says.")
-@click.option("--pin/--unpin", "pinned", default=None, help="Keep it from being pruned, or not.")
+@click.option("--text", metavar="TEXT", help="New text.")
+@click.option("--pin/--unpin", "pinned", default=None, help="Exempt the memory from pruning, or not.")
 @about
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def edit(
     session: Session, memory_id: int, text: str | None, pinned: bool | None, about: dict[str, Any], why: str
 ) -> None:
-    """Change a memory in place. Without options, its text is opened in your editor."""
+    """Change a memory in place. Without options, its text opens in your editor."""
     given = {"text": text, "pinned": pinned}
     changes = {**about, **{name: value for name, value in given.items() if value is not None}}
     with session.memories() as memories:
@@ -401,7 +405,7 @@ def edit(
 def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
     old = memories.get(memory_id).text
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise click.UsageError("Without a terminal there is no editor: give --text, or another option.")
+        raise click.UsageError("There is no terminal for an editor. Give --text or another option.")
     new = click.edit(old, extension=".txt")
     return {"text": new} if new and new.strip() and new.strip() != old.strip() else {}
 
@@ -410,20 +414,20 @@ def _edited_text(memories: Memories, memory_id: int) -> dict[str, Any]:
     "forget",
     "cofio forget 12",
     "cofio forget 12 13 14 --why outdated",
-    "cofio forget 12 --purge          # for good, from the history too",
+    "cofio forget 12 --purge          # permanently, including the history",
 )
 @click.argument("memory_ids", metavar="ID...", type=int, nargs=-1, required=True)
-@click.option("--purge", is_flag=True, help="Erase it for good; this cannot be undone.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--purge", is_flag=True, help="Erase permanently; this cannot be undone.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool, why: str) -> None:
-    """Archive memories; `cofio restore` and `cofio undo` bring them back."""
+    """Archive memories; `cofio restore` and `cofio undo` restore them."""
     with session.memories() as memories:
-        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]  # all of them exist, or none is touched
+        found = [memories.get(each) for each in dict.fromkeys(memory_ids)]  # all must exist before any is archived
         if purge:
             for memory in found:
                 output.say(f"{memory.id}: {memory.text}")
-            if not agreed(f"Erase {output.count(len(found), 'memory', 'memories')} for good?", yes=yes):
+            if not agreed(f"Erase {output.count(len(found), 'memory', 'memories')} permanently?", yes=yes):
                 output.say("Nothing was changed.")
                 found = []
         act = memories.purge if purge else memories.delete
@@ -433,12 +437,12 @@ def forget(session: Session, memory_ids: tuple[int, ...], purge: bool, yes: bool
         if others:
             named = " ".join(str(each) for each in others)
             output.say(
-                f"What {memory.id} was merged with may say it too: look at {named}; `cofio forget --purge` erases it."
+                f"{memory.id} was merged with {named}, which may contain the same text; check and purge them too."
             )
 
 
 def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
-    """The memories that may hold the same words: what it was merged into, and what was merged into it."""
+    """Return the memories that may hold the same text: the one it was merged into, and those merged into it."""
     into = [memory.superseded_by] if memory.superseded_by else []
     return [each for each in (*into, *memory.metadata.get("consolidated_from", ())) if each not in gone]
 
@@ -446,9 +450,9 @@ def _merged_with(memory: Memory, gone: Sequence[int]) -> list[int]:
 @command("supersede", 'cofio supersede 12 "We moved to Render"', "cofio history 12                # shows both")
 @click.argument("memory_id", metavar="ID", type=int)
 @click.argument("text")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
-    """Put a new memory in an old one's place; the old one is archived and stays in the history."""
+    """Replace a memory by a new one; the old one is archived and stays in the history."""
     with session.memories() as memories:
         written, archived = memories.supersede(memory_id, text, by=BY, why=why)
     new = written.memory
@@ -457,24 +461,24 @@ def supersede(session: Session, memory_id: int, text: str, why: str) -> None:
         output.document({**told, "previous_text": new.previous_text, "memory": new.as_dict()})
         return
     output.table((ID, TEXT), [(new.id, new.text)])
-    output.say(f"Memory {new.id} stands in place of {memory_id} (changeset {written.changeset}).")
+    output.say(f"Memory {new.id} replaces {memory_id} (changeset {written.changeset}).")
 
 
 @command(
     "restore",
     "cofio restore 12",
     "cofio list --archived           # shows what can be restored",
-    "cofio restore latest            # a whole backup, after a question",
+    "cofio restore latest            # a whole backup, after confirmation",
     "cofio restore /mnt/backups/cofio-20260220T064428Z.db",
 )
 @click.argument("what", metavar="ID...|BACKUP", nargs=-1, required=True)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before a backup takes the store's place.")
-@click.option("--why", default="", metavar="TEXT", help="A reason, for the journal.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask before a backup replaces the store.")
+@click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history.")
 def restore(session: Session, what: tuple[str, ...], yes: bool, why: str) -> None:
-    """Bring archived memories back, or a whole backup.
+    """Restore archived memories, or a whole backup.
 
-    BACKUP is a file that `cofio backup` made, a folder of them (the newest of it), or "latest". It takes the place of
-    the store, which is kept as a backup first.
+    BACKUP is a file that `cofio backup` made, a folder of them (its newest is used), or "latest". It replaces the
+    store, which is backed up first.
     """
     if not all(each.isdecimal() for each in what):
         if len(what) > 1:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from cofio.notes import Indexed
 
 _STDIN = "-"
-_EVERY = 5.0  # seconds between two looks
+_EVERY = 5.0  # seconds between two scans
 _FOLDER = Column("folder", "cyan", wraps=True)
 _FILES = Column("files", align="right")
 _STATE = Column("", "dim")
-_SHOWN = 20  # files that could not be read
+_SHOWN = 20  # skipped files that are listed
 
 
 @click.group(
@@ -33,9 +33,9 @@ _SHOWN = 20  # files that could not be read
 )
 @where(hidden=True)
 def notes() -> None:
-    """Keep Markdown notes as memories, and memories as Markdown notes.
+    """Import Markdown notes as memories, and export memories as notes.
 
-    The memories of a folder follow its files: what is edited is updated, what is deleted is archived.
+    The memories of a folder follow its files: an edit updates them, a deletion archives them.
     """
 
 
@@ -49,18 +49,18 @@ def notes() -> None:
 )
 @click.argument("summary", required=False)
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated.")
-@click.option("--project", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}.")
-@click.option("--kind", type=click.Choice(KINDS), help="What kind of fact it is.")
-@click.option("--category", type=click.Choice(CATEGORIES), help="How long it is kept; else by the kind.")
-@click.option("--session", "of", metavar="NAME", help="The session that it comes from.")
-@click.option("--agent", metavar="NAME", help="The agent that it comes from.")
-@click.option("--user", metavar="NAME", help="Whose it is.")
-@click.option("--team", metavar="NAME", help="Whose team's.")
-@click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it.")
+@click.option("--project", metavar="PROJECT", help=f"Project of the memory: {PROJECT}.")
+@click.option("--kind", type=click.Choice(KINDS), help="Kind of the memory.")
+@click.option("--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind.")
+@click.option("--session", "of", metavar="NAME", help="Session of the memory.")
+@click.option("--agent", metavar="NAME", help="Agent of the memory.")
+@click.option("--user", metavar="NAME", help="User of the memory.")
+@click.option("--team", metavar="NAME", help="Team of the memory.")
+@click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the memory.")
 def flush(session: Session, summary: str | None, tags: tuple[str, ...], **about: str | None) -> None:
-    """Write SUMMARY into a Markdown file of the notes folder, and remember it.
+    """Write SUMMARY to a Markdown file in the notes folder, and add it as a memory.
 
-    With - for SUMMARY, or nothing at all in a pipe, it is read from the standard input.
+    With - for SUMMARY, or without it in a pipe, standard input is read.
     """
     text = _said(summary)
     told = {"session" if name == "of" else name: value for name, value in about.items() if value is not None}
@@ -74,18 +74,18 @@ def flush(session: Session, summary: str | None, tags: tuple[str, ...], **about:
         output.document({**known, "memory": change.memory.as_dict()})
         return
     click.echo(output.one_line(file))
-    output.say(f"Remembered as {change.memory_id}; `cofio undo {change.changeset}` forgets it again.")
+    output.say(f"Added as memory {change.memory_id}; `cofio undo {change.changeset}` reverts it.")
 
 
 def _said(summary: str | None) -> str:
     if summary is None and sys.stdin.isatty():
-        raise click.UsageError("There is nothing to remember. Give a summary, or - to read one.")
+        raise click.UsageError("No summary was given. Give a summary, or - to read one.")
     if summary not in (None, _STDIN):
         return str(summary)
     try:
         return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInput("That is not UTF-8.", "Nothing was written.") from error
+        raise InvalidInput("The input is not UTF-8.", "Nothing was written.") from error
 
 
 # ── index ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -93,13 +93,13 @@ def _said(summary: str | None) -> str:
 
 @command("index", "cofio notes index", "cofio notes index ~/vault --dry-run", "cofio notes index docs --label handbook")
 @click.argument("folder", required=False)
-@click.option("--label", default="", metavar="NAME", help="What it is called in the sources of its memories.")
-@click.option("--dry-run", is_flag=True, help="Only tell what would change.")
+@click.option("--label", default="", metavar="NAME", help="Name of the folder in the sources of its memories.")
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
 def index(session: Session, folder: str | None, label: str, dry_run: bool) -> None:
-    """Have the memories of FOLDER follow its Markdown files.
+    """Sync memories with the Markdown files of FOLDER.
 
-    Only what is new or changed since the last time is read; what is gone is archived. Without a FOLDER it is the notes
-    folder. All that a run changed can be undone at once.
+    Only new and changed files are read; memories of deleted files are archived. Without a FOLDER it is the notes
+    folder. All changes of a run are one changeset.
     """
     place = None if folder is None else _whole(folder)
     with session.memories(new=not dry_run) as memories:
@@ -111,24 +111,24 @@ def index(session: Session, folder: str | None, label: str, dry_run: bool) -> No
 
 
 def _whole(folder: str) -> Path:
-    """The folder that a person means from here; a service stands elsewhere."""
+    """Return the absolute path: a service has another working folder."""
     try:
         return Path(folder).expanduser().absolute()
     except RuntimeError as error:
-        raise InvalidInput(f"There is no home folder for {folder}.", "Give the whole path.") from error
+        raise InvalidInput(f"There is no home folder for {folder}.", "Give an absolute path.") from error
 
 
 def _indexed(session: Session, memories: Memories, folder: Path | None, **how: Any) -> Indexed:
     from cofio.client import Client
 
-    if isinstance(memories, Client):  # a service does not say how far it is
+    if isinstance(memories, Client):  # a service reports no progress
         return memories.notes.index(folder, by=BY, **how)
     with output.progress("Reading", 100, hidden=session.as_json) as advance:
         return memories.notes.index(folder, by=BY, progress=_moved(advance), **how)
 
 
 def _moved(advance: Callable[[int], None]) -> Callable[[int, int], None]:
-    """Moves a bar of a hundred steps."""
+    """Return a function that updates a progress bar of 100 steps."""
     shown = 0
 
     def moved(so_far: int, total: int) -> None:
@@ -145,23 +145,23 @@ def _tell(told: Indexed) -> None:
     output.say(_summed_up(told))
     if told.unembedded:
         number = output.count(told.unembedded, "memory has", "memories have")
-        output.say(f"{number} to wait for the embedder, and can be found by words meanwhile.")
+        output.say(f"{number} no vector yet, and can be found by words only.")
 
 
 def _tell_left_out(skipped: Sequence[tuple[str, str]]) -> None:
     for path, why in skipped[:_SHOWN]:
-        output.say(f"Left out: {path}: {why}")
+        output.say(f"Skipped: {path}: {why}")
     if len(skipped) > _SHOWN:
-        output.say(f"and {len(skipped) - _SHOWN:,} more were left out.")
+        output.say(f"and {len(skipped) - _SHOWN:,} more were skipped.")
 
 
 def _summed_up(told: Indexed) -> str:
-    """A line about what a reading did."""
+    """Summarise a run in one line."""
     files = f"{output.count(told.files, 'file')}, {told.read:,} new or changed, {told.gone:,} gone"
     would = "would be " if told.dry_run else ""
     counts = (("added", told.added), ("updated", told.updated), ("archived", told.archived))
     did = ", ".join(f"{number:,} {would}{name}" for name, number in counts if number) or "no memory changes"
-    back = f"; `cofio undo {told.changeset}` takes it back" if told.changeset else ""
+    back = f"; `cofio undo {told.changeset}` reverts it" if told.changeset else ""
     return f"{files}: {did}{back}."
 
 
@@ -170,7 +170,7 @@ def _summed_up(told: Indexed) -> str:
 
 @command("status", "cofio notes status", "cofio notes status --json")
 def status(session: Session) -> None:
-    """Show the folders that were read or are followed, and when they were read last."""
+    """List the indexed and followed folders, with the time of the last scan."""
     with session.memories() as memories:
         found = memories.notes.folders()
     if session.as_json:
@@ -179,7 +179,7 @@ def status(session: Session) -> None:
     rows = ((each.folder, each.files, output.when(each.read_at), _state(each.there, each.followed)) for each in found)
     output.table((_FOLDER, _FILES, WHEN, _STATE), rows)
     if not found:
-        output.say("No folder was read yet; `cofio notes index FOLDER` reads one.")
+        output.say("No folder is indexed yet; `cofio notes index FOLDER` indexes one.")
 
 
 def _state(there: bool, followed: bool) -> str:
@@ -193,9 +193,9 @@ def _state(there: bool, followed: bool) -> str:
 @click.argument("folder")
 @within
 def export(session: Session, folder: str, within: dict[str, Any]) -> None:
-    """Write memories into FOLDER, a Markdown note each, as Obsidian and others read them.
+    """Write memories into FOLDER, one Markdown note each, readable by Obsidian and similar tools.
 
-    What is edited there comes back with `cofio notes index FOLDER`. The options say which memories.
+    `cofio notes index FOLDER` reads edits back. The options select the memories.
     """
     place = _whole(folder)
     if not session.settings.url:
@@ -207,16 +207,18 @@ def export(session: Session, folder: str, within: dict[str, Any]) -> None:
         return
     _tell_left_out(told.skipped)
     gone = f", {told.removed:,} removed" if told.removed else ""
-    output.say(f"{place} has {output.count(told.notes, 'note')} of memories: {told.written:,} written now{gone}.")
+    output.say(f"{place} has {output.count(told.notes, 'note')}: {told.written:,} written now{gone}.")
 
 
 def _make(place: Path) -> None:
     try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)  # its files are named by what memories say
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)  # private: its file names reveal the texts of memories
     except FileExistsError as error:
-        raise InvalidInput(f"{place} is not a folder.", "Name a folder, or one that is to be made.") from error
+        raise InvalidInput(f"{place} is not a folder.", "Name an existing or a new folder.") from error
     except OSError as error:
-        raise StoreError(f"{place} cannot be made: {error.strerror}.", "Check the path and its permissions.") from error
+        raise StoreError(
+            f"{place} cannot be created: {error.strerror}.", "Check the path and its permissions."
+        ) from error
 
 
 # ── watch ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,25 +228,25 @@ def _make(place: Path) -> None:
 @click.argument("folder")
 @click.option("--every", type=click.FloatRange(0.1, 3_600), default=_EVERY, show_default=True, help="Seconds.")
 def watch(session: Session, folder: str, every: float) -> None:
-    """Follow FOLDER until Ctrl-C: what is written there is remembered a few seconds later.
+    """Follow FOLDER until Ctrl-C: changes become memories a few seconds later.
 
-    It works on the store itself. A service follows folders by itself: name them in COFIO_NOTES_FOLDERS, or with `cofio
-    config set notes_folders`, and start it anew.
+    It works on the store itself. The service can follow folders too: set COFIO_NOTES_FOLDERS, or run `cofio config set
+    notes_folders`, and restart it.
     """
     if session.settings.url:
-        hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or leave --url and COFIO_URL out."
-        raise InvalidInput("watch reads this machine's files, and the memories are elsewhere.", hint)
+        hint = "Name the folder in COFIO_NOTES_FOLDERS where the service runs, or omit --url and COFIO_URL."
+        raise InvalidInput("watch reads this machine's files, but the memories are on another service.", hint)
     from cofio.librarian import Librarian
 
     place = _whole(folder)
     with session.open_keeper(session.settings) as keeper:
         librarian = Librarian(keeper, [place], every=every, told=lambda told: _tell_at_once(session, told))
-        keeper.notes.look(place)  # a folder that is not there is told now
+        keeper.notes.look(place)  # report a missing folder now
         output.say(f"Following {place}; Ctrl-C ends it.")
         try:
             librarian.run()
         except KeyboardInterrupt:
-            output.say("No longer followed. What was read stays.")
+            output.say("Stopped. The memories are kept.")
 
 
 def _tell_at_once(session: Session, told: Indexed) -> None:

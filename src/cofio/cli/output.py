@@ -1,6 +1,6 @@
-"""What a command shows: one JSON document, a table on a terminal, or tab-separated lines for other programs.
+"""Output of commands: a JSON document, a table on a terminal, or tab-separated lines for other programs.
 
-What a memory says is data. It is never read as markup, and no control character of it reaches the terminal.
+Texts of memories are data: never parsed as markup, and their control characters never reach the terminal.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import click
 
-# C0 and C1 but for the newline, and what reorders or breaks lines unseen.
+# C0 and C1 except the newline, and characters that reorder or break lines invisibly.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How a column looks on a terminal."""
+    """Format of a column on a terminal."""
 
     name: str
     style: str = ""
@@ -30,7 +30,7 @@ class Column:
     wraps: bool = False
 
 
-_LONGEST = 400  # characters of a text in a table on a terminal
+_LONGEST = 400  # maximum characters of a cell in a table on a terminal
 
 ID = Column("id", "cyan", "right")
 TEXT = Column("memory", wraps=True)
@@ -39,18 +39,18 @@ WHEN = Column("when", "dim")
 
 
 def on_terminal() -> bool:
-    """Whether a person reads along."""
+    """Return whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
 def document(value: Any) -> None:
-    """One JSON document."""
+    """Print one JSON document."""
     plain_ascii = "utf" not in (getattr(sys.stdout, "encoding", None) or "").lower()
     click.echo(json.dumps(value, ensure_ascii=plain_ascii, indent=2 if on_terminal() else None))
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-    """Rows in columns on a terminal; elsewhere a line a row, tabs between the fields, no heading. Of none, nothing."""
+    """Print a table on a terminal, elsewhere tab-separated lines without headings; nothing if there are no rows."""
     if not on_terminal():
         for row in rows:
             click.echo("\t".join(one_line(each) for each in row))
@@ -74,12 +74,12 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _shortened(value: Any) -> Any:
-    """What a table has room for; `cofio show` gives all of it."""
+    """Shorten a value to fit a table; `cofio show` prints all of it."""
     return value if not isinstance(value, str) or len(value) <= _LONGEST else value[:_LONGEST].rstrip() + " …"
 
 
 def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one pair a line; empty values are passed over."""
+    """Print name and value pairs, one per line; skip empty values."""
     shown = [(name, value) for name, value in pairs if value not in (None, "", (), [], {})]
     if not on_terminal():
         table((), shown)
@@ -95,23 +95,23 @@ def facts_about(pairs: Iterable[tuple[str, Any]]) -> None:
 
 
 def say(sentence: str) -> None:
-    """A sentence for the person on the terminal, out of the way of what is piped."""
+    """Print a sentence for the user to standard error, separate from piped output."""
     click.echo(safe(sentence), err=True)
 
 
 def safe(value: Any) -> str:
-    """The text with its control characters written out: an escape sequence is shown and not obeyed."""
+    """Return the text with control characters escaped, so that escape sequences are shown and not executed."""
     text = str(value).replace("\r\n", "\n")
     return _UNSAFE.sub(_written_out, text)
 
 
 def one_line(value: Any) -> str:
-    """The text on one line, safe, with its newlines written out."""
+    """Return the text on one line, with control characters and newlines escaped."""
     return safe(_listed(value)).replace("\n", "\\n")
 
 
 def ago(moment: str, now: datetime | None = None) -> str:
-    """How long ago that was; the date when it is long ago, or still to come."""
+    """Return how long ago a time was; the date if it is more than 60 days ago or in the future."""
     then = datetime.fromisoformat(moment)
     seconds = ((now or datetime.now(UTC)) - then).total_seconds()
     if not -60 <= seconds < 60 * 86_400:
@@ -122,7 +122,7 @@ def ago(moment: str, now: datetime | None = None) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in its largest unit."""
+    """Return a duration in its largest unit."""
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
         if seconds >= size:
             return count(int(seconds // size), unit)
@@ -130,19 +130,19 @@ def span(seconds: float) -> str:
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number with its noun."""
+    """Return a number with its noun."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def when(moment: str | None) -> str:
-    """A time for a table: how long ago to a person, as it is to a program."""
+    """Format a time for a table: relative on a terminal, unchanged for programs."""
     if not moment:
         return ""
     return ago(moment) if on_terminal() else moment
 
 
 def past(value: str) -> str:
-    """A time from what a person gives: ISO 8601, or how long ago ("30m", "12h", "7d", "2w")."""
+    """Parse a past time: ISO 8601, or a duration before now ("30m", "12h", "7d", "2w")."""
     from cofio.model import moment
 
     length = _length(value)
@@ -150,7 +150,7 @@ def past(value: str) -> str:
 
 
 def to_come(value: str) -> str:
-    """A time from what a person gives: ISO 8601, or in how long ("12h", "90d", "8w")."""
+    """Parse a future time: ISO 8601, or a duration from now ("12h", "90d", "8w")."""
     from cofio.model import moment
 
     length = _length(value)
@@ -167,7 +167,7 @@ def _length(value: str) -> timedelta | None:
 
 @contextmanager
 def progress(label: str, length: int, *, hidden: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal's error stream, moved by the function that comes back; none for a single step."""
+    """Show a progress bar on standard error; yield the function that advances it. Hidden for a single step."""
     unseen = hidden or length == 1 or not sys.stderr.isatty()
     with click.progressbar(length=length, label=label, file=sys.stderr, hidden=unseen, show_pos=True) as bar:
         yield bar.update

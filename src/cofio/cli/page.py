@@ -1,4 +1,4 @@
-"""The command for people who would rather look: ui."""
+"""The ui command: opens the web pages of the service."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from cofio.cli import output
 from cofio.cli.session import Session, command
 from cofio.errors import Unavailable
 
-#: The pages, as addresses name them.
+#: The pages, as named in URLs.
 PAGES = ("overview", "memories", "map", "sessions", "inbox", "upkeep", "knowledge", "team", "agents", "settings")
-#: Browsers that take over the terminal and run no script: our pages would be blank there.
+#: Browsers that take over the terminal and run no scripts: the pages would be blank there.
 _OF_TERMINALS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
 
 
 @command("ui", "cofio ui", "cofio ui map", "cofio ui --print")
 @click.argument("page", type=click.Choice(PAGES), required=False, metavar="[PAGE]")
-@click.option("--print", "only_print", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--print", "only_print", is_flag=True, help="Print the URL only.")
 def ui(session: Session, page: str | None, only_print: bool) -> None:
-    """Open the service's pages in your browser, at the overview or at a PAGE.
+    """Open the service's web pages in your browser, at the overview or at a PAGE.
 
-    There are: overview, memories, map, sessions, inbox, upkeep, knowledge, team, agents, settings. No service is
-    started; `cofio up` does that.
+    Pages: overview, memories, map, sessions, inbox, upkeep, knowledge, team, agents, settings. The service must be
+    running; start it with `cofio up`.
     """
     from cofio import daemon
 
@@ -39,13 +39,15 @@ def ui(session: Session, page: str | None, only_print: bool) -> None:
 
 
 def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
-    """Where the page is, once a service answers there."""
+    """Return the URL of the page. Raise Unavailable if no service answers."""
     if state["answering"]:
         return f"{state['url'].rstrip('/')}/ui{f'/{page}' if page else ''}"
     if named:
-        raise Unavailable(f"No service answers at {state['url']}.", "Start it there, or leave COFIO_URL out.")
+        raise Unavailable(f"No service answers at {state['url']}.", "Start it there, or unset COFIO_URL.")
     if not state["running"]:
-        raise Unavailable("No service runs for this store, and its pages are part of it.", "`cofio up` starts it.")
+        raise Unavailable(
+            "No service runs for this store, and the pages are part of the service.", "`cofio up` starts it."
+        )
     if state.get("problem"):
         hint = "`cofio down --force`, then `cofio up`."
         raise Unavailable(f"The service (pid {state['pid']}) runs and does not answer.", hint)
@@ -53,7 +55,7 @@ def _address(state: dict[str, Any], page: str | None, *, named: bool) -> str:
 
 
 def _opened(url: str) -> bool:
-    """Whether a browser with a window took it."""
+    """Return whether a graphical browser opened the URL."""
     import webbrowser
 
     try:
@@ -65,6 +67,6 @@ def _opened(url: str) -> bool:
 
 def _tell(opened: bool, *, wants_key: bool) -> None:
     if not opened:
-        output.say("No browser could be opened from here. Open this address in one.")
+        output.say("No browser could be opened. Open this URL yourself.")
     if wants_key:
-        output.say("The page asks for a key: one of `cofio keys`, or the service's own.")
+        output.say("The page asks for a key: one from `cofio keys`, or the service's api_key.")

@@ -1,4 +1,4 @@
-"""How a person names the rows of domain knowledge and writes what is in them: what the commands on them take."""
+"""Parameter types and shared options for the commands on domain knowledge."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from cofio.domain import TABLES, VERDICTS, as_quantity
 from cofio.errors import CofioError, InvalidInput
 from cofio.model import VISIBILITIES, moment
 
-_COMPLETED = 50  # names that a shell is told
+_COMPLETED = 50  # maximum number of completions
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Ref(NamedTuple):
-    """A row, as a person names it: thresholds/aapl.volume.above."""
+    """Reference to a row: thresholds/aapl.volume.above."""
 
     table: str
     key: str
 
 
 class RefType(click.ParamType[Ref]):
-    """A row of a table; a shell completes it."""
+    """Reference to a row of a table, with shell completion."""
 
     name = "ref"
 
@@ -33,11 +33,11 @@ class RefType(click.ParamType[Ref]):
         table, _, key = str(value).partition("/")
         if table not in TABLES or not key:
             hint = f"Name it as TABLE/ID, such as thresholds/aapl.volume.above; the tables are {', '.join(TABLES)}."
-            self.fail(f"{value!r} names no row. {hint}", param, ctx)
+            self.fail(f"{value!r} is not a row. {hint}", param, ctx)
         return Ref(table, key)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """The tables; behind one, its rows."""
+        """Complete the tables, and the rows of a table."""
         _ = param
         table, slash, _ = incomplete.partition("/")
         if not slash or table not in TABLES:
@@ -46,13 +46,13 @@ class RefType(click.ParamType[Ref]):
             with (ctx.find_object(Session) or Session()).memories() as memories:
                 found = memories.knowledge.list(table, limit=1_000)
         except CofioError:
-            return []  # a shell that waits for names is no place to complain
+            return []  # no errors during completion
         named = [CompletionItem(each.ref, help=each.says[:60]) for each in found if each.ref.startswith(incomplete)]
         return named[:_COMPLETED]
 
 
 class QuantityType(click.ParamType[tuple[float, str]]):
-    """A number as people write it, with its unit."""
+    """A number with an optional unit."""
 
     name = "value"
 
@@ -64,7 +64,7 @@ class QuantityType(click.ParamType[tuple[float, str]]):
 
 
 class TimeType(click.ParamType[str]):
-    """A time, past or to come."""
+    """A past or future time."""
 
     name = "time"
 
@@ -76,7 +76,7 @@ class TimeType(click.ParamType[str]):
 
 
 class VerdictType(click.Choice[str]):
-    """A verdict; the words of it may stand with a hyphen, as on a command line, or as they are kept."""
+    """A verdict, written with hyphens or underscores."""
 
     def __init__(self) -> None:
         super().__init__([each.replace("_", "-") for each in VERDICTS])
@@ -86,22 +86,22 @@ class VerdictType(click.Choice[str]):
 
 
 WHOSE = (
-    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it."),
-    click.option("--agent", metavar="NAME", help="The agent that it comes from."),
-    click.option("--user", metavar="NAME", help="Whose it is."),
-    click.option("--team", metavar="NAME", help="Whose team's."),
-    click.option("--place", metavar="SOURCE", help="The source of memories that it was told in: client/project."),
-    click.option("--why", default="", metavar="TEXT", help="A reason, for the journal."),
+    click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility of the row."),
+    click.option("--agent", metavar="NAME", help="Agent of the row."),
+    click.option("--user", metavar="NAME", help="User of the row."),
+    click.option("--team", metavar="NAME", help="Team of the row."),
+    click.option("--place", metavar="SOURCE", help="Source of the memories that it comes from: client/project."),
+    click.option("--why", default="", metavar="TEXT", help="Reason recorded in the history."),
 )
 CLAIM = (
-    click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is; 0.5 at first."),
-    click.option("--id", "id", metavar="NAME", help="What it is called in its table; else by what it says."),
+    click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence. Default: 0.5."),
+    click.option("--id", "id", metavar="NAME", help="Id in its table. Default: derived from its text."),
     *WHOSE,
 )
 
 
 def taking(options: Sequence[Callable[..., Any]]) -> Callable[[_Command], _Command]:
-    """A command that takes these options too."""
+    """Return a decorator that adds these options to a command."""
 
     def decorated(function: _Command) -> _Command:
         for option in reversed(options):

@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from cofio.daemon import Instance
     from cofio.settings import Settings
 
-_HOST = flag("--host", metavar="ADDRESS", help="The address to listen on; 127.0.0.1 unless set.")
-_PORT = flag(
-    "--port", type=click.IntRange(0, 65535), help="The port to listen on; 8900 unless set, 0 finds a free one."
-)
+_HOST = flag("--host", metavar="ADDRESS", help="Address to listen on. Default: 127.0.0.1.")
+_PORT = flag("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 finds a free one. Default: 8900.")
 
 
 def _secret_from(context: click.Context, parameter: click.Parameter, number: int | None) -> None:
-    """A setting that was written into a pipe: everybody can read a command line."""
+    """Read a setting from a pipe: command lines are visible to other users."""
     if number is None or parameter.name is None:
         return
     with os.fdopen(number, "rb") as pipe:
@@ -40,7 +38,7 @@ def _secret_from(context: click.Context, parameter: click.Parameter, number: int
 @click.option("--api-key-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
 @click.option("--store-fd", type=int, callback=_secret_from, expose_value=False, hidden=True)
 def serve(session: Session) -> None:
-    """Run the service here, until Ctrl-C. `cofio up` runs it in the background."""
+    """Run the service in the foreground, until Ctrl-C. `cofio up` runs it in the background."""
     from cofio import daemon
 
     def announce(instance: Instance) -> None:
@@ -55,7 +53,7 @@ def serve(session: Session) -> None:
 
 
 def _doctor(settings: Settings) -> Doctor:
-    """The doctor, for the service's pages; loaded when somebody asks."""
+    """Return the doctor for the service's pages, imported on first use."""
 
     def look(service: Asked, clients: bool) -> Iterable[Check]:
         from cofio.install import doctor
@@ -66,7 +64,7 @@ def _doctor(settings: Settings) -> Doctor:
 
 
 def _leave_nobody_waiting() -> None:
-    """End now where a thread still waits for a model's answer: nobody is there to read it, and the item is kept."""
+    """Exit now if a thread still waits for a model's reply: no client needs it, and the inbox item is kept."""
     sys.stdout.flush()
     if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         os._exit(0)
@@ -76,9 +74,9 @@ def _leave_nobody_waiting() -> None:
 @_HOST
 @_PORT
 def up(session: Session) -> None:
-    """Start the service in the background. When it is up already, that is fine.
+    """Start the service in the background, unless it is running.
 
-    One serves a file; a store on PostgreSQL is served by many, one for each home."""
+    An embedded store has one service; a store on PostgreSQL may have many, one per home."""
     from cofio import daemon
 
     instance, started = daemon.up(session.settings)
@@ -91,7 +89,7 @@ def up(session: Session) -> None:
 
 
 @command("down", "cofio down", "cofio down --force")
-@click.option("--force", is_flag=True, help="Kill it when it has not stopped after 10 seconds.")
+@click.option("--force", is_flag=True, help="Kill the service if it has not stopped after 10 seconds.")
 def down(session: Session, force: bool) -> None:
     """Stop the service of this store, and wait until it has stopped."""
     from cofio import daemon
@@ -107,7 +105,7 @@ def down(session: Session, force: bool) -> None:
 
 @command("status", "cofio status", "cofio status --json", "cofio --url http://memory.example:8900 status")
 def status(session: Session) -> None:
-    """Show whether the service runs, where, and whether it takes our key."""
+    """Show the state of the service, its address, and if it accepts the key."""
     from cofio import daemon
 
     state = daemon.status(session.settings)
@@ -126,19 +124,19 @@ def status(session: Session) -> None:
 
 
 def _of_hooks(hooks: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the hooks have done of late, line by line; nothing where none has run."""
+    """Yield statistics of the hooks; nothing if none has run."""
     if last := hooks.get("last"):
         did = f"{last['client']} {last['event']}: {last['rung']} in {last['ms']} ms"
         yield "last hook", f"{did}, {output.when(last['at'])}"
     for rung, told in hooks.get("rungs", {}).items():
         yield f"hooks, {rung}", f"{told['count']} in 24 h, p50 {told['p50_ms']} ms, p95 {told['p95_ms']} ms"
-    for name, words in (("spool", "deliveries wait"), ("bad", "deliveries could not be read")):
+    for name, words in (("spool", "deliveries pending"), ("bad", "deliveries could not be read")):
         if hooks.get(name):
             yield f"hooks, {name}", f"{hooks[name]} {words}"
     for why, count in hooks.get("failed", {}).items():
         yield "hooks, failed", f"{count} in 24 h: {why}"
     if hooks.get("resting_until"):
-        yield "hooks, resting", f"no hook asks the service until {output.when(hooks['resting_until'])}"
+        yield "hooks, resting", f"circuit breaker open until {output.when(hooks['resting_until'])}"
 
 
 def _plain(instance: Instance) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every command shares: the settings in force, where the memories are, and the options to say so."""
+"""State and options shared by all commands: settings, access to the memories, JSON output."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from cofio.keeper import Keeper
 
     Memories: TypeAlias = Keeper | Client
-else:  # neither is loaded before a command needs it
+else:  # imported only by commands that need them
     Memories = Any
 
-BY = "cli"  # who did it, in the journal
-PROJECT = "a folder of it, or a name"  # what may be given for one, in the help
-_PATIENCE = 600.0  # seconds; a person can stop it, and merging duplicates takes a while
+BY = "cli"  # author of changes in the history
+PROJECT = "a folder of it, or a name"  # help text for a project argument
+_PATIENCE = 600.0  # seconds; the user can interrupt, and merging duplicates is slow
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _assembled(settings: Settings) -> Keeper:
-    from cofio import assemble  # heavy, and not needed where a service answers
+    from cofio import assemble  # slow import, not needed if a service answers
 
     return assemble.keeper(settings)
 
 
 @dataclass
 class Session:
-    """One run of the command line. Tests hand one in, with an `open_keeper` of their own."""
+    """State of one run of the command line. Tests pass one in, with their own `open_keeper`."""
 
     open_keeper: Callable[[Settings], Keeper] = _assembled
     flags: dict[str, Any] = field(default_factory=dict)
@@ -53,9 +53,10 @@ class Session:
         return Settings.load(self.flags)
 
     def memories(self, *, new: bool = False) -> Memories:
-        """The service that was named, else the one that serves this store, else the store itself.
+        """Return the client of the configured service, else of the service of this store, else the store itself.
 
-        A store that somebody named is made only by what writes a `new` memory: a typing error is not an empty memory.
+        With `new`, a missing store file that was configured explicitly is created; otherwise it is an error, since the
+        path may be mistyped.
         """
         from cofio import daemon
         from cofio.client import Client
@@ -67,21 +68,21 @@ class Session:
         return self.store(new=new)
 
     def store(self, *, new: bool = False) -> Memories:
-        """The service that was named, else the store itself, though one may serve it: its owner needs no key."""
+        """Return the client of the configured service, else the store itself, which needs no key even if served."""
         from cofio.client import Client
 
         settings = self.settings
         if settings.url:
             return Client(settings.url, settings.api_key, timeout=_PATIENCE)
         if not new and settings.missing_file:
-            hint = "`cofio add` makes it; --store or COFIO_STORE names another."
+            hint = "`cofio add` creates it; --store or COFIO_STORE names another."
             raise NotFound(f"There is no store at {settings.missing_file}.", hint)
         return self.open_keeper(settings)
 
     def project(self, given: str = ".") -> str:
-        """The project that a person means: a folder stands for the one that it belongs to, all else is a name.
+        """Return the project for an argument: a folder is resolved to its project, anything else is a project name.
 
-        That of the folder at hand is called as the hooks call it: COFIO_PROJECT goes first.
+        The project of the current folder is named as by hooks: COFIO_PROJECT wins.
         """
         if not _is_path(given):
             return given
@@ -89,15 +90,15 @@ class Session:
         try:
             found = project_at(str(here / Path(given).expanduser()))
         except RuntimeError as error:
-            raise InvalidInput(f"There is no home folder for {given}.", "Give the whole path.") from error
+            raise InvalidInput(f"There is no home folder for {given}.", "Give an absolute path.") from error
         return self.settings.project or found if found == project_at(str(here)) else found
 
 
 def _is_path(given: str) -> bool:
-    """Whether it is written as a path is, or names a folder that is there."""
+    """Return whether the argument is written like a path, or names an existing folder."""
     try:
         return given.startswith((".", "~", "/")) or (given != "" and Path(given).is_dir())
-    except OSError:  # such as a name that is too long for one
+    except OSError:  # for example a name that is too long
         return False
 
 
@@ -118,20 +119,20 @@ def _as_json(context: click.Context, _parameter: click.Parameter, value: bool) -
 
 
 def flag(*names: str, **about: Any) -> Callable[[_Command], _Command]:
-    """An option that stands for a setting of the same name."""
+    """Return an option for the setting of the same name."""
     return click.option(*names, callback=_flag, expose_value=False, **about)
 
 
 _WHERE = (
-    ("--home", {"metavar": "FOLDER", "help": "The folder for the store, the model and config.toml."}),
-    ("--store", {"metavar": "URL", "help": "The store to use: sqlite:///PATH, a path, or postgresql://…."}),
-    ("--url", {"metavar": "URL", "help": "Talk to the service at this address."}),
-    ("--api-key", {"metavar": "KEY", "help": "The key of the service."}),
+    ("--home", {"metavar": "FOLDER", "help": "Folder for the store, the models and config.toml."}),
+    ("--store", {"metavar": "URL", "help": "Store: sqlite:///PATH, a path, or postgresql://…."}),
+    ("--url", {"metavar": "URL", "help": "Use the service at this URL."}),
+    ("--api-key", {"metavar": "KEY", "help": "Key for the service."}),
 )
 
 
 def where(*, hidden: bool) -> Callable[[_Command], _Command]:
-    """The options that say where the memories are, and `--json`."""
+    """Return a decorator that adds the options for the store and the service, and `--json`."""
 
     def decorated(command: _Command) -> _Command:
         shown = click.option(
@@ -145,12 +146,12 @@ def where(*, hidden: bool) -> Callable[[_Command], _Command]:
 
 
 def examples(*lines: str) -> str:
-    """The epilog with the examples of a command."""
+    """Return the epilog with the examples of a command."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
-    """A command that takes the shared options and gets the session first; `lines` are its examples."""
+    """Return a decorator for a command with the shared options and the session as first argument, and its examples."""
 
     def decorated(function: _Command) -> click.Command:
         made: click.Command = click.command(name, epilog=examples(*lines))(where(hidden=True)(pass_session(function)))
@@ -163,7 +164,7 @@ def command(name: str, *lines: str) -> Callable[[_Command], click.Command]:
 
 
 class _Past(click.ParamType[str]):
-    """A time, or how long ago."""
+    """A past time, or a duration before now."""
 
     name = "time"
 
@@ -171,13 +172,13 @@ class _Past(click.ParamType[str]):
         try:
             return past(str(value))
         except InvalidInput as error:
-            self.fail(f"{error.message} {error.hint} Or how long ago: 30m, 12h, 7d, 2w.", param, ctx)
+            self.fail(f"{error.message} {error.hint} Or a duration before now: 30m, 12h, 7d, 2w.", param, ctx)
 
 
 def _gathered(
     name: str, options: Sequence[Callable[..., Any]], names: Sequence[str]
 ) -> Callable[[_Command], Callable[..., Any]]:
-    """These options, handed to the command as one dictionary of those that were given."""
+    """Return a decorator that adds options and passes those that were given as one dictionary."""
 
     def decorated(function: _Command) -> Callable[..., Any]:
         @wraps(function)
@@ -199,24 +200,24 @@ def _gathered(
 within = _gathered(
     "within",
     (
-        click.option("--source", metavar="SOURCE", help="Of exactly this source."),
-        click.option("--source-prefix", metavar="SOURCE", help="Of this source and what lies below it."),
+        click.option("--source", metavar="SOURCE", help="Exactly this source."),
+        click.option("--source-prefix", metavar="SOURCE", help="This source and those below it."),
+        click.option("--project", metavar="PROJECT", help=f'Exactly this project: {PROJECT}; "" for none.'),
+        click.option("--category", type=click.Choice(CATEGORIES), help="This category."),
+        click.option("--kind", type=click.Choice(KINDS), help="This kind."),
+        click.option("--method", type=click.Choice(METHODS), help="Extracted by this method."),
         click.option(
-            "--project", metavar="PROJECT", help=f'Of exactly this one: {PROJECT}; "" is what belongs to none.'
+            "--tag", "tags", metavar="TAG", multiple=True, help="With this tag; if repeated, with all of them."
         ),
-        click.option("--category", type=click.Choice(CATEGORIES), help="Of this category."),
-        click.option("--kind", type=click.Choice(KINDS), help="Of this kind."),
-        click.option("--method", type=click.Choice(METHODS), help="Learned in this way."),
-        click.option("--tag", "tags", metavar="TAG", multiple=True, help="With this tag; all of them when repeated."),
         click.option("--session", metavar="NAME", help="From this session."),
         click.option("--agent", metavar="NAME", help="From this agent."),
-        click.option("--user", metavar="NAME", help='Of exactly this user; "" is what has none.'),
-        click.option("--team", metavar="NAME", help="Of exactly this team."),
-        click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these."),
-        click.option("--since", type=_Past(), help="Made since then: 2026-02-20, or 7d ago."),
-        click.option("--until", type=_Past(), help="Made until then."),
-        click.option("--pinned/--not-pinned", default=None, help="Only what is pinned, or is not."),
-        click.option("--archived", "include_archived", is_flag=True, default=None, help="Archived ones too."),
+        click.option("--user", metavar="NAME", help='Exactly this user; "" for none.'),
+        click.option("--team", metavar="NAME", help="Exactly this team."),
+        click.option("--visibility", type=click.Choice(VISIBILITIES), multiple=True, help="Any of these visibilities."),
+        click.option("--since", type=_Past(), help="Created since then: 2026-02-20, or 7d ago."),
+        click.option("--until", type=_Past(), help="Created until then."),
+        click.option("--pinned/--not-pinned", default=None, help="Only pinned memories, or only others."),
+        click.option("--archived", "include_archived", is_flag=True, default=None, help="Include archived memories."),
     ),
     (
         *("source", "source_prefix", "project", "category", "kind", "method", "tags", "session", "agent", "user"),
@@ -227,20 +228,22 @@ within = _gathered(
 about = _gathered(
     "about",
     (
-        click.option("--source", metavar="SOURCE", help="Where it belongs: client/project."),
-        click.option("--project", metavar="PROJECT", help=f"The project that it holds in: {PROJECT}."),
-        click.option("--kind", type=click.Choice(KINDS), help="What kind of fact it is."),
-        click.option("--category", type=click.Choice(CATEGORIES), help="How long it is kept; else by the kind."),
-        click.option("--confidence", type=click.FloatRange(0, 1), help="How sure it is."),
+        click.option("--source", metavar="SOURCE", help="Source: client/project."),
+        click.option("--project", metavar="PROJECT", help=f"Project: {PROJECT}."),
+        click.option("--kind", type=click.Choice(KINDS), help="Kind of fact."),
+        click.option(
+            "--category", type=click.Choice(CATEGORIES), help="Category, which sets the retention. Default: by kind."
+        ),
+        click.option("--confidence", type=click.FloatRange(0, 1), help="Confidence."),
         click.option("--tag", "tags", metavar="TAG", multiple=True, help="A label; may be repeated."),
-        click.option("--entity", "entities", metavar="NAME", multiple=True, help="Whom or what it names; repeatable."),
-        click.option("--session", metavar="NAME", help="The session that it comes from."),
-        click.option("--agent", metavar="NAME", help="The agent that it comes from."),
-        click.option("--user", metavar="NAME", help="Whose it is."),
-        click.option("--team", metavar="NAME", help="Whose team's."),
-        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Who may see it."),
-        click.option("--speaker", metavar="NAME", help="Who said it."),
-        click.option("--context", metavar="TEXT", help="What was said just before."),
+        click.option("--entity", "entities", metavar="NAME", multiple=True, help="Named entity; may be repeated."),
+        click.option("--session", metavar="NAME", help="Session of origin."),
+        click.option("--agent", metavar="NAME", help="Agent of origin."),
+        click.option("--user", metavar="NAME", help="Owning user."),
+        click.option("--team", metavar="NAME", help="Owning team."),
+        click.option("--visibility", type=click.Choice(VISIBILITIES), help="Visibility."),
+        click.option("--speaker", metavar="NAME", help="Speaker."),
+        click.option("--context", metavar="TEXT", help="Text that preceded it in the conversation."),
     ),
     (
         *("source", "project", "kind", "category", "confidence", "tags", "entities", "session", "agent", "user"),
@@ -251,9 +254,9 @@ about = _gathered(
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end the command as Ctrl-C does: what it has started and made goes with it.
+    """End the command on SIGTERM and SIGHUP as on Ctrl-C, with its clean-up.
 
-    A signal that is ignored, as under `nohup`, stays so.
+    Ignored signals, as under `nohup`, stay ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -273,11 +276,11 @@ def ended_in_order() -> Iterator[None]:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Whether the person says yes, or has said so before."""
+    """Ask for confirmation, unless `yes`; return the answer."""
     if yes:
         return True
     click.echo(f"{question} [y/N] ", err=True, nl=False)
     answer = sys.stdin.readline()
     if not answer:
-        raise InvalidInput("There was no answer.", "Give --yes to go ahead without being asked.")
+        raise InvalidInput("There was no answer.", "Give --yes to proceed without confirmation.")
     return answer.strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""Commands on sessions: list them, show one, tell where work on a project stopped."""
+"""Commands on sessions: list them, show one, and resume work on a project."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ _COLUMNS = (
     ),
 )
 @where(hidden=True)
-@click.option("--project", metavar="PROJECT", help=f'With a turn in this one: {PROJECT}; "" is no project.')
-@click.option("--client", default="", metavar="NAME", help="Of this client, such as claude-code.")
-@click.option("--limit", default=20, type=click.IntRange(1, 1_000), show_default=True, help="Sessions at most.")
+@click.option("--project", metavar="PROJECT", help=f'Sessions with a turn in this project: {PROJECT}; "" for none.')
+@click.option("--client", default="", metavar="NAME", help="Sessions of this client, such as claude-code.")
+@click.option(
+    "--limit", default=20, type=click.IntRange(1, 1_000), show_default=True, help="Maximum number of sessions."
+)
 @click.pass_context
 def sessions(context: click.Context, project: str | None, client: str, limit: int) -> None:
     """List the sessions of agents, newest first; `sessions show` shows one."""
@@ -52,12 +54,12 @@ def sessions(context: click.Context, project: str | None, client: str, limit: in
 
 @command("show", "cofio sessions show c71d497f", "cofio sessions show c71d497f --json")
 @click.argument("name", metavar="SESSION")
-@click.option("--client", default="", metavar="NAME", help="The client, where several have an id that begins so.")
-@click.option("--owner", metavar="NAME", help='The user or agent, where several have one of that name; "" is nobody.')
+@click.option("--client", default="", metavar="NAME", help="Client, if several have sessions with this prefix.")
+@click.option("--owner", metavar="NAME", help='User or agent, if several have a session of that name; "" for none.')
 def show(session: Session, name: str, client: str, owner: str | None) -> None:
-    """Show a session: its turns, and what was recalled, learned and changed in it.
+    """Show a session: its turns, and the memories recalled, learned and changed in it.
 
-    SESSION is the id, or as much of its beginning as is unique.
+    SESSION is the id, or a unique prefix of it.
     """
     with session.memories() as memories:
         detail = memories.session(name, client=client, owner=owner)
@@ -94,20 +96,26 @@ def _memory(memory: SessionMemory) -> str:
 
 @command(
     "resume",
-    "cofio resume                     # the project of the folder at hand",
+    "cofio resume                     # the project of the current folder",
     "cofio resume --project ~/src/web",
     "cofio resume --json",
 )
-@click.option("--project", default=".", metavar="PROJECT", show_default=True, help=f"The project: {PROJECT}.")
+@click.option("--project", default=".", metavar="PROJECT", show_default=True, help=f"Project: {PROJECT}.")
 @click.option("--all", "everywhere", is_flag=True, help="Sessions of every project.")
-@click.option("--limit", default=RESUMED, type=click.IntRange(1, 20), show_default=True, help="Sessions at most.")
 @click.option(
-    "--max-tokens", default=RESUME_TOKENS, type=click.IntRange(100, 20_000), show_default=True, help="Tokens at most."
+    "--limit", default=RESUMED, type=click.IntRange(1, 20), show_default=True, help="Maximum number of sessions."
+)
+@click.option(
+    "--max-tokens",
+    default=RESUME_TOKENS,
+    type=click.IntRange(100, 20_000),
+    show_default=True,
+    help="Maximum number of tokens.",
 )
 def resume(session: Session, project: str, everywhere: bool, limit: int, max_tokens: int) -> None:
-    """Tell where work on a project stopped: its last sessions, and what was learned and left open in them.
+    """Summarise where work on a project stopped: its last sessions, with learned facts and open points.
 
-    No language model is asked.
+    No language model is called.
     """
     wanted = None if everywhere else session.project(project)
     with session.memories() as memories:

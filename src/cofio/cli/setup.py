@@ -1,4 +1,4 @@
-"""The setup of automatic memory, step by step: what the person sees and is asked, and what is then written."""
+"""Interactive setup of automatic memory: questions, tests, and the files that are written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TITLE = "cofio: automatic memory layer setup"
 
 @dataclass
 class Talk:
-    """What the person sees, in the look of the four steps; nothing where a program reads."""
+    """Output of the setup in four steps; silent if a program reads it."""
 
     silent: bool = False
 
@@ -36,7 +36,7 @@ class Talk:
             click.echo(output.safe(text))
 
     def begin(self, text: str) -> None:
-        """A line whose end is still to come."""
+        """Print the beginning of a line."""
         if not self.silent:
             click.echo(output.safe(text + "... "), nl=False)
 
@@ -45,7 +45,7 @@ class Talk:
 
 
 def mark(good: bool | None) -> str:
-    """A tick, a cross, or a warning; in letters where the terminal has no others."""
+    """Return a tick, a cross, or a warning sign; ASCII if the terminal cannot show them."""
     signs = {True: "✓", False: "✗", None: "!"} if _can_show("✓✗") else {True: "ok", False: "FAILED", None: "!"}
     return signs[good]
 
@@ -59,7 +59,7 @@ def _can_show(signs: str) -> bool:
 
 
 def short(path: Path) -> str:
-    """The path as people write it: ~ for the user's folder."""
+    """Return the path with ~ for the user's home folder."""
     try:
         return f"~/{path.relative_to(Path.home())}"
     except (ValueError, RuntimeError):
@@ -68,7 +68,7 @@ def short(path: Path) -> str:
 
 @dataclass
 class Setup:
-    """The four steps. Everything is decided and tested before the first file is written."""
+    """The setup in four steps. Everything is decided and tested before the first file is written."""
 
     session: Session
     talk: Talk
@@ -83,14 +83,14 @@ class Setup:
     shell_rc: bool
     dry_run: bool
     told: dict[str, Any] = field(default_factory=dict)
-    _step: str = "[3/4]"  # how the next line begins
+    _step: str = "[3/4]"  # prefix of the next line
 
     @property
     def settings(self) -> Settings:
         return self.session.settings
 
     def run(self, chosen: tuple[str, ...]) -> dict[str, Any]:
-        """Take the steps; what was done, for programs."""
+        """Run the steps; return the results for JSON output."""
         self.talk.line(f"{_TITLE}\n{'=' * len(_TITLE)}\n")
         clients = self._clients(chosen)
         state = self._service()
@@ -102,7 +102,7 @@ class Setup:
         self._finish(choice)
         return self.told
 
-    # ── whom ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _clients(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
         from cofio.install import places
@@ -132,7 +132,7 @@ class Setup:
             self.talk.begin("starting it")
             daemon.up(self.settings)
             state, started = daemon.status(self.settings), True
-        url = None if str(state["url"]).endswith(":0") else state["url"]  # any port: it has none yet
+        url = None if str(state["url"]).endswith(":0") else state["url"]  # port not assigned yet
         self.told["service"] = {"url": url, "running": state["answering"], "started": started}
         self._tell_service(state)
         return state
@@ -143,26 +143,26 @@ class Setup:
             return self.talk.end(True, f"({count}, healthy)")
         if state["answering"]:
             self.talk.end(False, f"(the key is {state['key']})")
-            raise Misconfigured(f"The service does not take our key: it is {state['key']}.", "Set COFIO_API_KEY.")
+            raise Misconfigured(f"The service does not accept the key: it is {state['key']}.", "Set COFIO_API_KEY.")
         if self.settings.url:
             self.talk.end(False)
-            raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or leave COFIO_URL out.")
+            raise Unavailable(f"No service answers at {self.settings.url}.", "Start it, or unset COFIO_URL.")
         if state["running"]:
             return self._tell_hung(state)
-        later = "it would be started" if self.dry_run and not self.no_start else "a session starts it, or `cofio up`"
+        later = "it would be started" if self.dry_run and not self.no_start else "a session or `cofio up` starts it"
         return self.talk.line(f"it is not running; {later}.")
 
     def _tell_hung(self, state: dict[str, Any]) -> None:
-        """A service that runs and is silent stops the setup, unless it is to be left as it is."""
+        """Stop the setup if the service hangs, unless --no-start or --dry-run is given."""
         says = f"The service (pid {state['pid']}) runs and does not answer."
         self.talk.end(False, says)
         if not self.no_start and not self.dry_run:
-            raise Unavailable(says, "`cofio down --force`, and install again. Nothing was written.")
+            raise Unavailable(says, "Run `cofio down --force` and install again. Nothing was written.")
 
     # ── 2: the provider ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _choice(self) -> Choice | None:
-        """The tested choice of a provider; None where nothing is to change."""
+        """Return the tested choice of a provider; None for no change."""
         self.talk.line("\n[2/4] Extraction provider (for automatic learning):")
         while True:
             choice = self._chosen()
@@ -176,13 +176,13 @@ class Setup:
         return choice
 
     def _so_far(self) -> str:
-        """What has happened until the setup is given up."""
+        """Describe what was done before the setup is aborted."""
         if self.told["service"]["started"]:
-            return "Nothing was written. The service was started, and runs; `cofio down` stops it."
+            return "Nothing was written. The service was started; `cofio down` stops it."
         return "Nothing was written."
 
     def _may_ask_again(self, choice: Choice | None) -> bool:
-        """Whether another answer is possible: of the provider, or of its key."""
+        """Return whether the user can change the answer: the provider or its key."""
         if self.yes or self.provider_key:
             return False
         return not self.provider or bool(choice and choice.key_name)
@@ -201,7 +201,7 @@ class Setup:
         return replace(choice, key=self._key(choice)) if choice.key_name else choice
 
     def _asked_provider(self) -> str | None:
-        """What the person chooses; what is set already where nobody is asked."""
+        """Ask for the provider; without questions, return the configured one."""
         from cofio.install import provider
 
         now = self.settings.extract_provider.lower()
@@ -224,7 +224,7 @@ class Setup:
             return sys.stdin.readline().strip()
         if self.provider_key or self.yes:
             return self.provider_key or choice.key
-        beside = " (Enter takes the one that is set)" if choice.key else ""
+        beside = " (Enter keeps the current one)" if choice.key else ""
         label = f"  {provider.CALLED[choice.provider]} API key{beside}"
         return str(click.prompt(label, default=choice.key, hide_input=True, show_default=False)).strip()
 
@@ -249,9 +249,7 @@ class Setup:
         if self.shell_rc:
             plans.append(shell.plan(self._variables(choice)))
         for each in plans:
-            plan.prepared(
-                each, Record.load(self.settings.home)
-            )  # what cannot be merged is told before anything is done
+            plan.prepared(each, Record.load(self.settings.home))  # report unmergeable files before anything is done
         return plans
 
     def _variables(self, choice: Choice | None) -> dict[str, str]:
@@ -281,12 +279,12 @@ class Setup:
         for path in own:
             self.talk.line(f"      {short(path)}")
         if not own and not any(each["files"] for each in self.told["clients"].values()):
-            self.talk.line("      none: everything is there.")
+            self.talk.line("      none: everything is up to date.")
         self.talk.line("\n[4/4] Nothing was written.")
         return {**self.told, "dry_run": True}
 
     def _of_ours(self, choice: Choice | None, anything: bool) -> list[Path]:
-        """The files in our home that would be written. What the service writes when it starts is not among them."""
+        """Return the files in our home that would be written, without those that the service writes when it starts."""
         from cofio.hooks import address, launch
         from cofio.install import checks, provider
         from cofio.install.record import NAME
@@ -302,7 +300,7 @@ class Setup:
         return [home / name for name, is_wanted in wanted.items() if is_wanted]
 
     def _is_pointed_at(self) -> bool:
-        """Whether the hooks know of the service elsewhere."""
+        """Return whether hooks already have the address of the remote service."""
         from cofio.hooks import address
         from cofio.install import files
 
@@ -330,7 +328,7 @@ class Setup:
             self._restart(state)
 
     def _point_elsewhere(self) -> None:
-        """Tell the hooks, and everybody else of this home, of a service that is not ours to start."""
+        """Configure hooks and other commands of this home for a remote service."""
         from cofio.hooks import address
         from cofio.install import provider
 
@@ -343,7 +341,7 @@ class Setup:
             self.told["address"] = str(known.home / "config.toml")
 
     def _unkept_address(self) -> dict[str, str]:
-        """How a service elsewhere is reached, where config.toml does not say so: not only hooks talk to it."""
+        """Return URL and key of a remote service that config.toml does not contain yet: not only hooks use them."""
         from cofio.install import provider
 
         known, kept = self.settings, provider.in_file(self.settings)
@@ -383,19 +381,19 @@ class Setup:
         self._step = "     "
 
     def _restart(self, state: dict[str, Any]) -> None:
-        """Have a service of this machine read the new settings, as far as it may be restarted from here."""
+        """Restart a service of this machine so that it reads the new settings, if that is allowed."""
         from cofio import daemon
 
         if not state["pid"] or not state["answering"] or self.no_start:
             if state["answering"]:
-                self.talk.line("      The service reads the new settings when it is started next.")
+                self.talk.line("      The service reads the new settings at its next start.")
             return
-        self.talk.begin("      Restarting the service, so that it reads along")
+        self.talk.begin("      Restarting the service with the new settings")
         port = urlsplit(str(state["url"])).port or self.settings.port
         try:
             daemon.down(self.settings)
             daemon.up(Settings.load({**self.session.flags, "port": port}))
-        except CofioError as error:  # everything else is in place
+        except CofioError as error:  # the setup itself is complete
             self.talk.end(False, f"{error.message} `cofio down`, then `cofio up`.")
         else:
             self.talk.end(True)
@@ -414,18 +412,20 @@ class Setup:
         self.talk.line()
         if "config" in self.told:
             self.talk.line(
-                f"  The provider and its key are in {short(Path(self.told['config']))}, for you alone to read."
+                f"  The provider and its key are in {short(Path(self.told['config']))}, readable by you only."
             )
         if not self.no_mcp and not places.can_serve():
-            self.talk.line("  No MCP server was registered: it needs the extra `mcp`. Install that, and install again.")
+            self.talk.line(
+                "  No MCP server was registered: it needs the extra `mcp`. Install it and run this command again."
+            )
         if "address" in self.told:
             where = short(Path(self.told["address"]))
-            self.talk.line(f"  The service's address and key are in {where}, for you alone to read.")
-        self.talk.line("  `cofio doctor` proves that it works. `cofio uninstall` puts every file back.")
+            self.talk.line(f"  The service's address and key are in {where}, readable by you only.")
+        self.talk.line("  `cofio doctor` tests it. `cofio uninstall` restores every file.")
         self._offer_backfill()
 
     def _offer_backfill(self) -> None:
-        """Say how many transcripts can be learned from; a person is asked whether to do so now."""
+        """Report the number of transcripts found; offer to learn from them now if a user is present."""
         from cofio.backfill import find
         from cofio.cli.backfill import backfill
         from cofio.install import places
@@ -438,5 +438,5 @@ class Setup:
         self.talk.line(f"\n  {number} on this machine. `cofio backfill --dry-run` shows what can be learned from them.")
         if self.yes or self.talk.silent or not sys.stdin.isatty():
             return
-        if click.confirm("Learn from them now? You see first what it takes.", default=False):
+        if click.confirm("Learn from them now? An estimate is shown first.", default=False):
             click.get_current_context().invoke(backfill)

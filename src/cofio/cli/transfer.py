@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cofio.transfer.importing import Imported
 
 _STDOUT = "-"
-#: What can be imported. A test holds it against the readers, which are not loaded for the help.
+#: Import formats. A test compares them with the readers, which are too slow to import for the help.
 FORMATS = ("auto", "cofio", "mem0", "mem0-qdrant", "mcp-memory-service", "claude-mem", "claude-code", "markdown")
 
 
@@ -36,7 +36,7 @@ def _now() -> str:
 
 def _refuse_service(session: Session, name: str) -> None:
     if session.settings.url:
-        hint = "Leave --url and COFIO_URL out, and run it on the machine that has the store."
+        hint = "Omit --url and COFIO_URL, and run it on the machine of the store."
         raise InvalidInput(f"{name} works on the store itself, not through a service.", hint)
 
 
@@ -54,16 +54,16 @@ def _opened(session: Session, name: str, *, new: bool = False) -> Keeper:
 @command(
     "export",
     "cofio export memories.jsonl",
-    "cofio export - | jq -r '.text // empty'     # to other programs",
+    "cofio export - | jq -r '.text // empty'     # pipe to other programs",
     "cofio export --vectors full.jsonl",
 )
 @click.argument("file", default=_STDOUT)
-@click.option("--vectors", is_flag=True, help="The vectors too: they need not be made again where it is imported.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--vectors", is_flag=True, help="Include vectors, so that an import need not compute them.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 def export(session: Session, file: str, vectors: bool, force: bool) -> None:
-    """Write every memory as a line of JSON, archived ones too, then what is known exactly of a domain, a line a row.
+    """Export memories as JSON lines, including archived ones, followed by rows of domain knowledge.
 
-    The same memories give the same bytes: two exports can be compared. Without a FILE, or with -, it goes to the
+    The same memories give the same bytes: two exports can be compared. Without a FILE, or with -, the output goes to
     standard output.
     """
     with _opened(session, "export") as keeper:
@@ -95,7 +95,7 @@ def _counted(lines: Iterable[str], advance: Callable[[int], None], row: Callable
 
 
 def _both(memories: int, rows: int) -> str:
-    """So many memories, and rows of domain knowledge where there are any."""
+    """Return the number of memories, and of rows of domain knowledge if there are any."""
     told = output.count(memories, "memory", "memories")
     return f"{told} and {output.count(rows, 'row')} of domain knowledge" if rows else told
 
@@ -115,18 +115,17 @@ def _both(memories: int, rows: int) -> str:
     "kind",
     type=click.Choice(FORMATS),
     default="auto",
-    help="What it is: lines of ours, or another tool's memories. By default it is looked at.",
+    help="Format: cofio's JSON lines, or another tool's. Default: detected.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be imported.")
-@click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be taken, and show them.")
-@click.option("--no-embed", is_flag=True, help="Make no vectors now; `cofio reembed --missing` makes them later.")
-@click.option("--project", metavar="PROJECT", help=f"The project that the facts hold in: {PROJECT}.")
-@click.option("--source", metavar="SOURCE", help="Where the facts belong: client/project.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
+@click.option("--skip-bad", is_flag=True, help="Skip invalid lines, and list them.")
+@click.option("--no-embed", is_flag=True, help="Compute no vectors now; `cofio reembed --missing` does it later.")
+@click.option("--project", metavar="PROJECT", help=f"Project of the facts: {PROJECT}.")
+@click.option("--source", metavar="SOURCE", help="Source of the facts: client/project.")
 def import_(session: Session, path: Path, kind: str, **how: Any) -> None:
-    """Import an export of cofio, lines of JSON with a text each, or another tool's memories.
+    """Import an export of cofio, JSON lines with a text each, or another tool's memories.
 
-    What was imported before is passed over, so an import that was stopped goes on when it is run again. All of it can
-    be undone at once.
+    What was imported before is skipped, so run a stopped import again to continue it. An import can be undone as one.
     """
     about = {name: how.pop(name) for name in ("project", "source")}
     if about["project"] is not None:
@@ -138,7 +137,7 @@ def import_(session: Session, path: Path, kind: str, **how: Any) -> None:
         try:
             told = reading(session, keeper, embed=not how["no_embed"], **options)
         except KeyboardInterrupt:
-            output.say("What was imported so far stays: run it again to go on, or `cofio undo` to take it back.")
+            output.say("What was imported so far is kept: run it again to continue, or `cofio undo` to revert it.")
             raise
     if session.as_json:
         output.document(told.as_dict())
@@ -147,11 +146,11 @@ def import_(session: Session, path: Path, kind: str, **how: Any) -> None:
 
 
 def _reading(path: Path, kind: str) -> Callable[..., Imported]:
-    """What reads it: lines of ours, or another tool's memories."""
+    """Return the importer for a file: JSON lines of cofio, or another tool's memories."""
     if not path.exists():
         raise NotFound(f"There is no {path}.", "Give a file or a folder.")
     if not path.is_file() and not path.is_dir():
-        raise InvalidInput(f"{path} is neither a file nor a folder.", "Put it into a file first: it is read twice.")
+        raise InvalidInput(f"{path} is neither a file nor a folder.", "Save it to a file first: it is read twice.")
     from cofio.transfer import foreign
 
     found = _format(path) if kind == "auto" else kind
@@ -169,7 +168,7 @@ def _format(path: Path) -> str:
     try:
         return foreign.sniff(path)
     except InvalidInput:
-        if is_ours(path, nearly=True):  # to be told which field is wrong
+        if is_ours(path, nearly=True):  # then the error names the invalid field
             return "cofio"
         raise
 
@@ -201,17 +200,17 @@ def _moved(advance: Callable[[int], None]) -> Callable[[int], None]:
 
 def _tell(told: Imported, *, embedded: bool) -> None:
     for each in told.bad:
-        output.say(f"Left out: {each}")
+        output.say(f"Skipped: {each}")
     if told.skipped > len(told.bad):
-        output.say(f"and {told.skipped - len(told.bad):,} more were left out.")
+        output.say(f"and {told.skipped - len(told.bad):,} more were skipped.")
     would = "would be imported" if told.dry_run else "imported"
     known = f", {told.known + told.rows_known:,} known already" if told.known or told.rows_known else ""
-    back = f"; `cofio undo {told.first}` takes it back" if told.first else ""
+    back = f"; `cofio undo {told.first}` reverts it" if told.first else ""
     output.say(f"{_both(told.added, told.rows_added)} {would}{known}{back}.")
     if told.missing:
-        output.say(f"The file counts {told.missing:,} more: it may have been cut off.")
+        output.say(f"{told.missing:,} more are counted in the file: it may be truncated.")
     if told.first and not embedded:
-        output.say("They are found by their words; `cofio reembed --missing` makes the vectors.")
+        output.say("They are found by words only until `cofio reembed --missing` computes the vectors.")
 
 
 # ── copy ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,25 +225,25 @@ def _tell(told: Imported, *, embedded: bool) -> None:
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(session: Session, source: str, target: str) -> None:
-    """Copy one store into another: every memory, archived ones too.
+    """Copy one store into another, including archived memories.
 
-    With ids, lineage, pins, who said it when, counts, vectors, the embedder's name, and the keys. It is of one moment;
-    the source may be in use. TO is new, or holds what an earlier copy of FROM brought: a copy that was stopped goes on
-    when it is run again. At the end all of it is read back, and the digests of both are compared.
+    Copied are ids, lineage, pins, sightings, counts, vectors, the embedder's name, and keys, from one snapshot; the
+    source may be in use. TO is new, or holds an earlier copy of FROM: run a stopped copy again to continue it. At the
+    end everything is read back, and the digests of both are compared.
 
-    What stays behind: the history of changes (the copy begins its own), what waits in the inbox, the logs of
-    retrievals, of what agents were given and of access, past runs of chores, which files of notes were read here.
+    Not copied are the history of changes (the copy begins its own), the inbox, the logs of retrievals, injections and
+    access, past runs of chores, and the state of indexed notes.
     """
     from cofio.transfer import copying
 
     _refuse_service(session, "copy")
     with _stores(session, source, target) as (one, other):
-        total = 2 * one.carrying.counts()[0]  # what is written is read back
+        total = 2 * one.carrying.counts()[0]  # everything written is read back
         with output.progress("Copying", total, hidden=session.as_json) as advance:
             try:
                 told = copying.copy(one, other, by=BY, progress=_moved(advance))
             except KeyboardInterrupt:
-                output.say("What was copied so far stays: run it again to go on.")
+                output.say("What was copied so far is kept: run it again to continue.")
                 raise
     if session.as_json:
         output.document(told.as_dict())
@@ -254,19 +253,17 @@ def copy(session: Session, source: str, target: str) -> None:
 
 @contextmanager
 def _stores(session: Session, source: str, target: str) -> Iterator[tuple[Store, Store]]:
-    """Both stores, open. What is not there is not made by being copied from."""
+    """Open both stores. A missing source is not created."""
     from cofio import assemble
 
     given, wanted = (replace(session.settings, store=each, backup_schedule="") for each in (source, target))
     if _place(given) == _place(wanted):
-        raise InvalidInput("A store cannot be copied into itself.", "Name another one to copy into.")
+        raise InvalidInput("A store cannot be copied into itself.", "Name another target.")
     if given.store_file and not given.store_file.exists():
-        raise NotFound(f"There is no store at {given.store_file}.", "Name the one to copy from first.")
+        raise NotFound(f"There is no store at {given.store_file}.", "Give the source first.")
     with closing(assemble.open_store(given)) as one:
         if not given.store_file and not one.changesets(1):
-            raise NotFound(
-                f"There is nothing at {given.store_name}.", "Name the one to copy from first; its tenant too."
-            )
+            raise NotFound(f"There is nothing at {given.store_name}.", "Give the source first, including its tenant.")
         with closing(assemble.open_store(wanted)) as other:
             yield one, other
 
@@ -278,9 +275,9 @@ def _place(settings: Settings) -> Path | str:
 def _tell_copied(told: Copied) -> None:
     from cofio.transfer.copying import STAYS
 
-    brought = [(told.added, "new"), (told.changed, "brought up to date"), (told.known, "there already")]
+    brought = [(told.added, "new"), (told.changed, "updated"), (told.known, "unchanged")]
     parts = ", ".join(f"{number:,} {what}" for number, what in brought if number)
-    gone = f"; {told.removed:,} that are gone at the source were removed" if told.removed else ""
+    gone = f"; {told.removed:,} deleted at the source were removed" if told.removed else ""
     keys = f", and {output.count(told.keys, 'key')}" if told.keys else ""
     number = output.count(told.memories, "memory", "memories")
     rows = f", {output.count(told.knowledge, 'row')} of domain knowledge" if told.knowledge else ""
@@ -290,7 +287,7 @@ def _tell_copied(told: Copied) -> None:
     output.say(f"Not copied: {STAYS}.")
     if told.waiting:
         waits = output.count(told.waiting, "capture")
-        output.say(f"In the inbox of the source are {waits}: have the service learn from them, then copy again.")
+        output.say(f"The inbox of the source has {waits}: let the service process them, then copy again.")
 
 
 # ── backup ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,14 +304,14 @@ def _tell_copied(told: Copied) -> None:
     "to",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Where to; else HOME/backups, or beside a store of another place.",
+    help="Target folder. Default: HOME/backups, or beside a store outside the home.",
 )
-@click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then remove those older than N days.")
-@click.option("--list", "listed", is_flag=True, help="Show the backups that there are; make none.")
+@click.option("--keep-days", type=click.IntRange(1), metavar="N", help="Then delete backups older than N days.")
+@click.option("--list", "listed", is_flag=True, help="List the backups; make none.")
 def backup(session: Session, to: Path | None, keep_days: int | None, listed: bool) -> None:
-    """Copy the whole store into one file, while it is used.
+    """Back up the whole store into one file, while it is in use.
 
-    The copy is checked before it gets its name, and none is ever overwritten. The newest one is never removed.
+    A backup is verified before it gets its name, and never overwritten. The newest one is never deleted.
     """
     from cofio.transfer import backup as copies
 
@@ -344,14 +341,14 @@ def _list(session: Session, found: Any) -> None:
     columns = (Column("made", "dim"), Column("bytes", "cyan", "right"), Column("file", wraps=True))
     output.table(columns, ((output.when(each.at), each.bytes, each.path) for each in found))
     if not found:
-        output.say("There is no backup yet; `cofio backup` makes one.")
+        output.say("There are no backups yet; `cofio backup` makes one.")
 
 
 # ── restore ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def restore_backup(session: Session, named: str, *, yes: bool) -> None:
-    """Put a backup in the store's place, after a question; what is there now is kept first."""
+    """Replace the store by a backup, after confirmation and a backup of the current store."""
     from cofio.hooks import briefings
     from cofio.transfer import restoring
 
@@ -360,24 +357,24 @@ def restore_backup(session: Session, named: str, *, yes: bool) -> None:
     _refuse_where_served(session)
     file = _backup_named(named, folder)
     restoring.check(file, settings.store_path)
-    if not agreed(f"Put {file} in the place of {settings.store_path}? What is there now is kept.", yes=yes):
+    if not agreed(f"Restore {file} into {settings.store_path}? The current store is kept.", yes=yes):
         output.say("Nothing was changed.")
         if session.as_json:
             output.document(None)
         return
     told = restoring.restore(file, settings.store_path, folder, _now, by=BY)
-    briefings.clear(settings.home)  # they tell of what was there before
+    briefings.clear(settings.home)  # they contain memories of the previous store
     if session.as_json:
         output.document(told.as_dict())
         return
     output.say(f"{output.count(told.memories, 'memory', 'memories')} restored, archived ones too, from {told.path}.")
     if told.kept:
-        again = "" if told.kept.name.startswith("damaged-") else "; `cofio restore` takes that too"
-        output.say(f"What was there before is in {told.kept}{again}.")
+        again = "" if told.kept.name.startswith("damaged-") else "; `cofio restore` accepts that file too"
+        output.say(f"The previous store is in {told.kept}{again}.")
 
 
 def _backup_named(named: str, folder: Path) -> Path:
-    """The file: the newest of the usual folder or of one that was named, a path, or a name in the usual folder."""
+    """Return the backup file: the newest in the default or named folder, a path, or a name in the default folder."""
     from cofio.transfer.backup import is_backup, latest
 
     path = Path(named).expanduser()
@@ -393,5 +390,5 @@ def _refuse_where_served(session: Session) -> None:
 
     _refuse_service(session, "restore of a backup")
     if instance := daemon.find(session.settings):
-        hint = "Stop it with `cofio down` first: what it learns meanwhile would be lost."
-        raise Conflict(f"The store is being served (pid {instance.pid}).", hint)
+        hint = "Stop it with `cofio down` first: memories added meanwhile would be lost."
+        raise Conflict(f"A service uses the store (pid {instance.pid}).", hint)

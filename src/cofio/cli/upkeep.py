@@ -1,4 +1,4 @@
-"""Commands on the whole: stats, dedup, reembed, config, completion."""
+"""Commands on the whole store: stats, dedup, reembed; config and completion."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _counts(groups: dict[str, int]) -> str:
     "cofio dedup --source-prefix acme --threshold 0.95",
     "cofio dedup --apply",
 )
-@click.option("--threshold", type=click.FloatRange(0, 1), help="How similar two memories must be.")
-@click.option("--source-prefix", default="", metavar="SOURCE", help="Of this source and what lies below it.")
-@click.option("--apply", is_flag=True, help="Merge them; without it nothing is changed.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Minimum cosine similarity of duplicates.")
+@click.option("--source-prefix", default="", metavar="SOURCE", help="Only this source and those below it.")
+@click.option("--apply", is_flag=True, help="Apply the merges; default: only show them.")
 def dedup(session: Session, threshold: float | None, source_prefix: str, apply: bool) -> None:
-    """Find memories that say the same, and with --apply merge them."""
+    """Find duplicate memories, and with --apply merge them."""
     with session.memories() as memories:
         changeset = None
         if apply:
@@ -65,9 +65,9 @@ def dedup(session: Session, threshold: float | None, source_prefix: str, apply: 
         _tell_duplicates(memories, found)
     number = output.count(len(found), "memory", "memories")
     if not found:
-        output.say("No two memories say the same.")
+        output.say("There are no duplicates.")
     elif apply:
-        output.say(f"{number} merged; `cofio undo {changeset}` takes it back.")
+        output.say(f"{number} merged; `cofio undo {changeset}` reverts it.")
     else:
         output.say(f"{number} would be merged; `cofio dedup --apply` does it.")
 
@@ -96,14 +96,14 @@ def _tell_duplicates(memories: Memories, found: list[Delete]) -> None:
 @command(
     "reembed",
     "cofio config set embedder ollama:nomic-embed-text && cofio reembed",
-    "cofio reembed --missing          # goes on where it was stopped",
+    "cofio reembed --missing          # continues a stopped run",
 )
 @click.option("--missing", is_flag=True, help="Only memories that have no vector yet.")
 def reembed(session: Session, missing: bool) -> None:
-    """Make the vectors of every memory again, with the embedder that is set now.
+    """Recompute the vectors of all memories with the current embedder.
 
-    What nobody has read word by word yet is read too, some forty memories a second; episodes are
-    indexed and embedded too. Stopped, it goes on later.
+    Missing token embeddings for re-ranking are computed too, about forty memories a second; episodes are indexed and
+    embedded too. A stopped run can be continued with --missing.
     """
     _refuse_where_served(session.settings)
     with session.open_keeper(session.settings) as keeper:
@@ -134,12 +134,10 @@ def _refuse_where_served(settings: Settings) -> None:
     from cofio import daemon
 
     if settings.url:
-        raise InvalidInput(
-            "reembed works on the store itself, not through a service.", "Leave --url and COFIO_URL out."
-        )
+        raise InvalidInput("reembed works on the store itself, not through a service.", "Omit --url and COFIO_URL.")
     if instance := daemon.find(settings):
-        hint = "Stop it with `cofio down` first; it would go on with the old embedder."
-        raise Conflict(f"The store is being served (pid {instance.pid}).", hint)
+        hint = "Stop it with `cofio down` first; it would continue with the old embedder."
+        raise Conflict(f"A service uses the store (pid {instance.pid}).", hint)
 
 
 # ── config ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,14 +151,14 @@ def _refuse_where_served(settings: Settings) -> None:
 @where(hidden=True)
 @click.pass_context
 def config(context: click.Context) -> None:
-    """Show the settings in force and where each comes from, or write one into config.toml."""
+    """Show the settings and their origins, or write one to config.toml."""
     if context.invoked_subcommand is None:
         context.invoke(show)
 
 
 @command("show", "cofio config show", "cofio config show --json")
 def show(session: Session) -> None:
-    """Show every setting, its value and where it comes from. Keys are masked."""
+    """Show every setting, its value and its origin. Keys are masked."""
     known = session.settings
     rows = [(each.name, known.shown(each.name), known.origins[each.name]) for each in setting.settable()]
     if session.as_json:
@@ -175,12 +173,12 @@ def _value(known: Settings, name: str) -> Any:
 
 
 @command(
-    "set", "cofio config set embedder ollama:nomic-embed-text", "cofio config set api_key    # asks for it, unseen"
+    "set", "cofio config set embedder ollama:nomic-embed-text", "cofio config set api_key    # prompts for it, hidden"
 )
 @click.argument("name")
 @click.argument("value", required=False)
 def set_(session: Session, name: str, value: str | None) -> None:
-    """Write a setting into config.toml. Without a VALUE it is asked for."""
+    """Write a setting to config.toml. Without a VALUE, prompt for it."""
     field = {each.name: each for each in setting.settable()}.get(name)
     secret = bool(field and field.metadata["secret"])
     if value is None:
@@ -195,12 +193,12 @@ def set_(session: Session, name: str, value: str | None) -> None:
         return
     output.say(f"{name} is written to {path}.")
     if now.origins[name] != str(path):
-        output.say(f"It does not show yet: {now.origins[name]} sets it too, and wins.")
+        output.say(f"It has no effect yet: {now.origins[name]} sets it too, and wins.")
 
 
 @command("path", "cofio config path", "$EDITOR $(cofio config path)")
 def path(session: Session) -> None:
-    """Show where config.toml is, or would be."""
+    """Print the path of config.toml, existing or not."""
     found = str(session.settings.home / "config.toml")
     output.document({"path": found}) if session.as_json else click.echo(found)
 

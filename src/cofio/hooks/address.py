@@ -1,7 +1,7 @@
-"""`hook.at` in the home: where the service is, in lines that a hook can read without parsing anything.
+"""`hook.at` in the home: the address of the service, in a line format that a hook reads without a parser.
 
-1 the URL   2 the key, if any   3 the deadlines of recall and of capture in milliseconds   4 the store's file
-5 the tokens of a block at the start of a session
+1 URL   2 key or empty   3 deadlines of recall and of capture in milliseconds   4 file of the store
+5 maximum tokens of the block at the start of a session
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ NAME = "hook.at"
 
 
 def put(home: Path, url: str, key: str, deadlines: tuple[int, int], store: str, start_tokens: int = 0) -> None:
-    """Say where the service is. For its owner alone: the key stands in it."""
+    """Write the address of the service, readable by its owner only: the file holds the key."""
     lines = (url, key, f"{deadlines[0]} {deadlines[1]}", store, *([str(start_tokens)] if start_tokens else []))
-    with suppress(OSError):  # hooks then find the service by its usual address, or read the file themselves
+    with suppress(OSError):  # hooks then try the default address, or read the store's file
         whole.put(home / NAME, "".join(f"{line}\n" for line in lines).encode())
 
 
 def is_others(home: Path, store: str) -> bool:
-    """Whether hooks deliver to the service of another store."""
+    """Return whether `hook.at` names the service of another store."""
     try:
         return (home / NAME).read_text(encoding="utf-8").splitlines()[3] != store
     except (OSError, UnicodeError, IndexError):
@@ -30,7 +30,7 @@ def is_others(home: Path, store: str) -> bool:
 
 
 def remove(home: Path, store: str) -> None:
-    """Take it away, unless it speaks of the service of another store by now."""
+    """Delete the file, unless it names the service of another store by now."""
     with suppress(OSError, UnicodeError):
         lines = (home / NAME).read_text(encoding="utf-8").splitlines()
         if lines[3:4] == [store]:

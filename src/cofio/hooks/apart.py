@@ -1,4 +1,4 @@
-"""What a hook leaves running when it ends: a process of its own, detached, for which no client waits."""
+"""Detached processes that outlive a hook, so that no client waits for them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EVERY = 30.0  # seconds between two starts
+EVERY = 30.0  # minimum seconds between two starts
 
 
 def start(command: list[str], variables: Mapping[bytes, bytes], stamp: bytes) -> bool:
-    """Start it, and wait for nothing; whether it was tried. The file `stamp` tells when it was started last."""
+    """Start a detached process; return whether it was tried. The time of the last start is that of the file `stamp`."""
     if not _is_due(stamp):
         return False
     _let_go()
@@ -26,7 +26,7 @@ def start(command: list[str], variables: Mapping[bytes, bytes], stamp: bytes) ->
 
 
 def _is_due(stamp: bytes) -> bool:
-    """Whether the last start was a while ago; if so, this one is noted."""
+    """Return whether the last start is at least EVERY seconds ago; if so, record this one."""
     try:
         if 0 <= time.time() - posix.stat(stamp).st_mtime < EVERY:
             return False
@@ -41,7 +41,7 @@ def _is_due(stamp: bytes) -> bool:
 def _make(stamp: bytes) -> bool:
     try:
         posix.close(posix.open(stamp, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC, 0o600))
-    except OSError:  # another was faster; or nothing can be written, and what is started could not run
+    except OSError:  # another hook was faster; or the folder is not writable, and the process could not run
         return False
     return True
 
@@ -55,14 +55,14 @@ def _make_folder(folder: bytes) -> bool:
 
 
 def _let_go() -> None:
-    """Have it inherit nothing: a client waits until every copy of its pipes is closed."""
+    """Make all descriptors non-inheritable: a client waits until every copy of its pipes is closed."""
     try:
         names = posix.listdir("/dev/fd")
-    except OSError:  # there may be no /dev
+    except OSError:  # /dev may be missing
         return
     for name in names:
         if name.isdigit() and int(name) > 2:
             try:
                 posix.set_inheritable(int(name), False)
-            except OSError:  # the one that was listed with
+            except OSError:  # the descriptor of the listing itself
                 continue

@@ -1,8 +1,6 @@
-"""What a hook finds around it: its variables, and in the home `hook.at`, or config.toml where no service wrote that.
+"""Environment of a hook: variables, `hook.at` in the home, or config.toml if no service wrote that file.
 
-The only module here that reads any of them.
-
-On the fast path: `posix` and bytes; no other module of ours.
+No other module of the hook reads any of them. On the fast path: `posix` and bytes only.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ _OFF = ("off", "0", "no", "false")
 
 
 class Around:
-    """Where the home is, whom to ask and for how long, and where in the file tree the agent is at work."""
+    """Settings of a hook run: home, service address, deadlines, and the working folder of the agent."""
 
     def __init__(self, home: str = "", options: Mapping[str, str] | None = None) -> None:
-        """`options`: what was said on the command line (--url, --api-key, --store), which counts more."""
+        """Read the environment. `options` from the command line (--url, --api-key, --store) win over variables."""
         self.variables = posix.environ
         self.user = user_folder()
         told = home.encode("utf-8", "surrogateescape") or posix.environ.get(b"COFIO_HOME", b"")
@@ -37,7 +35,7 @@ class Around:
         self._ask(options or {})
 
     def _ask(self, options: Mapping[str, str]) -> None:
-        """Whom to ask. A service that a variable names is another's: it is not started, and no file of ours is its."""
+        """Set address and deadlines. A URL from a variable is remote: never start it, never use local files for it."""
         written = read(self.home + b"/hook.at").decode("utf-8", "replace").split("\n") + [""] * 5
         url, key, times, store, self.start_tokens = written[:5]
         named = (options.get("--url") or variable("COFIO_URL", "FAISS_URL")).rstrip("/")
@@ -48,7 +46,7 @@ class Around:
         self.url = named or url
         self.key = options.get("--api-key") or variable("COFIO_API_KEY", "FAISS_API_KEY") or (key if known else "")
         self.elsewhere = bool(self.url) and not (known and store)
-        #: Whether what waits in the spool is ours to deliver; a service of this home takes it in itself.
+        #: True if this hook has to deliver the spool; a service of this home collects it by itself.
         self.delivers = self.elsewhere and not store
         self.store = "" if self.elsewhere else options.get("--store") or store or variable("COFIO_STORE")
         recall, _, capture = times.partition(" ")
@@ -57,7 +55,7 @@ class Around:
 
 
 def configured(home: bytes) -> Mapping[str, Any]:
-    """What config.toml says; nothing where it is missing or broken."""
+    """Return the contents of config.toml; empty if it is missing or broken."""
     written = read(home + b"/config.toml")
     if not written:
         return {}
@@ -70,7 +68,7 @@ def configured(home: bytes) -> Mapping[str, Any]:
 
 
 def variable(*names: str) -> str:
-    """The first of these variables that is set to something."""
+    """Return the value of the first variable that is not empty."""
     for name in names:
         if value := posix.environ.get(name.encode(), b"").strip():
             return value.decode("utf-8", "replace")
@@ -78,7 +76,7 @@ def variable(*names: str) -> str:
 
 
 def user_folder() -> bytes:
-    """The home folder of whoever runs this; b"" for somebody without one."""
+    """Return the home folder of the current user; b"" if there is none."""
     if (told := posix.environ.get(b"HOME", b"")).startswith(b"/"):
         return told.rstrip(b"/") or b"/"
     import pwd
@@ -91,7 +89,7 @@ def user_folder() -> bytes:
 
 
 def read(path: bytes, most: int = 65_536) -> bytes:
-    """A small file; b"" when it cannot be read."""
+    """Return the beginning of a small file; b"" if it cannot be read."""
     try:
         file = posix.open(path, posix.O_RDONLY | posix.O_NONBLOCK | posix.O_CLOEXEC)
     except (OSError, ValueError):
@@ -116,7 +114,7 @@ def _expanded(path: bytes, user: bytes) -> bytes:
 
 
 def _plain(url: str) -> str:
-    """The same address in the same words."""
+    """Return the address in a canonical form for comparison."""
     return url.rstrip("/").replace("://localhost", "://127.0.0.1")
 
 

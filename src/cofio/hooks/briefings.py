@@ -1,4 +1,4 @@
-"""The last briefing of each project, as a file: what a hook can still give when neither service nor store answers."""
+"""The last briefing of each project as a file: a fallback if neither service nor store answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cofio.hooks import whole
 
 
 def place(home: str | Path, project: str) -> Path:
-    """Where a project's last briefing stands."""
+    """Return the path of a project's last briefing."""
     name = hashlib.sha256(project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return Path(home) / "briefings" / f"{name}.txt"
 
 
 def put(home: str | Path, project: str, text: str) -> None:
-    """Keep the briefing, for its owner alone; one that cannot be kept is done without."""
+    """Save the briefing, readable by its owner only. Errors are ignored."""
     path = place(home, project)
     try:
         if path.exists() and path.read_text(encoding="utf-8") == text:
@@ -26,7 +26,7 @@ def put(home: str | Path, project: str, text: str) -> None:
 
 
 def get(home: str | Path, project: str) -> str:
-    """The last briefing; "" where there is none."""
+    """Return the last briefing; "" if there is none."""
     try:
         return place(home, project).read_text(encoding="utf-8")
     except (OSError, UnicodeError):
@@ -34,6 +34,6 @@ def get(home: str | Path, project: str) -> str:
 
 
 def clear(home: str | Path) -> None:
-    """Take them all away: what was deleted or corrected may stand in any."""
+    """Delete all briefings: any of them may contain a deleted or corrected memory."""
     for path in (Path(home) / "briefings").glob("*.txt"):
         path.unlink(missing_ok=True)

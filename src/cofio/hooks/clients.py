@@ -1,7 +1,7 @@
-"""The clients' own hook JSON: what came in, read as one Event; what goes back, as each client wants it.
+"""The clients' hook JSON: input parsed into one Event type, replies written in each client's format.
 
-These interfaces change between versions: every field is optional, what is not known is passed over, and the reply is
-the least that is documented. An event of which nothing follows is of the kind "other".
+These interfaces change between versions: every field is optional, unknown fields are ignored, and replies contain only
+documented keys. An event without consequences has the kind "other".
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from cofio.hooks import glance
 Kind = Literal["start", "prompt", "stop", "failure", "compact", "summary", "end", "other"]
 
 CLIENTS = glance.CLIENTS
-#: What a reply may put before the agent. Anything printed at another event would keep it going, or be an error.
+#: Events whose reply may inject context. Output at any other event would keep the agent running, or be an error.
 INJECTS: tuple[Kind, ...] = ("start", "prompt")
-#: Starts after which nothing of what was given is before the agent any more.
+#: Session starts after which earlier injected context is no longer in the agent's context window.
 ANEW = ("clear", "compact")
 _LONGEST_NAME = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happened in a client, in words that all of them share."""
+    """An event of a client, in terms common to all clients."""
 
     client: str
     kind: Kind
-    name: str = ""  # as the client calls it
+    name: str = ""  # the client's own name for it
     session: str = ""
     turn: str = ""
     cwd: str = ""
     began: str = ""  # of a start: startup, resume, clear, compact, fork
     prompt: str = ""
-    reply: str = ""  # of a stop: what the agent said last
-    summary: str = ""  # written by the model when it compacted the conversation
-    transcript: str = ""  # the path of the client's own record
-    subagent: str = ""  # the agent that an agent started, if it happened in there: nobody speaks there
+    reply: str = ""  # of a stop: the agent's last message
+    summary: str = ""  # the model's summary at a compaction
+    transcript: str = ""  # path of the client's own transcript
+    subagent: str = ""  # the subagent in which the event happened; no user speaks there
 
 
 def event(client: str, raw: bytes) -> Event:
-    """The event in a client's JSON. InvalidInput when it is none, or the client is not known."""
+    """Return the event in a client's JSON. Raise InvalidInput for an unknown client or invalid JSON."""
     if client not in CLIENTS:
         raise InvalidInput(f"There is no client {client!r}.", f"There are: {', '.join(CLIENTS)}.")
     told = _object(raw)
     if "cursor_version" in told:
-        client = "cursor"  # it runs the hooks of Claude Code's settings too, with its own JSON
+        client = "cursor"  # Cursor also runs the hooks of Claude Code's settings, with its own JSON
     return _READERS[client](told)
 
 
 def reply(happened: Event, context: str) -> bytes:
-    """What the client is to be told: one JSON object with the context in it, or nothing at all."""
+    """Return the reply for the client: one JSON object with the context, or nothing."""
     if not context or happened.subagent or happened.kind not in INJECTS:
         return b""
     return json.dumps(_WRITERS[happened.client](happened, context), ensure_ascii=False).encode("utf-8", "replace")
@@ -64,14 +64,14 @@ def _object(raw: bytes) -> dict[str, Any]:
     try:
         told = json.loads(raw.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput("What the client sent is not JSON.", "Send the hook's input as it came.") from error
+        raise InvalidInput("The client's input is not JSON.", "Send the hook input unchanged.") from error
     if not isinstance(told, dict):
-        raise InvalidInput("What the client sent is no JSON object.", "Send the hook's input as it came.")
+        raise InvalidInput("The client's input is not a JSON object.", "Send the hook input unchanged.")
     return told
 
 
 def _text(told: Mapping[str, Any], *names: str) -> str:
-    """The first of these fields that is a text; lone halves of surrogate pairs and NULs are left out."""
+    """Return the first of these fields that is text, without lone surrogates and NULs."""
     for name in names:
         value = told.get(name)
         if isinstance(value, str) and value:
@@ -80,7 +80,7 @@ def _text(told: Mapping[str, Any], *names: str) -> str:
 
 
 def _name(told: Mapping[str, Any], *names: str) -> str:
-    """A session's or a turn's name, short enough to be a label; of a longer one its digest."""
+    """Return the name of a session or a turn as a label; the digest of a name that is too long."""
     name = _text(told, *names).strip()
     return name if len(name) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()
 
@@ -91,7 +91,7 @@ _CLAUDE: Mapping[str, Kind] = {
     "SessionStart": "start",
     "UserPromptSubmit": "prompt",
     "Stop": "stop",
-    "StopFailure": "failure",  # its last message is an error's text, nothing that the agent said
+    "StopFailure": "failure",  # its last message is an error text, not the agent's words
     "PreCompact": "compact",
     "PostCompact": "summary",
     "SessionEnd": "end",
@@ -103,7 +103,7 @@ def _claude(told: Mapping[str, Any]) -> Event:
 
 
 def _hooked(client: str, told: Mapping[str, Any], turn: str) -> Event:
-    """What Claude Code tells, and Codex after it; they differ in the field that names a turn."""
+    """Parse an event of Claude Code, or of Codex, which has the same format but another field for the turn."""
     name = _text(told, "hook_event_name", "hookEventName")
     kind = _CLAUDE.get(name, "other")
     return Event(
@@ -123,12 +123,12 @@ def _hooked(client: str, told: Mapping[str, Any], turn: str) -> Event:
 
 
 def _inside(told: Mapping[str, Any]) -> str:
-    """The subagent that it happened in; the field is there in one alone."""
+    """Return the subagent of the event. The field exists only inside a subagent."""
     return (_name(told, "agent_id") or "unnamed") if "agent_id" in told else ""
 
 
 def _specific(happened: Event, context: str) -> dict[str, Any]:
-    """Claude Code's and Codex's shape. Codex refuses the whole object for a key that it does not know."""
+    """Return the reply in the format of Claude Code and Codex. Codex rejects an object with any unknown key."""
     return {"hookSpecificOutput": {"hookEventName": happened.name, "additionalContext": context}}
 
 
@@ -140,7 +140,7 @@ def _codex(told: Mapping[str, Any]) -> Event:
 
 
 def _notified(told: Mapping[str, Any]) -> Event:
-    """What `notify` tells after a turn: its prompt and its last answer. It tells all the earlier prompts again too."""
+    """Parse Codex's `notify` call after a turn: last prompt and answer. It also repeats all earlier prompts."""
     said = told.get("input-messages")
     prompts = [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
     return Event(
@@ -160,7 +160,7 @@ def _notified(told: Mapping[str, Any]) -> Event:
 _CURSOR: Mapping[str, Kind] = {
     "sessionStart": "start",
     "beforeSubmitPrompt": "prompt",
-    "afterAgentResponse": "stop",  # `stop` itself brings no text
+    "afterAgentResponse": "stop",  # `stop` itself has no text
     "preCompact": "compact",
     "sessionEnd": "end",
 }
@@ -189,7 +189,7 @@ def _additional(happened: Event, context: str) -> dict[str, Any]:
     return {**going_on, "additional_context": context}
 
 
-# ── OpenClaw: our own plugin sends this ───────────────────────────────────────────────────────────────────────────────
+# ── OpenClaw: sent by cofio's own plugin ──────────────────────────────────────────────────────────────────────────────
 
 _OPENCLAW: Mapping[str, Kind] = {
     "session_start": "start",
@@ -210,7 +210,7 @@ def _openclaw(told: Mapping[str, Any]) -> Event:
         session=_name(told, "session"),
         turn=_name(told, "turn"),
         cwd=_text(told, "cwd"),
-        began=_text(told, "began") if kind == "start" else "",  # "clear": what was given is gone by the next prompt
+        began=_text(told, "began") if kind == "start" else "",  # "clear": earlier context is gone by the next prompt
         prompt=_text(told, "prompt") if kind in ("prompt", "stop") else "",
         reply=_text(told, "reply") if kind == "stop" else "",
     )

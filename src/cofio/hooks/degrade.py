@@ -1,12 +1,12 @@
-"""When the service does not answer: what can still be put before the agent, and the service started again.
+"""Fallback recall without the service, and the restart of the service.
 
-    the store's file, read-only ─▶ the last briefing of the project (at a start) ─▶ nothing
+    store file, read-only ─▶ last briefing of the project (at a session start) ─▶ nothing
 
-The file rung knows words, not meanings, and it keeps no books on what it has given. So it only gives what fits well: a
-memory must hold at least half of what the prompt's telling words weigh together (the rarer the heavier; a word that no
-memory holds, half as much as the rarest), and two of them where more than two are known. What the service had given to
-the session is not given again; what this rung gave may be. What speaks of a file that is gone is left out: a look at
-the tree is all there is time for.
+Recall from the file matches words only and keeps no record of injected memories. To stay precise, it returns only
+memories whose matching terms account for at least half of the prompt's total IDF weight (a word in no memory counts
+half as much as the rarest one), and at least two matching terms if more than two occur in any memory. Memories that the
+service has injected into the session are not repeated; those injected here may be. Memories that reference a deleted
+file are left out; there is no time for further freshness checks.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from cofio.hooks.delivery import Run
 
-AT_PROMPT = 5  # memories at most
-_PATIENCE = 0.05  # seconds that another's lock is waited for
-_READ = 4_000  # characters of a prompt that are looked at
-_WORDS = 12  # telling words that are looked up
-_DEPTH = 60  # memories of the prompt's words that are weighed
-_SHARE = 0.5  # of what the words weigh together
-_UNKNOWN = 0.5  # weight of a word that no memory holds, as a share of one that a single memory holds
-_LEAST = 0.5  # weight below which even all of the words tell nothing
-_NEWEST = 100  # newest memories of each group that are considered at a start
-_STEPS = 1_000  # of SQLite's virtual machine between two looks at the clock
-#: What tells a working tree from any other folder, as freshness has it.
+AT_PROMPT = 5  # maximum number of memories
+_PATIENCE = 0.05  # seconds to wait for a lock
+_READ = 4_000  # characters of a prompt that are read
+_WORDS = 12  # terms that are looked up
+_DEPTH = 60  # candidate memories that are scored
+_SHARE = 0.5  # minimum share of the total weight of the terms
+_UNKNOWN = 0.5  # weight of a term in no memory, relative to a term in a single memory
+_LEAST = 0.5  # minimum total weight
+_NEWEST = 100  # newest memories per group considered at a session start
+_STEPS = 1_000  # instructions of SQLite's virtual machine between two checks of the deadline
+#: Files that mark a working tree, the same as in freshness.
 SIGNS = (
     ".git", ".hg", ".jj", ".svn", "pyproject.toml", "package.json", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
     "build.gradle.kts", "CMakeLists.txt", "Makefile", "Gemfile", "composer.json", "setup.py", "justfile",
@@ -61,7 +61,7 @@ WHERE words MATCH :words AND {_SEEN} AND NOT {_GIVEN} AND NOT {_OWN}
 ORDER BY bm25(words), m.id DESC LIMIT :depth
 """
 _HOLDING = "SELECT rowid FROM words WHERE words MATCH ? AND rowid IN (SELECT value FROM json_each(?))"
-#: The newest of each group; a plus sign keeps SQLite from reading all memories of the project by its index.
+#: The newest of each group; the plus sign stops SQLite from scanning the project index instead.
 _NEWEST_OF = f"""
 SELECT id FROM (
     SELECT m.id FROM memories m WHERE {{group}} AND m.archived_at IS NULL
@@ -87,7 +87,7 @@ FROM memories m WHERE m.id IN ({_START_IDS})
 
 
 def recall(run: Run) -> tuple[bytes, str]:
-    """What the client is to be told, and from which rung: file, briefing or nothing."""
+    """Return the reply for the client, and its source: file, briefing or nothing."""
     try:
         happened = clients.event(run.client, run.raw)
     except InvalidInput:
@@ -95,11 +95,11 @@ def recall(run: Run) -> tuple[bytes, str]:
     until = run.began + run.seconds
     text, ids = _from_file(happened, run, until)
     if text:
-        if happened.kind == "prompt":  # nobody asked for what is shown at a start: that is not a retrieval
+        if happened.kind == "prompt":  # a session start is not counted as a retrieval
             recalled.note(run.around.home, run.client, ids)
         return clients.reply(happened, text), "file"
     if text is None and happened.kind == "start":
-        from cofio.hooks import briefings  # pathlib, tempfile and what they need
+        from cofio.hooks import briefings  # imports pathlib, which is slow
 
         told = briefings.get(run.around.home.decode("utf-8", "surrogateescape"), run.project)
         if told.startswith(f"<{briefing.TAG}>") and len(told) <= briefing.MAX_CHARS:
@@ -108,9 +108,9 @@ def recall(run: Run) -> tuple[bytes, str]:
 
 
 def _from_file(happened: clients.Event, run: Run, until: float) -> tuple[str | None, tuple[int, ...]]:
-    """The block that the store's file gives and the ids in it; "" for nothing, None when it cannot be read."""
+    """Return the block and its memory ids from the store's file; "" for no match, None if the file cannot be read."""
     if happened.kind == "prompt" and (briefing.is_trivial(happened.prompt) or happened.prompt.startswith("<")):
-        return "", ()  # a client that speaks in the user's place begins with a tag
+        return "", ()  # a prompt written by the client itself begins with a tag
     path = store_path(run.around)
     if not path:
         return None, ()
@@ -127,7 +127,7 @@ def _from_file(happened: clients.Event, run: Run, until: float) -> tuple[str | N
 
 
 def store_path(around: Around) -> str:
-    """The file of the store, as the settings name it; "" where the memories are elsewhere."""
+    """Return the path of the store's file; "" if the memories are not in a local file."""
     if around.elsewhere:
         return ""
     home = around.home.decode("utf-8", "surrogateescape")
@@ -151,7 +151,7 @@ def _configured(home: bytes) -> str:
 
 
 def _fitting(file: sqlite3.Connection, happened: clients.Event, where: str) -> list[briefing.Line]:
-    """The memories that hold most of what the prompt asks about, best first."""
+    """Return the memories that match most of the prompt's weight, best first."""
     words = [_phrase(word) for word in telling(happened.prompt[:_READ])[:_WORDS]]
     (size,) = file.execute(_SIZE).fetchone()
     weights = {word: _weight(file, word, size) for word in words}
@@ -170,7 +170,7 @@ def _fitting(file: sqlite3.Connection, happened: clients.Event, where: str) -> l
 
 
 def _needed(known: Mapping[str, float], least: float) -> list[str]:
-    """The heaviest words, so many that the others alone could not weigh enough; none if all of them cannot."""
+    """Return the heaviest words: a memory with none of them cannot reach `least`. Empty if all together cannot."""
     kept: list[str] = []
     left = sum(known.values())
     for word in sorted(known, key=lambda word: -known[word]):
@@ -186,7 +186,7 @@ def _phrase(word: str) -> str:
 
 
 def _weight(file: sqlite3.Connection, word: str, size: int) -> float:
-    """How much a word tells: the more, the fewer memories hold it; 0 when none does."""
+    """Return the IDF weight of a word; 0 if no memory contains it."""
     (count,) = file.execute(_FREQUENCY, (word,)).fetchone()
     return max(0.0, log((size + 1) / count)) if count else 0.0
 
@@ -205,7 +205,7 @@ def _held(file: sqlite3.Connection, words: Sequence[str], ids: Sequence[int]) ->
 def _start_lines(
     file: sqlite3.Connection, happened: clients.Event, where: str, rule: briefing.StartRule
 ) -> list[briefing.Line]:
-    """Return the lines for the start of a session, chosen as the service does, without those that the session has."""
+    """Return the lines for a session start, selected as by the service, without those that the session has."""
     rows = file.execute(_asking(file, _KEPT), _by(happened, where)).fetchall()
     by_id = {int(row[0]): row for row in rows}
 
@@ -231,18 +231,18 @@ def _line(row: Sequence[object]) -> briefing.Line:
 
 
 def _asking(file: sqlite3.Connection, query: str) -> str:
-    """The query, where the store has no anchors yet without them."""
+    """Return the query with its anchors column, or without it for a store that has none yet."""
     return query.format(anchors="m.anchors" if file.execute(_HAS_ANCHORS).fetchone()[0] else "'[]'")
 
 
 def _is_gone(project: str, anchors: str) -> bool:
-    """Whether a file of the project's tree that the memory speaks of is not there, though the tree is.
+    """Return whether a file that the memory references is missing from the project's tree, while the tree exists.
 
-    Of a definition nobody can tell here: it may have moved.
+    Definitions are not checked: they may have moved.
     """
     if anchors == "[]" or not project.startswith("/") or not any(_is_there(f"{project}/{each}") for each in SIGNS):
         return False
-    import json  # most memories speak of no file
+    import json  # rarely needed: most memories reference no file
 
     try:
         paths = [each["path"] for each in json.loads(anchors) if each["kind"] == "file"]
@@ -256,22 +256,22 @@ def _is_there(path: str) -> bool:
         posix.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # nobody can tell
+    except OSError:  # unknown: count as present
         return True
     return True
 
 
 def _by(happened: clients.Event, where: str) -> dict[str, str]:
-    """Who asks, in which project."""
+    """Return the query parameters for the project, client and session."""
     session = "" if happened.began in clients.ANEW else happened.session
     return {"project": where, "client": happened.client, "session": session}
 
 
-# ── the service ───────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── service ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def start(around: Around) -> bool:
-    """Start the service, detached, and wait for nothing; whether it was tried. One that runs already is left alone."""
+    """Start the service, detached, unless it runs; return whether it was tried."""
     if not around.may_start or around.elsewhere:
         return False
     home = around.home.decode("utf-8", "surrogateescape")

@@ -1,11 +1,11 @@
-"""One run of a hook: take what the client sends, ask the service, print its reply; or fall back, and keep what it said.
+"""One hook run: read the client's event, ask the service and print its reply; else fall back and spool the event.
 
-    stdin ─ glance: which event ─▶ ask ─ whole reply ─▶ stdout
-                                    └ none ─▶ spool, and degrade: the store's file, the last briefing, nothing
+    stdin ─ glance: event type ─▶ ask ─ complete reply ─▶ stdout
+                                    └ none ─▶ spool, and degrade: store file, last briefing, nothing
 
-What was said is owed until the service says that it has it, or it lies in the spool. Whoever ends the run sees to what
-is owed: this thread, the one that watches the clock, or a signal. The service knows a turn again that comes twice. A
-service that is elsewhere and answers gets what waits in the spool too, from a process of its own (`drain`).
+A capture is owed until the service has confirmed it or it is in the spool. Each way to end a run spools what is owed:
+the main thread, the watchdog thread and a signal. The service recognises a turn that arrives twice. If a remote service
+answers, a process of its own (`drain`) delivers the spool to it too.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 RECALLS = ("start", "prompt")
-OTHER = "other"  # nothing follows of it
+OTHER = "other"  # an event without consequences
 CAPTURES = ("prompt", "stop", "failure", "compact", "summary", "end")
-#: The five named hooks, and `notify`, by what they are called on the command line.
+#: The five named hooks, and `notify`, by their names on the command line.
 NAMED = {"recall": "start", "query": "prompt", "extract": "stop", "flush": "compact", "commit": "end", "notify": "stop"}
 
-_SPARE = {True: 0.25, False: 0.10}  # seconds of a deadline that are left for falling back, with recall and without
-_PROOF = 0.15  # seconds: a recall that has waited no longer proves nothing, nor does a capture, which never waits long
-_PAUSE = 0.03  # seconds of silence after a whole object: a client that does not close its pipe has said everything
-_MEANWHILE = 0.05  # seconds that one thread leaves to the other to spool what both owe
-_MOST = 33_554_432  # bytes that are taken
-_PARSED = 1_048_576  # bytes that are parsed here: while that lasts nobody watches the clock
-_LONG_PAUSE = 0.15  # seconds of silence after more than that, which nobody has parsed
-#: The options that have a value. Others are passed over.
+_SPARE = {True: 0.25, False: 0.10}  # seconds of a deadline reserved for the fallback, with recall and without
+_PROOF = 0.15  # seconds: only a recall that timed out after longer than this trips the circuit breaker
+_PAUSE = 0.03  # seconds of silence after a complete object that end the input: some clients keep the pipe open
+_MEANWHILE = 0.05  # seconds that one thread waits for the other to spool
+_MOST = 33_554_432  # maximum bytes of input
+_PARSED = 1_048_576  # maximum bytes parsed here: parsing blocks the watchdog thread
+_LONG_PAUSE = 0.15  # seconds of silence for larger input, which is not parsed
+#: Options that take a value. Unknown options are ignored.
 _OPTIONS = ("--home", "--store", "--url", "--api-key")
 
 
@@ -44,14 +44,14 @@ _ENDING = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 
 
 class Ended(BaseException):
-    """Somebody wants this process to end."""
+    """Raised by a signal that ends this process."""
 
 
 class Run:
-    """What this run knows so far. The thread that watches the clock reads it too."""
+    """State of one run, shared with the watchdog thread."""
 
     def __init__(self, around: Around, client: str, named: str) -> None:
-        self.began = time.monotonic() - time.process_time()  # Python's own start counts
+        self.began = time.monotonic() - time.process_time()  # includes Python's own start
         self.at = time.time()
         self.around, self.client = around, client
         self.raw, self.event, self.kind = b"", "", NAMED.get(named, "")
@@ -61,15 +61,15 @@ class Run:
 
     @property
     def recalls(self) -> bool:
-        return not self.kind or self.kind in RECALLS  # until stdin tells what it is, it may be a prompt
+        return not self.kind or self.kind in RECALLS  # unknown until stdin is read: it may be a prompt
 
     @property
     def seconds(self) -> float:
-        """How long this run may take."""
+        """Deadline of this run in seconds."""
         return self.around.recall if self.recalls else self.around.capture
 
     def take(self, raw: bytes) -> None:
-        """Look at what the client sent."""
+        """Take the client's input and detect event and project."""
         self.event = glance.event(raw)
         self.kind = glance.KINDS.get(self.event, OTHER) if self.event else self.kind or OTHER
         self.raw, self.owed = raw, self.kind in CAPTURES
@@ -77,7 +77,7 @@ class Run:
         self.project = self.around.project or project.of(_decoded(where), user=_decoded(self.around.user))
 
     def keep(self, *, sync: bool = True, aside: bool = False) -> str:
-        """Put what is owed into the spool, or aside: "spooled" or "aside", or why not in a word."""
+        """Spool what is owed, or with `aside` move it to spool/bad; return "spooled", "aside" or a reason."""
         from cofio.hooks import spool
 
         about = {"at": record.moment(self.at), "project": self.project, "event": self.event}
@@ -91,7 +91,7 @@ class Run:
         except spool.Full:
             self.kept = "full"
         except OSError:
-            self.kept = self.kept or "unwritable"  # what has its name is there, synced or not
+            self.kept = self.kept or "unwritable"  # a renamed file is there, synced or not
         finally:
             if alone:
                 self._keeping.release()
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def is_small(self) -> bool:
-        """Whether there is time to parse it. What is larger goes to the spool as it came: its reader has the time."""
+        """True if the input can be parsed in time. Larger input is spooled unparsed; the service parses it later."""
         return len(self.raw) <= _PARSED
 
     def parsed(self) -> dict[str, object] | None:
@@ -109,7 +109,7 @@ class Run:
         record.note(self.around.home, self.client, self.event, rung, time.monotonic() - self.began, *why)
 
     def end_and_log(self, why: str) -> None:
-        """See to what is owed, and log why the run ends here."""
+        """Spool what is owed, and log why the run ends here."""
         if self.owed and not (self.is_small and _is_a_subagents(self.parsed())):
             self.keep(sync=False)
         self.log("spooled" if self.kept == "spooled" else "failed", why, self.kept.replace("spooled", ""))
@@ -137,7 +137,7 @@ def run(argv: list[str]) -> None:
 
 
 def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
-    """The options, the client, the event as it was named, and what the client sent, where that is an argument too."""
+    """Return the options, client, event name, and the client's input if it is an argument."""
     options: dict[str, str] = {}
     words: list[str] = []
     told = ""
@@ -158,7 +158,7 @@ def _arguments(argv: list[str]) -> tuple[dict[str, str], str, str, bytes]:
 
 def _attend(this: Run, payload: bytes) -> None:
     if this.client not in glance.CLIENTS:
-        this.client = ""  # it may be anything
+        this.client = ""  # do not log arbitrary text
         return this.log("skipped", "client")
     raw = payload or _stdin()
     if not raw.strip():
@@ -181,7 +181,7 @@ def _attend(this: Run, payload: bytes) -> None:
 
 
 def _stdin() -> bytes:
-    """What the client sends, to its end; or as much as makes a whole object, when nothing follows it."""
+    """Return the client's input up to its end, or up to a complete object followed by silence."""
     import select
 
     parts: list[bytes] = []
@@ -200,12 +200,12 @@ def _stdin() -> bytes:
 
 
 def _print(this: Run, body: bytes) -> None:
-    """Hand the client its JSON. At other events than these, whatever is printed would keep the agent going."""
+    """Print the reply. At events other than RECALLS any output would keep the agent running."""
     if not body or this.kind not in RECALLS:
         return
     try:
         wire.write(1, body)
-    except OSError:  # it does not listen any more
+    except OSError:  # the client has closed its pipe
         return
 
 
@@ -213,7 +213,7 @@ def _print(this: Run, body: bytes) -> None:
 
 
 def _answer(this: Run) -> bytes:
-    """What the service says, which is one JSON object or nothing. NoAnswer when it did not take what we brought."""
+    """Return the service's reply: one JSON object or nothing. Raise NoAnswer if it did not accept the event."""
     around = this.around
     if not around.url:
         raise NoAnswer("down")
@@ -254,7 +254,7 @@ def _fall_back(this: Run, why: str) -> None:
     rung = "spooled" if kept == "spooled" else "failed"
     started = ""
     if this.kind in RECALLS:
-        from cofio.hooks import degrade  # it needs sqlite3, json and more
+        from cofio.hooks import degrade  # imports sqlite3 and json, which are slow
 
         if this.kind == "start" and why in ("down", "refused"):
             started = "started" if degrade.start(this.around) else ""
@@ -273,12 +273,12 @@ def _is_a_subagents(told: dict[str, object] | None) -> bool:
 
 def _end(_number: int, _frame: object) -> NoReturn:
     for number in _ENDING:
-        _signal.signal(number, _signal.SIG_IGN)  # a second one would end what the first one makes us do
+        _signal.signal(number, _signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     raise Ended
 
 
 def _watch(this: Run) -> None:
-    """End the process with 0 when its time is up, whatever hangs."""
+    """End the process with 0 at its deadline, even if the main thread hangs."""
     for seconds in sorted((this.around.capture, this.around.recall)):
         time.sleep(max(0.0, this.began + seconds - time.monotonic()))
         if this.seconds <= seconds:
@@ -292,7 +292,7 @@ def _watch(this: Run) -> None:
 def _here() -> bytes:
     try:
         return posix.getcwdb()
-    except OSError:  # it has been removed
+    except OSError:  # the folder has been removed
         return b""
 
 

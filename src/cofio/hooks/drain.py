@@ -1,8 +1,8 @@
-"""Delivering what waits in the spool to a service that is elsewhere, once it answers again.
+"""Delivery of the spool to a remote service, once it answers again.
 
-    a hook that was answered ─ starts, detached ─▶ `entry.py --home HOME --drain` ─ oldest first ─▶ POST /hooks/<client>
+    an answered hook ─ starts, detached ─▶ `entry.py --home HOME --drain` ─ oldest first ─▶ POST /hooks/<client>
 
-A service of this home takes in its spool by itself; one on another machine cannot see it.
+A service of this home collects its spool by itself; a service on another machine cannot see it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 FLAG = "--drain"
 _PATIENCE = 30.0  # seconds for one delivery
-_LONGEST = 600.0  # seconds for all of them; what is left is the next one's
-_REFUSED = (400, 413)  # it would be refused every time
+_LONGEST = 600.0  # seconds for a whole run; the next run delivers the rest
+_REFUSED = (400, 413)  # would be refused every time
 
 
 def start(around: Around) -> bool:
-    """Have what waits delivered by a process of its own; whether one was started."""
+    """Start a detached process that delivers the spool; return whether it was started."""
     if not around.delivers or not _waits(around.home):
         return False
     home = around.home.decode("utf-8", "surrogateescape")
     command = [sys.executable, "-I", "-S", __file__.rpartition("/")[0] + "/entry.py", "--home", home, FLAG]
-    told = {b"COFIO_URL": around.url, b"COFIO_API_KEY": around.key}  # not where everybody sees them, as arguments are
+    told = {b"COFIO_URL": around.url, b"COFIO_API_KEY": around.key}  # not as arguments, which other users can see
     known = {name: value.encode("utf-8", "surrogateescape") for name, value in told.items() if value}
     return apart.start(command, {**around.variables, **known}, around.home + b"/hook.drain")
 
 
 def run(around: Around) -> int:
-    """Deliver what waits, oldest first, up to what the service does not take; how many. One does so at a time."""
+    """Deliver the spool, oldest first, until the service stops accepting; return the number. One process at a time."""
     if not around.delivers or rest.until(around.home) or not _is_alone(around.home):
         return 0
     delivered, until = 0, time.monotonic() + _LONGEST
@@ -54,7 +54,7 @@ def run(around: Around) -> int:
 
 
 def _asked(around: Around, entry: spool.Entry) -> int:
-    """The status of the reply; 0 for none."""
+    """Return the status of the reply; 0 for none."""
     headers = wire.headers(around.key, entry.project, at=entry.at)
     until = time.monotonic() + _PATIENCE
     try:
@@ -72,7 +72,7 @@ def _waits(home: bytes) -> bool:
 
 
 def _is_alone(home: bytes) -> bool:
-    """Whether nobody else does this. The lock is held until the process ends."""
+    """Return whether no other process drains the spool. The lock is held until the process ends."""
     import fcntl
 
     try:

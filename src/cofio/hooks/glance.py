@@ -1,8 +1,7 @@
-"""A glance at the clients' JSON, without the `json` module, which costs nine milliseconds.
+"""Partial JSON parsing without the `json` module, whose import costs nine milliseconds.
 
-On the fast path only bytes are searched. A key is followed by a colon, and a quotation mark inside a text has a
-backslash before it, so what somebody wrote in a prompt is not taken for a key. Where more must be known, the scanner in
-C that `json` itself uses does it alone.
+The fast path only searches bytes. A key is followed by a colon, and a quotation mark inside a string is escaped, so
+text in a prompt is not mistaken for a key. Full parsing uses the C scanner behind `json` directly.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SPACE = b" \t\r\n"
-_FAR = 8_192  # bytes of a text that is looked for here
+_FAR = 8_192  # bytes searched for a value
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 _LONGEST_NAME = 64
 
 CLIENTS = ("claude-code", "codex", "cursor", "openclaw")
-#: What an event is, by the name that its client gives it; `clients.py` has the same, client by client.
+#: Kind of an event by the client's name for it; `clients.py` has the same mapping, client by client.
 KINDS = {
     "SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "stop", "StopFailure": "failure",
     "PreCompact": "compact", "PostCompact": "summary", "SessionEnd": "end", "notify": "stop",
@@ -29,7 +28,7 @@ KINDS = {
 
 
 def event(raw: bytes) -> str:
-    """The name of the event, as the client calls it; "" when none is to be found."""
+    """Return the client's name of the event; "" if it is not found."""
     for key in ("hook_event_name", "hookEventName", "event"):
         if (found := text(raw, key)) and len(found) <= _LONGEST_NAME and _LETTERS.issuperset(found):
             return found
@@ -37,7 +36,7 @@ def event(raw: bytes) -> str:
 
 
 def text(raw: bytes, key: str) -> str:
-    """The text under this key; "" when there is none, or it is long."""
+    """Return the text under this key; "" if it is missing or too long."""
     name = b'"' + key.encode() + b'"'
     place = raw.find(name)
     while place >= 0:
@@ -61,12 +60,12 @@ def _unescaped(value: bytes) -> str:
         return ""
 
 
-#: What the scanner raises over what is no JSON; SystemError where `json`, which has the right error, is not loaded.
+#: Errors of the scanner for invalid JSON; SystemError if `json`, which defines the right error, is not loaded.
 _NONE = (ValueError, StopIteration, RecursionError, SystemError)
 
 
 class _How:
-    """How JSON is read: as `json.loads` does by default, but for NaN and the like, which are no JSON."""
+    """Parser options: as `json.loads` by default, but without NaN and infinities, which are not JSON."""
 
     strict = True
     object_hook = object_pairs_hook = array_hook = None
@@ -80,7 +79,7 @@ class _How:
 
 
 class _Lax(_How):
-    """How a client's JSON is read, as `clients.py` does: line breaks in a text, and NaN, are no reason to lose it."""
+    """Lax parser options, the same as in `clients.py`: line breaks in strings and NaN are accepted."""
 
     strict = False
 
@@ -90,7 +89,7 @@ class _Lax(_How):
 
 
 def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
-    """The JSON object in these bytes; None when they are anything else."""
+    """Return the JSON object in these bytes; None for anything else."""
     try:
         told = raw.decode("utf-8", "replace" if lax else "strict").strip()
         found, end = _scanned(told, _Lax if lax else _How)
@@ -102,7 +101,7 @@ def parsed(raw: bytes, *, lax: bool = False) -> dict[str, object] | None:
 def _scanned(told: str, how: type[_How]) -> tuple[object, int]:
     try:
         from _json import make_scanner
-    except ImportError:  # another Python than CPython
+    except ImportError:  # not CPython
         import json
 
         return json.loads(told, strict=how.strict, parse_constant=how.parse_constant), len(told)

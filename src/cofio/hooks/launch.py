@@ -1,8 +1,7 @@
-"""The launcher `hook` in the home: what clients' hooks call, by a path that stays when cofio is updated or moved.
+"""The launcher `hook` in the home: the path that clients' hooks call, stable when cofio is updated or moved.
 
-It knows the Python and the script. Where they are gone, or that Python cannot start, a `cofio` on the PATH does it.
-Whatever is missing or broken, it ends with 0 and says nothing. It is a POSIX shell script, as are the five named hooks:
-Windows is not served.
+It runs this Python with the hook script. If that fails, it runs a `cofio` on the PATH. It always exits with 0 and
+prints nothing on errors. It is a POSIX shell script, as are the five named hooks: Windows is not supported.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ SHIMS = Path(__file__).with_name("shims")
 #: The five named hooks, each a script in SHIMS.
 NAMES = ("memory-recall", "memory-query", "memory-extract", "memory-flush", "memory-commit")
 
-# Not `exec`: a Python that cannot even start would end with a code of its own. The trap: a shell that cannot fork ends
-# with 2, which tells some clients to throw the prompt away.
+# Not `exec`: a Python that cannot start would end with its own exit code. The trap: a shell that cannot fork exits with
+# 2, which makes some clients discard the prompt.
 _TEXT = """\
 #!/bin/sh
-# cofio's hook: CLIENT [EVENT], the client's JSON on standard input. Written by cofio, and anew whenever it starts.
+# cofio's hook: CLIENT [EVENT], the client's JSON on standard input. Written by cofio whenever its service starts.
 trap 'exit 0' 0
 [ -x {python} ] && [ -r {entry} ] && {python} -I -S {entry} --home {home} "$@" 2>/dev/null && exit 0
 command -v cofio >/dev/null 2>&1 && cofio --home {home} hook "$@" 2>/dev/null
@@ -36,12 +35,12 @@ exit 0
 
 
 def launcher(python: str | Path, entry: str | Path, home: str | Path) -> str:
-    """The text of a launcher for this Python, script and home."""
+    """Return the text of a launcher for this Python, script and home."""
     return _TEXT.format(python=quote(str(python)), entry=quote(str(entry)), home=quote(str(home)))
 
 
 def write(home: Path) -> Path | None:
-    """Write the launcher into the home, if it is not there as it should be; its path, or None when it cannot be."""
+    """Write the launcher into the home unless it is up to date; return its path, or None if it cannot be written."""
     path, text = home / NAME, launcher(sys.executable, ENTRY, home)
     _compile()
     try:
@@ -54,7 +53,7 @@ def write(home: Path) -> Path | None:
 
 
 def _compile() -> None:
-    """Have the hook's modules compiled: an installer may have left that out, and a hook cannot always write there."""
+    """Compile the hook's modules: an installer may have skipped that, and a hook cannot always write the cache."""
     for path in ENTRY.parent.glob("*.py"):
         with suppress(OSError, py_compile.PyCompileError):
             if not Path(cache_from_source(str(path))).is_file():

@@ -1,6 +1,6 @@
-"""Which project a folder belongs to, told by files alone: no git is run, and a hook has no time for one.
+"""Project detection for a folder, from files alone: a hook has no time to run git.
 
-    main tree, subfolder, linked worktree, worktree of a bare repository ─▶ the git common directory ─▶ one name for all
+    main tree, subfolder, linked worktree, worktree of a bare repository ─▶ git common directory ─▶ one name
 
 On the fast path: `posix` and bytes, because `os` costs a millisecond and `pathlib` ten.
 """
@@ -11,16 +11,17 @@ import posix
 
 from cofio.hooks.around import read, user_folder
 
-_NESTED = 40  # links in a path, and levels of folders: what goes deeper goes round in circles
+_NESTED = 40  # maximum links in a path, to detect cycles
 _MODE, _FOLDER, _FILE = 0o170000, 0o040000, 0o100000
-_PLUMBING = (".git", ".bare")  # a common directory's own name says nothing about the project
+_PLUMBING = (".git", ".bare")  # names of common directories that do not name the project
 
 
 def of(cwd: str, *, user: str = "") -> str:
-    """The project at this folder: its repository's main working tree, or its common directory where that is bare.
+    """Return the project of this folder: the main working tree of its repository, or the common directory of a bare
+    one.
 
-    A submodule is a project of its own. Outside a repository the project is the folder; "" in the root, and in the home
-    folder of the `user` (by default the one who runs this): what is learned there belongs to no project.
+    A submodule is its own project. Outside a repository the project is the folder; "" for the root and for the home
+    folder of the `user` (default: the current one), where memories belong to no project.
     """
     raw = _bytes(cwd)
     if not raw.startswith(b"/") or b"\0" in raw:
@@ -33,7 +34,7 @@ def of(cwd: str, *, user: str = "") -> str:
 
 
 def name(project: str) -> str:
-    """What people would call it: the last part of its path."""
+    """Return a short display name: the last part of the path."""
     parts = [part for part in project.split("/") if part]
     if len(parts) > 1 and parts[-1] in _PLUMBING:
         parts.pop()
@@ -41,7 +42,7 @@ def name(project: str) -> str:
 
 
 def real(path: bytes) -> bytes:
-    """The absolute path with every link followed, whether it is there or not."""
+    """Return the absolute path with every link resolved, even if it does not exist."""
     done, left, links = b"", path.split(b"/")[::-1], 0
     while left:
         part = left.pop()
@@ -52,7 +53,7 @@ def real(path: bytes) -> bytes:
             continue
         try:
             target = posix.readlink(done + b"/" + part)
-        except OSError:  # no link, or nothing at all
+        except OSError:  # not a link, or missing
             done += b"/" + part
             continue
         links += 1
@@ -68,7 +69,7 @@ def real(path: bytes) -> bytes:
 
 
 def _repository(here: bytes, home: bytes) -> bytes:
-    """The repository around this folder, named by its main tree; b"" when there is none below the home or the root."""
+    """Return the repository of this folder, named by its main tree; b"" if there is none below the home or the root."""
     while here not in (b"", home):
         kind = _kind(here + b"/.git")
         if kind == _FOLDER and _is_git(here + b"/.git"):
@@ -82,18 +83,18 @@ def _repository(here: bytes, home: bytes) -> bytes:
 
 
 def _pointed(tree: bytes) -> bytes:
-    """The repository that a tree's `.git` file points to; b"" when it points nowhere."""
+    """Return the repository that the `.git` file of a tree points to; b"" if there is none."""
     told = read(tree + b"/.git")
     if not told.startswith(b"gitdir:"):
         return b""
     folder = _within(tree, told[len(b"gitdir:") :].strip())
-    common = read(folder + b"/commondir").strip()  # of a linked worktree alone
+    common = read(folder + b"/commondir").strip()  # only in a linked worktree
     shared = _within(folder, common) if common else folder
     return _named_by(shared) if _is_git(shared) else b""
 
 
 def _named_by(common: bytes) -> bytes:
-    """The main tree of a common directory: beside it, or where its config says, as a submodule's does; else itself."""
+    """Return the main tree of a common directory: its parent, or `core.worktree` as in submodules; else itself."""
     if common.endswith(b"/.git"):
         return common[: -len(b"/.git")] or b"/"
     for line in read(common + b"/config").splitlines():
@@ -130,5 +131,5 @@ def _bytes(path: str) -> bytes:
 
 
 def _text(path: bytes) -> str:
-    """As text that can be stored and sent, whatever bytes there are in a name."""
+    """Decode a path to text that can be stored and sent, replacing invalid bytes."""
     return path.decode("utf-8", "replace")

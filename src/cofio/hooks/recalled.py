@@ -1,8 +1,8 @@
-"""`recalled.log` in the home: which memories were given without the service, for it to count when it is back.
+"""`recalled.log` in the home: memories recalled without the service, which counts them later.
 
     2026-11-15T10:00:04.456Z claude-code 12 40 7
 
-No word of what was asked stands in it.
+It contains no text of the queries.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Line: TypeAlias = tuple[str, str, list[int]]
 
 _NAME, _TAKEN = b"/recalled.log", b"/recalled.log.taken"
-MOST_BYTES = 1_000_000  # beyond that nothing is noted: a log may not fill the disk
+MOST_BYTES = 1_000_000  # limit, so that the log cannot fill the disk
 
 
 def note(home: bytes, client: str, ids: Sequence[int]) -> None:
-    """Write the line. A log that cannot be written is done without."""
+    """Append a line. Errors are ignored."""
     line = " ".join((moment(time.time()), client or "-", *map(str, ids))).encode("utf-8", "replace") + b"\n"
     try:
         file = posix.open(home + _NAME, posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC, 0o600)
@@ -38,11 +38,11 @@ def note(home: bytes, client: str, ids: Sequence[int]) -> None:
 
 
 def bring(home: bytes, note: Callable[[list[Line]], None]) -> None:
-    """Have noted what was given since the last time: when, for which client, which ids. Then it is gone.
+    """Pass the recalls since the last call to `note`, as (time, client, ids), then delete the log.
 
-    OSError where the log cannot be read. What `note` does not take stays for the next time.
+    Raise OSError if the log cannot be read. If `note` fails, the log is kept for the next call.
     """
-    for name in (_TAKEN, _NAME):  # what a service was stopped over goes first
+    for name in (_TAKEN, _NAME):  # first a log that an interrupted call left
         try:
             if name == _NAME:
                 posix.rename(home + _NAME, home + _TAKEN)

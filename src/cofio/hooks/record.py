@@ -1,9 +1,9 @@
-"""`hooks.log` in the home: a line a run, so that nothing happens unseen.
+"""`hooks.log` in the home: one line per hook run.
 
     2026-11-15T10:00:00.123Z claude-code UserPromptSubmit service 23ms
     2026-11-15T10:00:04.456Z claude-code UserPromptSubmit file 61ms refused spooled
 
-After the milliseconds stands why the service was not the one to answer, then what became of the turn (spooled, full,
+After the milliseconds follow the reason why the service did not answer, the fate of the turn (spooled, full,
 unwritable), and whether the service was started.
 """
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 RUNGS = ("service", "file", "briefing", "nothing", "spooled", "skipped", "failed")
-MOST_BYTES = 1_000_000  # of a log; then it is put aside, and the one before it is gone
+MOST_BYTES = 1_000_000  # of a log, before it is rotated to hooks.log.1
 DAY = 86_400.0
-PROOF = "proof-"  # how the name of a proof begins, which stands last in the lines of its runs
+PROOF = "proof-"  # prefix of the name of a proof, the last word in the lines of its runs
 
 
 def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: str) -> None:
-    """Write the line. A log that cannot be written is done without."""
+    """Append a line. Errors are ignored."""
     words = (moment(time.time()), client or "-", event or "-", rung, f"{seconds * 1000:.0f}ms", *why, _proof())
     path = home + b"/hooks.log"
     try:
@@ -44,21 +44,21 @@ def note(home: bytes, client: str, event: str, rung: str, seconds: float, *why: 
 
 
 def _proof() -> str:
-    """The name of the proof that this run is part of, by COFIO_HOOKS; "" for a run in earnest."""
+    """Return the name of the proof that this run belongs to, from COFIO_HOOKS; "" for a normal run."""
     told = variable("COFIO_HOOKS")
     return told if told.startswith(PROOF) else ""
 
 
 def moment(seconds: float) -> str:
-    """A time as it is written in the log."""
+    """Return a time in the format of the log."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03}Z"
 
 
-# ── for people ────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── reports ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
-    """The last n runs, oldest first, each with at, client, event, rung, ms and why. Other lines are left out."""
+    """Return the last n runs, oldest first, each with at, client, event, rung, ms and why. Skip other lines."""
     from pathlib import Path
 
     runs: list[dict[str, Any]] = []
@@ -69,9 +69,8 @@ def recent(home: str | Path, n: int = 20) -> list[dict[str, Any]]:
 
 
 def summary(home: str | Path) -> dict[str, Any]:
-    """What the hooks did of late: the last run; per rung how many in 24 hours, and p50 and p95 of their milliseconds;
-    how many failed in that time, by why; how many deliveries wait in the spool, how many are bad; and until when the
-    service is left alone, if it is.
+    """Summarise the hooks: last run; per rung the count in 24 hours and p50 and p95 in ms; failures by reason; the
+    number of spooled and of unreadable deliveries; the end of the circuit breaker's pause, or None.
     """
     from pathlib import Path
 
@@ -79,7 +78,7 @@ def summary(home: str | Path) -> dict[str, Any]:
 
     home = Path(home)
     since = moment(time.time() - DAY)
-    runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # a proof is no use
+    runs = [run for run in recent(home, 1_000_000) if PROOF not in run["why"]]  # proofs do not count as use
     lately = [run for run in runs if run["at"] >= since]
     took = {rung: sorted(run["ms"] for run in lately if run["rung"] == rung) for rung in RUNGS}
     until = rest.until(str(home).encode("utf-8", "surrogateescape"))
@@ -113,7 +112,7 @@ def _run(line: str) -> dict[str, Any] | None:
 
 
 def _counted(words: Iterable[str]) -> dict[str, int]:
-    """The words, each with how often it comes, the most frequent first."""
+    """Return the words with their counts, most frequent first."""
     from collections import Counter
 
     return dict(Counter(words).most_common())

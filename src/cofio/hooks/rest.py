@@ -1,10 +1,10 @@
-"""`hook.rest` in the home: a service that hung or talked nonsense is left alone for a while, so that it costs one
-deadline and not one a prompt.
+"""`hook.rest` in the home: circuit breaker for a service that hung or sent invalid replies, so that it costs one
+deadline and not one per prompt.
 
-    until (seconds since 1970)  failures in a row
+    end (seconds since 1970)  consecutive failures
 
-Rests last 30 s, then twice as long each time, at most five minutes. The first answer ends them, and so does a service
-that has started since: it wrote `hook.at` anew. One that has only just started is not left alone: it loads its model.
+Pauses last 30 s, doubling up to five minutes. The first answer ends them, and so does a restart of the service, which
+rewrites `hook.at`. A service that has just started is not paused: it is loading its model.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import time
 from cofio.hooks.around import read
 
 FIRST, LONGEST = 30.0, 300.0
-_WARM = 20.0  # seconds after its start by which a service answers as it always will
+_WARM = 20.0  # seconds after its start until a service responds at full speed
 
 
 def until(home: bytes) -> float:
-    """When the service may be asked again; 0 when it may be now."""
+    """Return the end of the pause; 0 if the service may be asked now."""
     end, _ = _told(home)
     now = time.time()
-    if not now < end <= now + LONGEST + 1 or _has_started_since(home):  # a clock may have been set back
+    if not now < end <= now + LONGEST + 1 or _has_started_since(home):  # the clock may have been set back
         return 0.0
     return end
 
 
 def begin(home: bytes) -> None:
-    """Leave it alone from now on, longer than the last time. Hooks that waited together count as one."""
+    """Pause the service, longer than the last time. Failures during a pause count as one."""
     if time.time() - _written(home + b"/hook.at") < _WARM or until(home):
         return
     failures = _told(home)[1] + 1
@@ -45,7 +45,7 @@ def begin(home: bytes) -> None:
 
 
 def end(home: bytes) -> None:
-    """It has answered."""
+    """End the pause: the service has answered."""
     try:
         posix.unlink(home + b"/hook.rest")
     except OSError:
@@ -53,7 +53,7 @@ def end(home: bytes) -> None:
 
 
 def _told(home: bytes) -> tuple[float, int]:
-    """The end of the last rest, and how many failures there were by then."""
+    """Return the end of the last pause, and the number of failures."""
     end, _, failures = read(home + b"/hook.rest").strip().partition(b" ")
     return (float(end), int(failures)) if end.isdigit() and failures.isdigit() else (0.0, 0)
 

@@ -1,12 +1,12 @@
-"""The spool: deliveries that no service took, one file each, until one does.
+"""The spool: undelivered hook events, one file each, until a service accepts them.
 
-    spool/<time in ns>-<pid>-<random>.hook  a line of JSON (client, at, project, event, bytes), then the client's own
-    spool/bad/                              what cannot be read, or not be delivered; nobody deletes it
+    spool/<time in ns>-<pid>-<random>.hook  a JSON line (client, at, project, event, bytes), then the client's input
+    spool/bad/                              unreadable and undeliverable files; never deleted automatically
 
-A file gets its name before it is synced: a hook that is ended at its deadline, while a slow disk still syncs, leaves it
-in place, and only a power cut can still take it. The header says how long the rest is, so half a file is known as one.
+A file is renamed before it is synced: if a hook reaches its deadline while a slow disk still syncs, the file stays in
+place, and only a power cut can lose it. The header states the length of the rest, so truncated files are detected.
 
-Hooks write here: what only the reader needs is imported by the reader.
+Hooks write here: modules that only the reader needs are imported by the reader.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ MOST_BYTES = 200_000_000
 _ENDING, _UNNAMED = ".hook", ".part"
 MOST_BAD_FILES = 1_000
 MOST_BAD_BYTES = 100_000_000
-_LEFT_OVER = 60.0  # seconds after which nobody is still writing a file
-_STALE = 3_600.0  # seconds after which an empty one is swept away
+_LEFT_OVER = 60.0  # seconds after which an unrenamed file has no writer any more
+_STALE = 3_600.0  # seconds after which an empty file is deleted
 
 
 class Full(TooBusy):
-    """Too much waits already. What came first is kept: it may be the beginning of what comes later."""
+    """The spool is full. Older deliveries are kept, since later ones may continue them."""
 
 
 class Entry:
-    """A delivery that waits."""
+    """A spooled delivery."""
 
     __slots__ = ("at", "client", "event", "path", "project", "raw")
 
@@ -48,7 +48,7 @@ class Entry:
 
 
 def put(home: str | Path, client: str, raw: bytes, *, at: str, project: str, event: str) -> Path:
-    """Keep a delivery: it is on disk when this returns. Full or StoreError when it cannot be."""
+    """Spool a delivery and sync it to disk. Raise Full or StoreError on failure."""
     from pathlib import Path
 
     try:
@@ -56,15 +56,15 @@ def put(home: str | Path, client: str, raw: bytes, *, at: str, project: str, eve
         path = write(folder, client, raw, at=at, project=project, event=event)
         sync(path)
     except OSError as error:
-        hint = "Check the folder's permissions and the room on its disk."
-        raise StoreError(f"Nothing can be written to the spool in {home}: {error.strerror}.", hint) from error
+        hint = "Check the folder's permissions and the free disk space."
+        raise StoreError(f"The spool in {home} cannot be written: {error.strerror}.", hint) from error
     return Path(path.decode("utf-8", "surrogateescape"))
 
 
 def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event: str, aside: bool = False) -> bytes:
-    """Write a delivery under its name, and its path; `sync` makes sure of it. Full or OSError when it cannot be.
+    """Write a delivery, not yet synced, and return its path. Raise Full or OSError on failure.
 
-    `aside`: to where nobody reads it by himself.
+    With `aside` it goes to spool/bad, which is not read automatically.
     """
     folder = home + b"/spool"
     _make(home, folder)
@@ -92,7 +92,7 @@ def write(home: bytes, client: str, raw: bytes, *, at: str, project: str, event:
 
 
 def sync(path: bytes) -> None:
-    """Have the disk hold the file, and its name."""
+    """Sync the file and its folder to disk."""
     for each in (path, path.rpartition(b"/")[0]):
         file = posix.open(each, posix.O_RDONLY | posix.O_CLOEXEC)
         try:
@@ -112,13 +112,13 @@ def _make(home: bytes, folder: bytes) -> None:
 
 
 def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> None:
-    """Full when there is none. What a writer that died left empty is swept away."""
+    """Raise Full if the spool is full. Delete empty files that a dead writer left."""
     files = 0
     with posix.scandir(folder) as found:
         for each in found:
             try:
                 about = each.stat(follow_symlinks=False)
-            except FileNotFoundError:  # taken in just now
+            except FileNotFoundError:  # delivered just now
                 continue
             if each.name.endswith(_UNNAMED.encode()) and not about.st_size and time.time() - about.st_mtime > _STALE:
                 _unlink(each.path)
@@ -132,14 +132,14 @@ def _check_room(folder: bytes, size: int, most_files: int, most_bytes: int) -> N
 def _unlink(path: bytes) -> None:
     try:
         posix.unlink(path)
-    except OSError:  # it is gone
+    except OSError:  # already gone
         return
 
 
 def _quoted(text: str) -> str:
     try:
         from _json import encode_basestring_ascii
-    except ImportError:  # another Python than CPython
+    except ImportError:  # not CPython
         from json.encoder import encode_basestring_ascii
     return str(encode_basestring_ascii(text))
 
@@ -148,7 +148,7 @@ def _quoted(text: str) -> str:
 
 
 def entries(home: str | Path) -> Iterator[Entry]:
-    """What waits, oldest first. What is no delivery, or only half of one, is put aside on the way."""
+    """Yield deliveries, oldest first. Move invalid and truncated files to spool/bad."""
     from pathlib import Path
 
     for path in waiting(Path(home)):
@@ -156,19 +156,19 @@ def entries(home: str | Path) -> Iterator[Entry]:
             raw = path.read_bytes()
         except PermissionError:
             _move(path)
-        except OSError:  # taken by somebody else just now; or the disk's trouble, or ours, which may pass
+        except OSError:  # taken by another process; or a temporary I/O error
             continue
         else:
             if entry := _read(path, raw):
                 yield entry
             elif not raw and path.name.endswith(_UNNAMED):
-                path.unlink(missing_ok=True)  # there was no room for a single byte
+                path.unlink(missing_ok=True)  # the disk was full
             else:
                 _move(path)
 
 
 def waiting(home: Path) -> list[Path]:
-    """The files of the spool, oldest first, but for those that are being written."""
+    """Return the files of the spool, oldest first, without those being written."""
     try:
         found = sorted(path for path in (home / "spool").iterdir() if not path.is_dir() or path.is_symlink())
     except OSError:
@@ -177,7 +177,7 @@ def waiting(home: Path) -> list[Path]:
 
 
 def bad(home: Path) -> int:
-    """How many files were put aside."""
+    """Return the number of files in spool/bad."""
     try:
         return sum(1 for _ in (home / "spool" / "bad").iterdir())
     except OSError:
@@ -185,12 +185,12 @@ def bad(home: Path) -> int:
 
 
 def done(entry: Entry) -> None:
-    """Take it away: it has been taken in."""
+    """Delete a delivered entry."""
     entry.path.unlink(missing_ok=True)
 
 
 def set_aside(entry: Entry) -> None:
-    """Put it where nobody reads it again by himself."""
+    """Move an entry to spool/bad, which is not read automatically."""
     _move(entry.path)
 
 
@@ -212,7 +212,7 @@ def _read(path: Path, raw: bytes) -> Entry | None:
 
 
 def _is_left_over(path: Path) -> bool:
-    """Whether its writer died over it."""
+    """Return whether the writer of an unrenamed file is dead."""
     try:
         return path.name.endswith(_UNNAMED) and time.time() - path.lstat().st_mtime > _LEFT_OVER
     except OSError:
@@ -227,4 +227,4 @@ def _move(path: Path) -> None:
     except OSError as error:
         import logging
 
-        logging.getLogger(__name__).warning("%s cannot be put aside: %s", path.name, error.strerror)
+        logging.getLogger(__name__).warning("%s cannot be moved to spool/bad: %s", path.name, error.strerror)

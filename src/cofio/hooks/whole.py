@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all: written under another name, then renamed."""
+"""Atomic file writes: written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def put(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Put the bytes there, with this mode, in a folder that is made if it is missing. OSError when they cannot be."""
-    import tempfile  # heavy, and a hook only reads
+    """Write a file atomically with this mode; create a missing folder. Raise OSError on failure."""
+    import tempfile  # slow import, and hooks only read
 
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")

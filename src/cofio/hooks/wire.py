@@ -1,6 +1,6 @@
-"""The way to the service: one POST over one connection, and the reply only if it is whole.
+"""HTTP client of the hook: one POST over one connection; only a complete reply counts.
 
-On the fast path: `_socket` (half a millisecond) in place of `socket` (ten) and `http.client` (thirty-five), which only
+On the fast path: `_socket` (half a millisecond) instead of `socket` (ten) and `http.client` (thirty-five), which only
 https needs.
 """
 
@@ -10,12 +10,12 @@ import _socket
 import posix
 import time
 
-_MOST = 1_048_576  # bytes of a reply; a briefing has ten thousand
+_MOST = 1_048_576  # maximum bytes of a reply; a briefing has about ten thousand
 _SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/"
 
 
 class NoAnswer(Exception):
-    """Why there is none, in a word; and whether asking cost time or brought nonsense: asking again would too."""
+    """No usable reply, and one word why. `sick`: the service hung or sent an invalid reply; a retry would too."""
 
     def __init__(self, why: str, *, sick: bool = False) -> None:
         super().__init__(why)
@@ -24,7 +24,7 @@ class NoAnswer(Exception):
 
 
 class Request:
-    """What is sent, and until when an answer is waited for (by the monotonic clock)."""
+    """A request and its deadline on the monotonic clock."""
 
     def __init__(self, url: str, path: str, body: bytes, headers: list[tuple[str, str]], until: float) -> None:
         self.scheme, _, rest = url.partition("://")
@@ -36,7 +36,7 @@ class Request:
         self.body, self.headers, self.until = body, headers, until
 
     def left(self) -> float:
-        """Seconds until an answer comes too late. NoAnswer when it does by now."""
+        """Return the seconds left until the deadline. Raise NoAnswer if it has passed."""
         left = self.until - time.monotonic()
         if left <= 0:
             raise NoAnswer("timeout", sick=True)
@@ -49,14 +49,14 @@ class Request:
 
 
 def headers(key: str, project: str, *, at: str = "") -> list[tuple[str, str]]:
-    """What a hook says beside the client's own JSON; `at`: when that was said, if it was not just now."""
+    """Return the headers of a hook; `at`: the time of the event if it was not just now."""
     told = [("Content-Type", "application/json"), ("X-Cofio-Client", "hook"), ("X-Cofio-Project", quoted(project))]
     told += [(name, value) for name, value in (("X-API-Key", key), ("X-Cofio-At", at)) if value]
     return [(name, value.replace("\r", "").replace("\n", "")) for name, value in told]
 
 
 def ask(request: Request) -> tuple[int, bytes]:
-    """The status and the body of the reply. NoAnswer when there is none in time, or it is not whole."""
+    """Return status and body of the reply. Raise NoAnswer if it is late or incomplete."""
     if request.scheme not in ("http", "https", "unix"):
         raise NoAnswer("address")
     try:
@@ -72,12 +72,12 @@ def ask(request: Request) -> tuple[int, bytes]:
         raise NoAnswer("timeout", sick=True) from None
     except (ConnectionRefusedError, FileNotFoundError):
         raise NoAnswer("refused") from None
-    except (OSError, ValueError):  # ValueError: a host that no name can be
+    except (OSError, ValueError):  # ValueError: an invalid host name
         raise NoAnswer("broken") from None
 
 
 def quoted(text: str) -> str:
-    """Percent-encoded, for a header or a URI."""
+    """Percent-encode text for a header or a URI."""
     return "".join(chr(each) if each in _SAFE else f"%{each:02X}" for each in text.encode("utf-8", "surrogateescape"))
 
 
@@ -103,7 +103,7 @@ def _connected(request: Request) -> _socket.socket:
 
 
 def _addresses(request: Request) -> list[tuple[int, str | tuple[str, int]]]:
-    """Where to try, in order. Only a name that is neither an address nor localhost is looked up."""
+    """Return the addresses to try, in order. Only names other than IP addresses and localhost are resolved."""
     if request.socket:
         return [(_socket.AF_UNIX, request.socket)]
     host, port = _host_and_port(request.host)
@@ -122,7 +122,7 @@ def _addresses(request: Request) -> list[tuple[int, str | tuple[str, int]]]:
 
 def _host_and_port(host: str) -> tuple[str, int]:
     name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-    if not name:  # no colon at all
+    if not name:  # no colon
         name, port = host, ""
     if port and not (port.isascii() and port.isdigit() and int(port) < 65_536):
         raise NoAnswer("address")
@@ -133,7 +133,7 @@ def _host_and_port(host: str) -> tuple[str, int]:
 
 
 def _send(connection: _socket.socket, request: Request) -> None:
-    """Send it all. Somebody who hangs up early may have said why before: the reply is still read."""
+    """Send the request. If the service hangs up early, its reply may explain why and is still read."""
     try:
         connection.settimeout(request.left())
         connection.sendall(request.head() + request.body)
@@ -163,7 +163,7 @@ def _more(connection: _socket.socket, request: Request, heard: bytes) -> bytes:
 
 
 def _told(head: bytes) -> tuple[int, int]:
-    """The status and the body's length. A body whose length is not told cannot be known to be whole."""
+    """Return the status and the body's length. A reply without a length cannot be known to be complete."""
     first, *lines = head.split(b"\r\n")
     status = first.split(b" ")[1:2]
     if not status or not status[0].isdigit() or len(status[0]) != 3:
@@ -193,6 +193,6 @@ def _over_tls(request: Request) -> tuple[int, bytes]:
 
 
 def write(file: int, content: bytes) -> None:
-    """All of it, in one piece where the pipe takes it."""
+    """Write all bytes, in one piece if the pipe accepts it."""
     while content:
         content = content[posix.write(file, content) :]

@@ -1,7 +1,7 @@
-"""Putting cofio into the clients on this machine, taking it out again, and proving that it works.
+"""Installation of cofio into the clients on this machine, uninstallation, and diagnosis.
 
     plan (per client) ─▶ edits of texts (jsonc, toml) ─▶ files, with a record ─▶ uninstall: the same bytes as before
-                                                              └──────────────▶ doctor: what is there, and what is wrong
+                                                              └──────────────▶ doctor: state and problems
 
-Other people's files are edited as text: every byte that is not ours stays.
+Files of other programs are edited as text: every byte that is not cofio's stays.
 """

@@ -1,4 +1,4 @@
-"""What can be told by looking: the home, the service, the model, and each client's hooks. Nothing is changed."""
+"""Read-only checks of the home, the service, the model, and each client's hooks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from cofio.settings import Settings
 from cofio.version import __version__
 
 _SETS_UP = "`cofio install {}` sets it up."
-_OFF = ("off", "0", "no", "false")  # what hooks take for it
+_OFF = ("off", "0", "no", "false")  # the values that hooks accept for off
 
 
-# ── our own house ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the home ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def versions() -> Check:
@@ -50,7 +50,7 @@ def versions() -> Check:
 
 
 def home(settings: Settings) -> Check:
-    """Whether our folder can be written to."""
+    """Check that the home is writable."""
     path = settings.home
     there = path if path.exists() else next(each for each in path.parents if each.exists())
     if os.access(there, os.W_OK | os.X_OK):
@@ -59,31 +59,33 @@ def home(settings: Settings) -> Check:
 
 
 def config(settings: Settings) -> Check:
-    """Whether keys are for their owner alone. That the file can be read is known: the settings came out of it."""
+    """Check that config.toml is readable by its owner only. It is parseable: the settings were loaded from it."""
     path = settings.home / "config.toml"
     if not path.exists():
-        return Check("config", "ok", "no config.toml; everything is as by default, or set by variables")
+        return Check("config", "ok", "no config.toml; all settings are defaults or set by variables")
     if path.stat().st_mode & 0o077:
         return Check("config", "wrong", f"{path} can be read by others.", f"chmod 600 {shlex.quote(str(path))}")
-    return Check("config", "ok", f"{path}, for you alone to read")
+    return Check("config", "ok", f"{path}, readable by you only")
 
 
 def launcher(settings: Settings) -> Check:
-    """Whether the program that hooks start is there, and starts this Python."""
+    """Check that the launcher that hooks start exists and starts this Python."""
     path = places.launcher(settings)
     content = files.read(path)
     if content is None or not os.access(path, os.X_OK):
         says = f"{path} is missing." if content is None else f"{path} may not be executed."
         return Check("launcher", "wrong", says, "`cofio up` or `cofio install` writes it.")
     if content != os.fsencode(launch.launcher(sys.executable, launch.ENTRY, settings.home)):
-        return Check("launcher", "warning", f"{path} starts another Python than this.", "`cofio install` renews it.")
+        return Check(
+            "launcher", "warning", f"{path} starts another Python or cofio than this.", "`cofio install` renews it."
+        )
     return Check("launcher", "ok", str(path))
 
 
 def switch(hooks: str) -> Iterator[Check]:
-    """Whether hooks are switched off where this is asked, by what COFIO_HOOKS says there."""
+    """Check that COFIO_HOOKS does not switch hooks off."""
     if hooks.strip().lower() in _OFF:
-        says = f"COFIO_HOOKS is {hooks.strip()}: no hook of a client that is started from here does anything."
+        says = f"COFIO_HOOKS is {hooks.strip()}: hooks of clients started from here do nothing."
         yield Check("hooks", "wrong", says, "`unset COFIO_HOOKS`, unless you mean it.")
 
 
@@ -91,17 +93,17 @@ def switch(hooks: str) -> Iterator[Check]:
 
 
 def service(settings: Settings, state: Mapping[str, Any]) -> Check:
-    """Whether the service answers, takes our key, and is of our version."""
+    """Check that the service answers, accepts the key, and has this version."""
     if not state["answering"]:
         return _silent(settings, state)
     if state["key"] in ("wrong", "missing"):
-        says = f"The service at {state['url']} wants a key, and ours is {state['key']}. {state.get('problem') or ''}"
+        says = f"The service at {state['url']} requires a key; ours is {state['key']}. {state.get('problem') or ''}"
         remedy = "Set api_key to a key of the service: `cofio config set api_key`."
         again = "" if settings.url else " Then `cofio down` and `cofio up`, so that hooks know it too."
         return Check("service", "wrong", says.strip(), remedy + again)
     if state["role"] == "read":
-        says = "Our key has the role read: hooks recall and capture with one that may write."
-        return Check("service", "wrong", says, "Ask for another where the service runs: `cofio keys create`.")
+        says = "The configured key has the role read; hooks need one that may write."
+        return Check("service", "wrong", says, "Create another on the service's machine: `cofio keys create`.")
     if state["version"] != __version__:
         says = f"The service is cofio {state['version']}, this is {__version__}."
         remedy = "Update the older of the two." if settings.url else "`cofio down`, then `cofio up`."
@@ -111,43 +113,45 @@ def service(settings: Settings, state: Mapping[str, Any]) -> Check:
 
 
 def hangs(settings: Settings, state: Mapping[str, Any]) -> bool:
-    """Whether a service of this machine runs without answering."""
+    """Return whether a service of this machine runs without answering."""
     return bool(state["running"] and not state["answering"] and not settings.url)
 
 
 def _silent(settings: Settings, state: Mapping[str, Any]) -> Check:
     if settings.url:
         says = f"No service answers at {state['url']}. {state.get('problem') or ''}".strip()
-        return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that it runs there.")
+        return Check("service", "wrong", says, "Check `url` (COFIO_URL), and that the service runs there.")
     if hangs(settings, state) and state.get("problem"):
-        says = f"It runs (pid {state['pid']}) and does not answer. {state['problem']}"
+        says = f"The service runs (pid {state['pid']}) and does not answer. {state['problem']}"
         return Check("service", "wrong", says, "`cofio down --force`, then `cofio up`.")
     if hangs(settings, state):
-        return Check("service", "wrong", f"It is still starting (pid {state['pid']}).", "Ask again in a moment.")
-    return Check("service", "wrong", "It does not run.", "`cofio up` starts it.")
+        return Check(
+            "service", "wrong", f"The service is still starting (pid {state['pid']}).", "Try again in a moment."
+        )
+    return Check("service", "wrong", "The service does not run.", "`cofio up` starts it.")
 
 
 def serving(url: str) -> Check:
-    """That it answers, as it says itself."""
+    """Return the check of a service that reports about itself."""
     return Check("service", "ok", f"{url}, cofio {__version__}")
 
 
 def store(settings: Settings, client: Asked) -> Check:
-    """Whether the store can be read, and every memory be found by what it means."""
+    """Check that the store can be read, and that every memory has a vector."""
     try:
         told = client.stats()
     except CofioError as error:
         return Check("store", "wrong", error.message, error.hint)
     known, bare = told["memories"], told["memories"] + told["archived"] - told["vectors"]
     if bare > 0:
-        says = f"{bare:,} {'memory has' if bare == 1 else 'memories have'} no vector: words alone find what they say."
+        says = f"{bare:,} {'memory has' if bare == 1 else 'memories have'} no vector and can be found by words only."
         return Check("store", "warning", says, "`cofio down`, `cofio reembed --missing`, then `cofio up`.")
     many = f"{known:,} {'memory' if known == 1 else 'memories'}"
     return Check("store", "ok", f"{settings.shown('store')}, {many}, {told['bytes'] / 1e6:,.1f} MB")
 
 
 def embedder(client: Asked) -> Check:
-    """Whether texts become vectors."""
+    """Check that the embedder works."""
     began = time.monotonic()
     try:
         client.is_novel("cofio doctor asks whether a text becomes a vector")
@@ -157,18 +161,18 @@ def embedder(client: Asked) -> Check:
 
 
 def judge(settings: Settings) -> Check:
-    """Whether the judgement model can be used; without it, patterns and words judge."""
+    """Check that the judgement model can be used; without it, patterns and rules judge."""
     if not settings.judge:
-        return Check("judge", "warning", "switched off: patterns and words judge.", "Unset COFIO_JUDGE to use it.")
+        return Check("judge", "warning", "switched off: patterns and rules judge.", "Unset COFIO_JUDGE to use it.")
     try:
         card = read_card()
     except CofioError as error:
-        return Check("judge", "warning", f"{error.message} Patterns and words judge.", error.hint)
+        return Check("judge", "warning", f"{error.message} Patterns and rules judge.", error.hint)
     return Check("judge", "ok", f"{card['name']}, {card['sha256'][:12]}")
 
 
 def model(settings: Settings, client: Asked | None) -> Check:
-    """Whether the model that reads conversations is there: by the service's word, or asked from here without one."""
+    """Check the language model that reads conversations, as the service reports it, or directly without a service."""
     if client is None:
         return _model_from_here(settings)
     try:
@@ -179,70 +183,70 @@ def model(settings: Settings, client: Asked | None) -> Check:
         return Check("model", "ok", f"{settings.extract_provider} is switched off by COFIO_LLM")
     if until := told.get("spent_until"):
         says = f"{told['provider']}, {told['model']}: the daily limit is reached; captures wait until {until[:16]} UTC."
-        remedy = "`cofio usage llm` shows what used it; llm_calls_per_day and llm_tokens_per_day set it."
+        remedy = "`cofio usage llm` shows the calls; llm_calls_per_day and llm_tokens_per_day set the limit."
         return Check("model", "warning", says, remedy)
     if told.get("enabled") and told.get("status") == "healthy":
         return Check("model", "ok", f"{told['provider']}, {told['model']}{_decides(told)}")
     if problem := told.get("problem"):
-        return Check("model", "wrong", str(problem), "`cofio install` sets and tests another.")
+        return Check("model", "wrong", str(problem), "`cofio install` sets and tests another model.")
     if settings.extract_provider:
-        says = f"The service runs without {settings.extract_provider}, which is set."
+        says = f"{settings.extract_provider} is set, but the service runs without it."
         return Check("model", "warning", says, "`cofio down`, then `cofio up`.")
-    return Check("model", "ok", "none is set: the judgement model finds facts")
+    return Check("model", "ok", "no language model is set: the judgement model finds facts")
 
 
 def _decides(told: Mapping[str, Any]) -> str:
-    """Return what is special about the model's part in decisions about memories; "" for one that decides."""
+    """Return a note for a model that may not decide about memories; "" for one that does."""
     if not told.get("audn_known", True):
-        return "; whether it can decide about memories is found out at its first use"
+        return "; its first use shows if it can decide about memories"
     return "" if told.get("audn", True) else "; it finds facts, and cofio's rules decide about memories"
 
 
 def _model_from_here(settings: Settings) -> Check:
     name = settings.extract_provider.lower()
     if not name:
-        return Check("model", "ok", "none is set: the judgement model finds facts")
+        return Check("model", "ok", "no language model is set: the judgement model finds facts")
     if not settings.llm:
         return Check("model", "ok", f"{name} is switched off by COFIO_LLM")
     if problem := provider.tested(settings, provider.known(settings, name)):
-        return Check("model", "wrong", problem, "`cofio install` sets and tests another.")
+        return Check("model", "wrong", problem, "`cofio install` sets and tests another model.")
     return Check("model", "ok", f"{name}, {provider.known(settings, name).uses}")
 
 
 def waiting(settings: Settings, client: Asked | None) -> Iterator[Check]:
-    """What lies about: deliveries that no service took, captures that were put aside, a service that is left alone."""
+    """Check for undelivered hook events, failed hook runs, parked or failing captures, and an open circuit breaker."""
     told = runs.summary(settings.home)
     if told.get("resting_until"):
-        says = f"Hooks leave the service alone until {told['resting_until']}: it hung, or talked nonsense."
-        remedy = "See the service's log there." if settings.url else "See service.log; `cofio down`, then `cofio up`."
+        says = f"Hooks do not ask the service until {told['resting_until']}: it hung or sent invalid replies."
+        remedy = "See the log of the service." if settings.url else "See service.log; `cofio down`, then `cofio up`."
         yield Check("hooks", "warning", says, remedy)
     if failed := told.get("rungs", {}).get("failed"):
         says = f"{failed['count']} of the hooks' runs failed in the last 24 hours{_reasons(told)}."
-        yield Check("hooks", "warning", says, f"What was said then may be lost. See {settings.home / 'hooks.log'}.")
+        yield Check("hooks", "warning", says, f"Their turns may be lost. See {settings.home / 'hooks.log'}.")
     if told.get("spool"):
         says = f"{told['spool']} deliveries wait for the service."
         yield Check("spool", "warning", says, _drained(settings, client))
     if told.get("bad"):
         says = f"{told['bad']} deliveries could not be read."
-        yield Check("spool", "warning", says, f"They are in {settings.home / 'spool' / 'bad'}; nobody deletes them.")
+        yield Check("spool", "warning", says, f"They are kept in {settings.home / 'spool' / 'bad'}.")
     if client and (parked := len(_items(client, "parked"))):
-        yield Check("inbox", "warning", f"{parked} captures are put aside.", "`cofio ledger --state parked` says why.")
+        yield Check("inbox", "warning", f"{parked} captures are parked.", "`cofio ledger --state parked` says why.")
     if client and (failed := [each for each in _items(client, "pending") if each.attempts]):
         says = f"{len(failed)} captures wait after a failed attempt: {failed[0].reason}"
         yield Check("inbox", "warning", says, "They are tried again; `cofio ledger --state pending` lists them.")
 
 
 def _reasons(told: Mapping[str, Any]) -> str:
-    """Why runs failed, as far as the log says."""
+    """Return the reasons of failed runs, from the log."""
     reasons = [word for word in told.get("failed", {}) if word]
     return f" ({', '.join(reasons)})" if reasons else ""
 
 
 def _drained(settings: Settings, client: Asked | None) -> str:
-    """Who takes in what waits."""
+    """Return how the spool is delivered."""
     if settings.url:
-        return "The hooks deliver them, a few at a time, once the service answers."
-    return "The service takes them in by itself; else see service.log." if client else "`cofio up` takes them in."
+        return "Hooks deliver them once the service answers."
+    return "The service collects them by itself; if not, see service.log." if client else "`cofio up` collects them."
 
 
 def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
@@ -256,7 +260,7 @@ def _items(client: Asked, state: CaptureState) -> Sequence[Item]:
 
 
 def of_client(client: str, settings: Settings, record: Record) -> Iterator[Check]:
-    """What is to be said about a client's hooks."""
+    """Yield the checks of a client's hooks."""
     try:
         yield from _CLIENTS[client](settings, record)
     except CofioError as error:
@@ -264,7 +268,7 @@ def of_client(client: str, settings: Settings, record: Record) -> Iterator[Check
 
 
 def commands(client: str, settings: Settings) -> dict[str, str]:
-    """The commands that this client runs for us, by event, as they stand in its settings or as our plugin has them."""
+    """Return our hook commands of this client by event, from its settings or from our plugin."""
     if client == "openclaw":
         return {}
     if clients.plugged(client, settings):
@@ -274,7 +278,7 @@ def commands(client: str, settings: Settings) -> dict[str, str]:
 
 
 def _installed(client: str, settings: Settings) -> dict[str, list[str]]:
-    """Our commands in a client's settings, by event."""
+    """Return our commands in a client's settings, by event."""
     path = _hooks_path(client, settings)
     with _reading(path):
         text = merge.begun(files.text_of(path, files.read(path) or b""))
@@ -283,11 +287,11 @@ def _installed(client: str, settings: Settings) -> dict[str, list[str]]:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Have what cannot be understood be named by its path."""
+    """Add the path of the file to parse errors."""
     try:
         yield
     except Malformed as error:
-        raise InvalidInput(f"{path} cannot be understood: {error.message}.", "Mend it, or move it away.") from error
+        raise InvalidInput(f"{path} cannot be parsed: {error.message}.", "Repair it, or move it away.") from error
 
 
 def _hooks_path(client: str, settings: Settings) -> Path:
@@ -306,37 +310,39 @@ def _wanted(client: str, settings: Settings) -> dict[str, str]:
 
 
 def _hooks(client: str, settings: Settings, record: Record, plugin: str = "") -> Iterator[Check]:
-    """Whether all of a client's hooks are there, once, and lead to files that are there."""
+    """Check that each hook of a client is installed once, and that its script exists."""
     path, wanted = _hooks_path(client, settings), _wanted(client, settings)
     found = _installed(client, settings)
     missing = [event for event in wanted if event not in found]
-    again = f"`cofio install {client}` puts them there."
+    again = f"`cofio install {client}` installs them."
     if plugin and found:
-        says = f"The plugin {plugin} and the hooks in {path} both run: everything happens twice."
+        says = f"The plugin {plugin} and the hooks in {path} both run, so every event is handled twice."
         yield Check(client, "wrong", says, f"`cofio uninstall {client}`, or turn the plugin off.")
     elif plugin:
         yield Check(client, "ok", f"the plugin {plugin}")
     elif not found and not record.of(client):
-        yield Check(client, "warning", "It is on this machine, and cofio is not set up in it.", _SETS_UP.format(client))
+        yield Check(
+            client, "warning", "The client is installed, but cofio is not set up in it.", _SETS_UP.format(client)
+        )
     elif missing:
         yield Check(client, "wrong", f"Hooks are missing in {path}: {', '.join(missing)}.", again)
     else:
         yield Check(client, "ok", f"{len(found)} hooks in {path}")
     if doubled := [event for event, told in found.items() if len(told) > 1]:
-        says = f"Hooks stand twice in {path}: {', '.join(doubled)}."
+        says = f"Hooks are duplicated in {path}: {', '.join(doubled)}."
         yield Check(client, "wrong", says, f"`cofio install {client}` leaves one of each.")
     yield from _astray(client, {wanted[event] for event in found if event in wanted})
 
 
 def _astray(client: str, commands: Collection[str]) -> Iterator[Check]:
-    """Which of the scripts that hooks start are not there, or may not be executed."""
+    """Check that the scripts that hooks start exist and are executable."""
     scripts = sorted({merge.program(command) for command in commands})
     if gone := [each for each in scripts if not os.path.lexists(each)]:
-        says = f"Hooks lead to files that are missing: {', '.join(gone)}."
-        yield Check(client, "wrong", says, f"`cofio install {client}` puts them there.")
+        says = f"Hook scripts are missing: {', '.join(gone)}."
+        yield Check(client, "wrong", says, f"`cofio install {client}` installs them.")
     if closed := [each for each in scripts if os.path.lexists(each) and not os.access(each, os.X_OK)]:
-        says = f"Hooks lead to files that may not be executed: {', '.join(closed)}."
-        yield Check(client, "wrong", says, f"`cofio install {client}` mends that.")
+        says = f"Hook scripts are not executable: {', '.join(closed)}."
+        yield Check(client, "wrong", says, f"`cofio install {client}` repairs that.")
 
 
 def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
@@ -345,7 +351,7 @@ def _claude_code(settings: Settings, record: Record) -> Iterator[Check]:
     yield from _hooks("claude-code", settings, record, plugin)
     if told.get("disableAllHooks") is True and (plugin or _installed("claude-code", settings)):
         says = f"disableAllHooks is set in {claude_code.settings_path(settings)}: no hook runs."
-        yield Check("claude-code", "wrong", says, "Take it out, unless you mean it.")
+        yield Check("claude-code", "wrong", says, "Remove it, unless it is intended.")
 
 
 def _codex(settings: Settings, record: Record) -> Iterator[Check]:
@@ -354,11 +360,11 @@ def _codex(settings: Settings, record: Record) -> Iterator[Check]:
         told = toml.loads(files.text_of(path, files.read(path) or b""))
     yield from _hooks("codex", settings, record, codex.plugged(told))
     if isinstance(told.get("features"), dict) and told["features"].get("hooks") is False:
-        yield Check("codex", "wrong", f"hooks = false stands in {path}: no hook runs.", "Take it out.")
+        yield Check("codex", "wrong", f"{path} sets hooks = false: no hook runs.", "Remove it.")
     if untrusted := codex.untrusted(settings):
-        says = f"Codex does not run these hooks, for nobody has approved them: {', '.join(untrusted)}."
+        says = f"Codex does not run these hooks, since they are not approved: {', '.join(untrusted)}."
         notified = told.get("notify") == [str(codex.wrapper_path(settings))]
-        aside = " `notify` captures meanwhile, and nothing is recalled." if notified else ""
+        aside = " Until then `notify` captures turns, without recall." if notified else ""
         remedy = "Open Codex, type /hooks and approve them; or `cofio install codex --trust-hooks`."
         yield Check("codex", "wrong", says + aside, remedy)
 
@@ -375,12 +381,12 @@ def _openclaw(settings: Settings, record: Record) -> Iterator[Check]:
     plugin = openclaw.Plugin(openclaw.plugin_source()).id
     again = _SETS_UP.format("openclaw")
     if not record.of("openclaw") and not (slot and slot.plain() == plugin):
-        yield Check("openclaw", "warning", "It is on this machine, and cofio is not set up in it.", again)
+        yield Check("openclaw", "warning", "The client is installed, but cofio is not set up in it.", again)
     elif not slot or slot.plain() != plugin:
-        holder = slot.plain() if slot else "nobody"
+        holder = slot.plain() if slot else "no plugin"
         yield Check("openclaw", "wrong", f"The memory slot in {path} belongs to {holder}.", again)
     elif str(openclaw.target(settings)) not in (loaded.plain() if loaded else []):
-        yield Check("openclaw", "warning", f"The slot is ours, but {path} loads the plugin from elsewhere.", again)
+        yield Check("openclaw", "warning", f"The plugin has the slot, but {path} loads it from elsewhere.", again)
     elif not (openclaw.target(settings) / "openclaw.plugin.json").exists():
         yield Check("openclaw", "wrong", f"The plugin's files are missing in {openclaw.target(settings)}.", again)
     else:

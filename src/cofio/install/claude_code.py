@@ -15,7 +15,7 @@ from cofio.install.jsonc import Malformed
 from cofio.install.plan import Edit, Plan
 from cofio.settings import Settings
 
-#: Which shim each event starts, and the seconds that Claude Code waits for it. None has a matcher: every start counts.
+#: Shim and timeout in seconds per event. None has a matcher: every session start counts.
 EVENTS: Mapping[str, tuple[str, int]] = {
     "SessionStart": ("memory-recall", 10),
     "UserPromptSubmit": ("memory-query", 5),
@@ -25,17 +25,17 @@ EVENTS: Mapping[str, tuple[str, int]] = {
     "PostCompact": ("memory-flush", 10),
     "SessionEnd": ("memory-commit", 2),
 }
-#: Events that an older Claude Code does not know: before 2.1.101 it dropped all settings over a name unknown to it.
+#: Minimum version of newer events: before 2.1.101, Claude Code dropped all settings because of an unknown event name.
 SINCE: Mapping[str, tuple[int, ...]] = {"PostCompact": (2, 1, 76)}
-_PATIENCE = 5.0  # seconds for the client to say its version
+_PATIENCE = 5.0  # seconds to wait for `claude --version`
 SERVER = ("mcpServers", "cofio")
 
 
 def plan(settings: Settings, *, mcp: bool = True) -> Plan:
-    """What is to be written. Where our plugin is on already, it does all of it, and nothing is."""
+    """Return the plan for Claude Code. If our plugin is enabled, it does everything, and the plan is empty."""
     told = read(settings)
     if plugin := plugged(told):
-        note = f"Claude Code has our plugin on already ({plugin}): hooks in the settings would run everything twice."
+        note = f"Claude Code has our plugin enabled ({plugin}): hooks in the settings would run everything twice."
         return Plan(client="claude-code", notes=(note,))
     folder = shims.folder_in(places.home_of("claude-code", settings))
     wanted = hooks_in(folder, installed_version())
@@ -59,7 +59,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
 
 
 def hooks_in(folder: Path, version: tuple[int, ...] = ()) -> dict[str, dict[str, Any]]:
-    """Our hook of each event that this version knows. A shell reads the command: the path is quoted."""
+    """Return our hook for each event that this version knows. The path is quoted, since a shell runs the command."""
     return {
         event: {"type": "command", "command": shlex.quote(str(folder / name)), "timeout": seconds}
         for event, (name, seconds) in EVENTS.items()
@@ -68,7 +68,7 @@ def hooks_in(folder: Path, version: tuple[int, ...] = ()) -> dict[str, dict[str,
 
 
 def installed_version() -> tuple[int, ...]:
-    """Return the version of the `claude` on the path; () where there is none, or it does not say."""
+    """Return the version of the `claude` on the path; () if it is missing or does not report one."""
     program = shutil.which("claude")
     if program is None:
         return ()
@@ -92,7 +92,7 @@ def settings_path(settings: Settings) -> Path:
 
 
 def read(settings: Settings) -> dict[str, Any]:
-    """Claude Code's settings; empty where there are none, or they cannot be read."""
+    """Return Claude Code's settings; empty if there are none or they cannot be read."""
     content = files.read(settings_path(settings))
     try:
         told = jsonc.loads(merge.begun(files.text_of(settings_path(settings), content or b"")))
@@ -102,7 +102,7 @@ def read(settings: Settings) -> dict[str, Any]:
 
 
 def plugged(told: Mapping[str, Any]) -> str:
-    """The name of our plugin where it is on; "" where it is not."""
+    """Return the name of our plugin if it is enabled, else ""."""
     enabled = told.get("enabledPlugins")
     names = enabled if isinstance(enabled, dict) else {}
     return next((name for name, on in names.items() if name.split("@")[0] == "cofio" and on), "")
@@ -110,11 +110,11 @@ def plugged(told: Mapping[str, Any]) -> str:
 
 def _notes(told: Mapping[str, Any]) -> tuple[str, ...]:
     if told.get("disableAllHooks") is True:
-        return ("Claude Code's settings have disableAllHooks: no hook runs until that is gone.",)
+        return ("Claude Code's settings have disableAllHooks: no hook runs until it is removed.",)
     return ()
 
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
-    """The text without our MCP server."""
+    """Return the text without our MCP server."""
     there = jsonc.parse(text).at(SERVER)
     return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text

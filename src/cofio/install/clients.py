@@ -1,4 +1,4 @@
-"""What each client gets, in one place: its plan, and how ours is taken out of each kind of file."""
+"""Dispatch by client: its plan, and the removal of our entries from each kind of file."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cofio.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What may be chosen about an installation."""
+    """Options of an installation."""
 
     mcp: bool = True
-    notify: bool = False  # Codex's older way to tell of a turn: needs no trust, recalls nothing
-    trust: bool = False  # approve our hooks in Codex's place
+    notify: bool = False  # Codex's older notification after a turn: needs no approval, has no recall
+    trust: bool = False  # approve our hooks in Codex's configuration
 
 
 def planned(client: str, settings: Settings, wishes: Wishes) -> Plan:
-    """What is to be written for this client."""
+    """Return the plan for this client."""
     if client == "claude-code":
         return claude_code.plan(settings, mcp=wishes.mcp)
     if client == "codex":
@@ -34,7 +34,7 @@ def planned(client: str, settings: Settings, wishes: Wishes) -> Plan:
 
 
 def uninstall(client: str, settings: Settings, record: Record) -> tuple[list[Done], list[CofioError]]:
-    """Take out all of ours for this client, whether or not the record knows of it."""
+    """Remove everything of ours from this client, recorded or not; return the changes and the problems."""
     known = _planned(client, settings)
     done, problems = plan.undo(client, record, TAKES, shims.is_ours)
     if not problems:
@@ -45,23 +45,23 @@ def uninstall(client: str, settings: Settings, record: Record) -> tuple[list[Don
 def _planned(client: str, settings: Settings) -> Plan:
     try:
         return planned(client, settings, Wishes(notify=True, trust=True))
-    except CofioError:  # a file that nobody can read, or a plugin that did not come along: the record has to do
+    except CofioError:  # an unreadable file, or a missing plugin: rely on the record
         return Plan(client=client)
 
 
 def _still_named(edits: Collection[Edit]) -> Iterator[Done]:
-    """The files in which a command of somebody's own, that does more than ours, starts one of our scripts."""
+    """Yield the files in which a user's own command still starts one of our scripts."""
     for edit in edits:
         content = files.read(edit.path) if edit.kind in ("hooks", "cursor-hooks") else None
-        with suppress(InvalidInput):  # whatever it is, nothing was taken out of it
+        with suppress(InvalidInput):  # not our format: nothing was removed from it
             text = merge.begun(files.text_of(edit.path, content or b""))
             left = merge.installed(text, edit.ours, grouped=edit.kind == "hooks")
             if told := sorted({each for commands in left.values() for each in commands}):
-                yield Done(edit.path, "kept", f"a hook of yours starts a script that is gone: {'; '.join(told)}")
+                yield Done(edit.path, "kept", f"one of your own hooks starts a removed script: {'; '.join(told)}")
 
 
 def plugged(client: str, settings: Settings) -> str:
-    """The name of our plugin where this client has it on; "" where it has not."""
+    """Return the name of our plugin if this client has it enabled, else ""."""
     if client == "claude-code":
         return claude_code.plugged(claude_code.read(settings))
     return codex.plugged(codex.read(settings)) if client == "codex" else ""

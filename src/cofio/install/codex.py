@@ -1,7 +1,7 @@
-"""Codex: our hooks in `hooks.json`, and in `config.toml` the MCP server, `notify`, and whether the hooks are trusted.
+"""Codex: our hooks in `hooks.json`, and the MCP server, `notify` and approvals of hooks in `config.toml`.
 
-Codex runs a hook only once its owner has approved it: `config.toml` then holds, by the hook's place, a hash of what it
-does. The recipe of the hash is Codex's own; it is compared with the real program in the tests.
+Codex runs a hook only after the user has approved it: `config.toml` then holds a hash of the hook, keyed by its
+position. The hash algorithm is Codex's own; the tests compare it with the real program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cofio.install.jsonc import Malformed
 from cofio.install.plan import Copy, Edit, Plan
 from cofio.settings import Settings
 
-#: Which shim each event starts, and the seconds that Codex waits for it.
+#: Shim and timeout in seconds per event.
 EVENTS: Mapping[str, tuple[str, int]] = {
     "SessionStart": ("memory-recall", 10),
     "UserPromptSubmit": ("memory-query", 5),
@@ -42,10 +42,10 @@ _THEN = "# then: "
 
 
 def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: bool = False) -> Plan:
-    """What is to be written. Where our plugin is on already, it has the hooks and the server."""
+    """Return the plan for Codex. If our plugin is enabled, it provides the hooks and the server."""
     told = read(settings)
     if plugin := plugged(told):
-        note = f"Codex has our plugin on already ({plugin}): hooks of our own would run everything twice."
+        note = f"Codex has our plugin enabled ({plugin}): hooks in its settings would run everything twice."
         return Plan(client="codex", notes=(note,))
     folder = shims.folder_in(places.home_of("codex", settings))
     wanted = hooks_in(folder)
@@ -67,7 +67,7 @@ def plan(settings: Settings, *, mcp: bool = True, notify: bool = False, trust: b
 
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """Our hook of each event. Any change of it makes its owner approve it anew: it names a file and nothing else."""
+    """Return our hook for each event. Any change requires a new approval, so it contains only a path."""
     return {
         event: {"type": "command", "command": f"{shlex.quote(str(folder / name))} codex", "timeout": seconds}
         for event, (name, seconds) in EVENTS.items()
@@ -87,7 +87,7 @@ def wrapper_path(settings: Settings) -> Path:
 
 
 def read(settings: Settings) -> dict[str, Any]:
-    """Codex's configuration; empty where there is none, or it cannot be read."""
+    """Return Codex's configuration; empty if there is none or it cannot be read."""
     content = files.read(config_path(settings))
     try:
         return toml.loads(files.text_of(config_path(settings), content or b""))
@@ -96,7 +96,7 @@ def read(settings: Settings) -> dict[str, Any]:
 
 
 def plugged(told: Mapping[str, Any]) -> str:
-    """The name of our plugin where it is on; "" where it is not."""
+    """Return the name of our plugin if it is enabled, else ""."""
     known = told.get("plugins")
     names = known if isinstance(known, dict) else {}
     on = [name for name, about in names.items() if isinstance(about, dict) and about.get("enabled", True)]
@@ -106,7 +106,7 @@ def plugged(told: Mapping[str, Any]) -> str:
 def _notes(told: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
     features = told.get("features")
     off = isinstance(features, dict) and features.get("hooks") is False
-    notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until that is gone."] if off else []
+    notes = ["Codex's config.toml has hooks = false under [features]: no hook runs until it is removed."] if off else []
     if not approved:
         notes.append("Codex asks before it runs a new hook: open it, type /hooks, and approve the five of cofio.")
     return tuple(notes)
@@ -116,7 +116,7 @@ def _notes(told: Mapping[str, Any], *, approved: bool) -> tuple[str, ...]:
 
 
 def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> str:
-    """What Codex notes down when a person approves this hook: a hash of all that it does."""
+    """Return the hash that Codex stores when a user approves this hook."""
     named = {"type": "command", "command": hook["command"], "async": bool(hook.get("async", False))}
     named["timeout"] = _seconds(event, hook.get("timeout"))
     if hook.get("statusMessage") is not None:
@@ -129,7 +129,7 @@ def trusted_hash(event: str, hook: Mapping[str, Any], matcher: Any = None) -> st
 
 
 def _seconds(event: str, timeout: Any) -> int:
-    """How long Codex waits, by its own rules."""
+    """Return the timeout that Codex applies."""
     told = timeout if isinstance(timeout, int) else None
     if event == "SessionEnd":
         return max(1, min(3, 1 if told is None else told))
@@ -137,14 +137,14 @@ def _seconds(event: str, timeout: Any) -> int:
 
 
 def trust_key(settings: Settings, event: str, group: int, number: int) -> str:
-    """The name under which Codex keeps its word on the hook at this place."""
+    """Return the key under which Codex stores the approval of the hook at this position."""
     home = places.home_of("codex", settings)
     folder = os.path.realpath(home) if settings.codex_home else str(home)  # as Codex does
     return f"{folder}/hooks.json:{LABELS[event]}:{group}:{number}"
 
 
 def untrusted(settings: Settings) -> list[str]:
-    """The events of our hooks that Codex does not run, for nobody has approved them as they are."""
+    """Return the events of our hooks that Codex does not run because they are not approved in their current form."""
     told = read(settings)
     known, found = _state(told), []
     for key, event, expected in _at_their_places(settings, plugged(told)):
@@ -156,7 +156,7 @@ def untrusted(settings: Settings) -> list[str]:
 
 
 def _at_their_places(settings: Settings, plugin: str) -> Iterator[tuple[str, str, str]]:
-    """Our hooks as they stand in hooks.json, or in the plugin: the name of each to Codex, its event, its hash."""
+    """Yield Codex's key, the event and the hash of our hooks in hooks.json or in the plugin."""
     if plugin:
         for event, (name, seconds) in EVENTS.items():
             hook = {"command": f'sh "${{PLUGIN_ROOT}}/hooks/{name}" codex', "timeout": seconds}
@@ -184,7 +184,7 @@ def _state(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 
 class _Config:
-    """What goes into config.toml."""
+    """Our entries in config.toml."""
 
     def __init__(
         self, settings: Settings, wanted: Mapping[str, Mapping[str, Any]], mcp: bool, notify: bool, trust: bool
@@ -198,12 +198,12 @@ class _Config:
         return Edit(path=config_path(self._settings), kind="codex-config", put=self._put, ours=ours)
 
     def is_approved(self, told: Mapping[str, Any]) -> bool:
-        """Whether the hooks, as they will stand, have been approved already."""
+        """Return whether the hooks, as they will be written, are already approved."""
         known = _state(told)
         return all(known.get(key, {}).get("trusted_hash") == each for key, each in self._hashes().items())
 
     def wrapper(self, told: Mapping[str, Any]) -> Copy:
-        """The program for `notify`: it tells us of the turn, and then does what `notify` did before."""
+        """Return the program for `notify`: it notifies cofio of the turn, then runs the previous `notify` command."""
         old = told.get("notify")
         path = wrapper_path(self._settings)
         if old == [str(path)]:
@@ -224,16 +224,16 @@ class _Config:
         return text
 
     def _hashes(self) -> dict[str, str]:
-        """What Codex calls each of our hooks, as they will stand, and its hash; nothing where the file makes no sense.
+        """Return key and hash of each of our hooks, as they will be written; nothing if the file cannot be parsed.
 
-        Its owner may have changed a timeout, or written a matcher: the hash is of what stands there.
+        The user may have changed a timeout or added a matcher: the hash covers the hook as written.
         """
         path = hooks_path(self._settings)
         commands = [str(each["command"]) for each in self._wanted.values()]
         try:
             now = files.text_of(path, files.read(path) or b"")
             after = merge.put_hooks(now, self._wanted, commands, grouped=True)
-        except InvalidInput:  # whoever plans to write it says so
+        except InvalidInput:  # the plan of that file reports the error
             return {}
         told, found = jsonc.loads(after)["hooks"], {}
         for event, group, number in merge.places(after, commands):
@@ -247,7 +247,7 @@ class _Config:
 def _wrapper(launcher: Path, then: list[str]) -> bytes:
     lines = [
         "#!/bin/sh",
-        "# Written by `cofio install codex`: tells cofio of each turn, then does what `notify` did before.",
+        "# Written by `cofio install codex`: notifies cofio of each turn, then runs the previous `notify` command.",
         _THEN + json.dumps(then),
         f'{shlex.quote(str(launcher))} codex notify "$@" </dev/null >/dev/null 2>&1 &',
         f'exec {shlex.join(then)} "$@"' if then else "exit 0",
@@ -256,7 +256,7 @@ def _wrapper(launcher: Path, then: list[str]) -> bytes:
 
 
 def chained(wrapper: Path) -> list[str]:
-    """What `notify` did before us, as the wrapper has it; empty where it did nothing."""
+    """Return the previous `notify` command from the wrapper; empty if there was none."""
     content = (files.read(wrapper) or b"").decode(errors="replace")
     line = next((each for each in content.splitlines() if each.startswith(_THEN)), _THEN + "[]")
     try:
@@ -266,7 +266,7 @@ def chained(wrapper: Path) -> list[str]:
 
 
 def take_config(text: str, before: str, ours: Collection[str]) -> str:
-    """The text without our server and our trust, and with `notify` as it was. `ours`: the wrapper, and our hashes."""
+    """Return the text without our server and approvals, and with the old `notify`. `ours`: wrapper path and hashes."""
     told = toml.loads(text)
     notify = told.get("notify")
     if isinstance(notify, list) and len(notify) == 1 and notify[0] in ours:

@@ -11,7 +11,7 @@ from cofio.install import jsonc, merge, places, shims
 from cofio.install.plan import Edit, Plan
 from cofio.settings import Settings
 
-#: Which shim each event starts, and the seconds that Cursor waits for it.
+#: Shim and timeout in seconds per event.
 EVENTS: Mapping[str, tuple[str, int]] = {
     "sessionStart": ("memory-recall", 10),
     "beforeSubmitPrompt": ("memory-query", 5),
@@ -23,7 +23,7 @@ SERVER = ("mcpServers", "cofio")
 
 
 def plan(settings: Settings, *, mcp: bool = True) -> Plan:
-    """What is to be written."""
+    """Return the plan for Cursor."""
     home = places.home_of("cursor", settings)
     folder = shims.folder_in(home)
     wanted = hooks_in(folder)
@@ -49,7 +49,7 @@ def plan(settings: Settings, *, mcp: bool = True) -> Plan:
 
 
 def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
-    """Our hook of each event."""
+    """Return our hook for each event."""
     return {
         event: {"command": f"{shlex.quote(str(folder / name))} cursor", "timeout": seconds}
         for event, (name, seconds) in EVENTS.items()
@@ -57,7 +57,7 @@ def hooks_in(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
-    """The text without our hooks; without the version too, where nothing else is left of what we began."""
+    """Return the text without our hooks, and without the version if nothing else is left of a file that we created."""
     text = merge.take_hooks(text, ours, before, grouped=False)
     if list(jsonc.loads(text)) == ["version"] and "version" not in jsonc.loads(merge.begun(before)):
         text = jsonc.drop(text, ("version",))
@@ -65,6 +65,6 @@ def take_hooks(text: str, before: str, ours: Collection[str]) -> str:
 
 
 def take_server(text: str, before: str, _ours: Collection[str]) -> str:
-    """The text without our MCP server."""
+    """Return the text without our MCP server."""
     there = jsonc.parse(text).at(SERVER)
     return merge.take_member(text, SERVER, before) if there and places.is_server(there.plain()) else text

@@ -1,4 +1,4 @@
-"""The doctor: every check in order, from our own house over the service to a proof with each client's hooks."""
+"""The doctor: all checks in order, from the home and the service to a test run of each client's hooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE = 30.0
 
 
 def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
-    """One check after the other, as they are made. `hooks`: what COFIO_HOOKS says."""
+    """Yield the checks one by one. `hooks`: the value of COFIO_HOOKS."""
     yield checks.versions()
     yield checks.home(settings)
     yield checks.config(settings)
@@ -41,7 +41,7 @@ def examine(settings: Settings, hooks: str = "") -> Iterator[Check]:
 
 
 def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterator[Check]:
-    """The same from within the service, which is asked without HTTP; `clients`: of their hooks alone.
+    """Yield the checks from within the service, called without HTTP; `clients`: only the checks of clients.
 
     No hook is run, and nothing is changed.
     """
@@ -54,12 +54,12 @@ def look(settings: Settings, service: Asked, *, clients: bool = False) -> Iterat
         lies_about = list(checks.waiting(settings, service))
         yield from lies_about
         if not any(each.name == "inbox" for each in lies_about):
-            yield Check("inbox", "ok", "nothing is put aside")
+            yield Check("inbox", "ok", "no capture is parked")
     yield from _clients(settings, None, proving=False)
 
 
 def _clients(settings: Settings, service: Client | None, *, proving: bool) -> Iterator[Check]:
-    """What is to be said of each client; and the proof, unless hooks are off, or what they send would only wait."""
+    """Yield the checks of each client; run its hooks too if `proving`."""
     record = Record.load(settings.home)
     found = [each for each in places.CLIENTS if each in {*places.found(settings), *record.clients()}]
     if not found:
@@ -71,6 +71,6 @@ def _clients(settings: Settings, service: Client | None, *, proving: bool) -> It
         try:
             commands = checks.commands(client, settings)
         except CofioError:
-            continue  # the check before has said so
+            continue  # reported by the check before
         if commands:
             yield from proof.of_client(client, commands, settings, service)

@@ -1,4 +1,4 @@
-"""Files of other people: read whole, written whole or not at all, through symbolic links and with their permissions."""
+"""Client configuration files: read and written atomically, through symbolic links, with their permissions kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.errors import InvalidInput, StoreError
 
 
 def read(path: Path) -> bytes | None:
-    """The bytes of the file; None where there is none."""
+    """Return the bytes of the file; None if it is missing."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -22,7 +22,7 @@ def read(path: Path) -> bytes | None:
 
 
 def text_of(path: Path, content: bytes) -> str:
-    """The text, with its line ends and byte order mark. InvalidInput where it is not UTF-8."""
+    """Return the text, with its line ends and byte order mark. Raise InvalidInput if it is not UTF-8."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -34,7 +34,7 @@ def digest(content: bytes) -> str:
 
 
 def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
-    """Put the bytes there, at once. A link stays a link; a file keeps its permissions unless told otherwise."""
+    """Write the bytes atomically. Links are kept; a file keeps its permissions unless `mode` is given."""
     target = Path(os.path.realpath(path))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def write(path: Path, content: bytes, *, mode: int | None = None) -> None:
 
 
 def _like(target: Path, made: Path, mode: int | None) -> None:
-    """The permissions and, as far as we may, the owner of the file that is replaced."""
+    """Copy permissions and, as far as allowed, the owner of the replaced file."""
     try:
         known = target.stat()
     except FileNotFoundError:
@@ -66,12 +66,12 @@ def _like(target: Path, made: Path, mode: int | None) -> None:
 
 
 def remove(path: Path) -> None:
-    """Take the file away; a link to it stays, as it was there before the file."""
+    """Delete the file that the path leads to; keep a link to it."""
     Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """The folders above a file that are not there yet, the outermost first."""
+    """Return the missing folders above a file, the outermost first."""
     found = []
     folder = Path(os.path.realpath(path)).parent
     while not folder.exists():

@@ -1,4 +1,4 @@
-"""JSON as people write it (comments, trailing commas, JSON5), read with positions: an edit keeps every other byte.
+"""JSON as people write it (comments, trailing commas, JSON5), parsed with positions: edits keep every other byte.
 
 text ─ parse ─▶ Node ─ put, append, drop ─▶ text
 """
@@ -27,28 +27,28 @@ _DEEPEST = 200
 
 
 class Malformed(InvalidInput):
-    """The text is not JSON, not even as people write it; the message says where."""
+    """The text is not JSON, JSON with comments or JSON5; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and where it stands. `keys` are an object's; `children` an object's values or an array's items."""
+    """A value with its position. `keys` are those of an object; `children` its values, or the items of an array."""
 
     kind: Literal["object", "array", "scalar"]
     start: int
     end: int
     value: Any = None
-    keys: tuple[tuple[str, int], ...] = ()  # each with where it begins
+    keys: tuple[tuple[str, int], ...] = ()  # each with its start
     children: tuple[Node, ...] = ()
 
     def plain(self) -> Any:
-        """The value as Python has it. Of a key that stands twice the last counts, as clients have it."""
+        """Return the value in Python types. Of duplicate keys the last wins, as in the clients."""
         if self.kind == "object":
             return {key: child.plain() for (key, _), child in zip(self.keys, self.children, strict=True)}
         return [child.plain() for child in self.children] if self.kind == "array" else self.value
 
     def at(self, path: Path) -> Node | None:
-        """The node there, if any."""
+        """Return the node at this path, or None."""
         node: Node | None = self
         for step in path:
             place = node.place(step) if node else None
@@ -56,19 +56,19 @@ class Node:
         return node
 
     def place(self, step: str | int) -> int | None:
-        """Which of the children that is."""
+        """Return the index of a child, or None."""
         if isinstance(step, int):
             return step if self.kind == "array" and 0 <= step < len(self.children) else None
         found = [number for number, (key, _) in enumerate(self.keys) if key == step]
         return found[-1] if found else None
 
     def begins(self, place: int) -> int:
-        """Where a child begins, with its key."""
+        """Return the start of a child, including its key."""
         return self.keys[place][1] if self.kind == "object" else self.children[place].start
 
 
 def parse(text: str) -> Node:
-    """The value that the text holds. Malformed when it holds none, or more than one."""
+    """Parse the text. Raise Malformed if it does not contain exactly one value."""
     reader = _Reader(text)
     node = reader.value(reader.skipped(0), 0)
     end = reader.skipped(node.end)
@@ -78,7 +78,7 @@ def parse(text: str) -> Node:
 
 
 def loads(text: str) -> Any:
-    """The value as Python has it."""
+    """Parse the text and return the value in Python types."""
     return parse(text).plain()
 
 
@@ -89,11 +89,11 @@ class _Reader:
     def wrong(self, position: int) -> Malformed:
         line = self._text.count("\n", 0, position) + 1
         if position >= len(self._text):
-            return Malformed(f"it ends in line {line}, in the middle of something")
-        return Malformed(f"line {line} has {self._text[position]!r} where it makes no sense")
+            return Malformed(f"it ends in line {line} in the middle of a value")
+        return Malformed(f"line {line} has {self._text[position]!r} where it is not allowed")
 
     def skipped(self, position: int) -> int:
-        """Where the next thing is that is neither space nor comment."""
+        """Return the position after white space and comments."""
         found = _TRIVIA.match(self._text, position)
         return found.end() if found else position
 
@@ -164,7 +164,7 @@ def _unquoted(token: str) -> str:
         try:
             return str(json.loads(token, strict=False))
         except ValueError:
-            pass  # escapes that only JSON5 knows
+            pass  # escapes that exist only in JSON5
     return _ESCAPE.sub(_meant, token[1:-1])
 
 
@@ -178,9 +178,9 @@ def _meant(escape: re.Match[str]) -> str:
 
 
 def put(text: str, path: Path, value: Any) -> str:
-    """The text with this value at the path: changed in place where it differs, else added as the last of its object.
+    """Return the text with this value at the path: changed in place, or added as the last member of its object.
 
-    Objects on the way are made; Malformed where something else stands in the way.
+    Missing objects on the path are created. Raise Malformed if another kind of value is in the way.
     """
     root = parse(text)
     there = root.at(path)
@@ -196,7 +196,7 @@ def put(text: str, path: Path, value: Any) -> str:
 
 
 def append(text: str, path: Path, value: Any) -> str:
-    """The text with this value as the last item of the array at the path, which is made where it is not there."""
+    """Return the text with this value appended to the array at the path, which is created if missing."""
     root = parse(text)
     if root.at(path) is None:
         return put(text, path, [value])
@@ -204,7 +204,7 @@ def append(text: str, path: Path, value: Any) -> str:
 
 
 def drop(text: str, path: Path) -> str:
-    """The text without what stands at the path; the same text where nothing does."""
+    """Return the text without the value at the path; unchanged if there is none."""
     root = parse(text)
     holder = root.at(path[:-1])
     place = holder.place(path[-1]) if holder else None
@@ -212,7 +212,7 @@ def drop(text: str, path: Path) -> str:
 
 
 class _Style(NamedTuple):
-    """How the file is written: its line ends, its indentation."""
+    """Formatting of a file: line ends and indentation."""
 
     text: str
     root: Node
@@ -223,18 +223,18 @@ class _Style(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """One step of indentation, as the first child of the root has it."""
+        """Return one step of indentation, taken from the first child of the root."""
         if self.root.children and (own := self._own_line(self.root.begins(0))):
             return own
         return "  "
 
     @property
     def is_one_line(self) -> bool:
-        """Whether all of it stands on one line, and there is something."""
+        """Return whether the whole value is on one line and not empty."""
         return bool(self.root.children) and "\n" not in self.text[self.root.start : self.root.end]
 
     def indent_at(self, position: int) -> str:
-        """The white space at the beginning of that line."""
+        """Return the indentation of the line at this position."""
         line = self.text.rfind("\n", 0, position) + 1
         found = re.match(r"[ \t]*", self.text[line:position])
         return found.group() if found else ""
@@ -245,14 +245,14 @@ class _Style(NamedTuple):
         return self.indent_at(node.start) + self.unit
 
     def written(self, value: Any, position: int, indent: str | None = None) -> str:
-        """The value as text that begins at this place."""
+        """Return the value as text, indented for this position."""
         if self.is_one_line:
             return json.dumps(value, ensure_ascii=False)
         told = json.dumps(value, ensure_ascii=False, indent=self.unit)
         return told.replace("\n", self.newline + (self.indent_at(position) if indent is None else indent))
 
     def _own_line(self, position: int) -> str:
-        """The indentation of what stands there, if it is the first on its line."""
+        """Return the indentation at this position if it is the first on its line, else ""."""
         indent = self.indent_at(position)
         line = self.text.rfind("\n", 0, position) + 1
         return indent if line + len(indent) == position else ""
@@ -263,7 +263,7 @@ def _added(text: str, root: Node, holder_path: Path, key: str | None, value: Any
     wanted = "array" if key is None else "object"
     if holder is None or holder.kind != wanted:
         where = ".".join(str(step) for step in holder_path) or "the file"
-        raise Malformed(f"{where} is no {wanted}")
+        raise Malformed(f"{where} is not an {wanted}")
     style = _Style(text, root)
     inside = text[holder.start + 1 : holder.end - 1]
     if "\n" not in inside and (holder.children or inside.strip() or style.is_one_line):
@@ -301,7 +301,7 @@ def _added_below(text: str, holder: Node, entry: str, style: _Style) -> str:
 
 
 def _end_of_content(text: str, holder: Node) -> int:
-    """Where the last thing in it ends, be it a comment: only white space follows before it is closed."""
+    """Return the end of the content, including comments: only white space follows before the closing bracket."""
     inside = text[holder.start + 1 : holder.end - 1]
     return holder.start + 1 + len(inside.rstrip(" \t\r\n"))
 
@@ -313,7 +313,7 @@ def _comma_after(text: str, position: int) -> int | None:
 
 
 def _without(text: str, holder: Node, place: int) -> str:
-    """The text without a child: its own characters, the white space before it, and one comma."""
+    """Return the text without a child, the white space before it, and one comma."""
     child, begins = holder.children[place], holder.begins(place)
     start, comma = _start_of_space(text, holder, place), _comma_after(text, child.end)
     before, after = text[:start], text[child.end :]
@@ -333,18 +333,18 @@ def _without(text: str, holder: Node, place: int) -> str:
 
 
 def _opening(holder: Node, place: int) -> int:
-    """Where that ends which stands before a child: the one before it, or the bracket."""
+    """Return the end of the previous child, or of the opening bracket."""
     return holder.children[place - 1].end if place else holder.start + 1
 
 
 def _start_of_space(text: str, holder: Node, place: int) -> int:
-    """Where the white space before a child begins."""
+    """Return the start of the white space before a child."""
     opening = _opening(holder, place)
     return opening + len(text[opening : holder.begins(place)].rstrip(" \t\r\n"))
 
 
 def _ends_in_line_comment(text: str, start: int, end: int) -> bool:
-    """Whether what stands there would swallow whatever came after it on the same line."""
+    """Return whether the range ends in a line comment, which would swallow text appended on the same line."""
     pieces = [found.group() for found in _PIECE.finditer(text, start, end)]
     return bool(pieces) and pieces[-1].startswith("//")
 

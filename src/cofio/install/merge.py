@@ -1,7 +1,7 @@
-"""Our hooks and keys in other people's JSON: put in once, brought up to date in their place, taken out without a trace.
+"""Our hooks and keys in other programs' JSON: added once, updated in place, and removed completely.
 
-Two shapes of hooks there are. Claude Code and Codex have groups, {"hooks": {"Stop": [{"hooks": [{"command": …}]}]}};
-Cursor has the hooks themselves, {"hooks": {"stop": [{"command": …}]}}.
+There are two formats of hooks. Claude Code and Codex have groups, {"hooks": {"Stop": [{"hooks": [{"command": …}]}]}};
+Cursor lists the hooks directly, {"hooks": {"stop": [{"command": …}]}}.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 from cofio.install import jsonc
 from cofio.install.jsonc import Malformed, Path
 
-#: What one of our hooks says, by the event that it is for.
+#: Contents of our hooks by event.
 Hooks = Mapping[str, Mapping[str, Any]]
 
 
 def begun(text: str) -> str:
-    """The text, or an empty object where it says nothing."""
+    """Return the text, or an empty object for blank text."""
     return text if text.strip("\ufeff \t\r\n") else "{}\n"
 
 
 def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool) -> str:
-    """The text with these of our hooks, once each. `ours` are the commands by which older ones of ours are told.
+    """Return the text with these hooks of ours, once each. `ours`: commands that identify older hooks of ours.
 
-    What its owner changed about a hook of ours stays: a timeout, a shell that starts it.
+    Changes by the user to a hook of ours are kept: a timeout, a shell that starts it.
     """
     text = begun(text)
     known = {str(hook["command"]) for hook in wanted.values()} | set(ours)
@@ -43,14 +43,14 @@ def put_hooks(text: str, wanted: Hooks, ours: Collection[str], *, grouped: bool)
 
 
 def take_hooks(text: str, ours: Collection[str], before: str, *, grouped: bool) -> str:
-    """The text without our hooks, and without what held nothing but them and was not there before us."""
+    """Return the text without our hooks, and without containers that this empties and that were not there before us."""
     after = _without_ours(text, ours, grouped)
     emptied = [("hooks", event) for event in _emptied(text, after)]
     return _pruned(after, [*emptied, ("hooks",)], before) if after != text else text
 
 
 def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, list[str]]:
-    """Our commands in the file, by event."""
+    """Return our commands in the file, by event."""
     found: dict[str, list[str]] = {}
     for path, command in _hooks_of(text, grouped):
         if names(command, ours):
@@ -59,7 +59,7 @@ def installed(text: str, ours: Collection[str], *, grouped: bool) -> dict[str, l
 
 
 def names(command: str, ours: Collection[str]) -> bool:
-    """Whether a command is one of ours, or runs the program of one in another way, such as `bash PROGRAM`."""
+    """Return whether a command is one of ours, or runs its program in another way, such as `bash PROGRAM`."""
     if command in ours:
         return True
     home = os.path.expanduser("~")  # noqa: PTH111 (never fails)
@@ -69,7 +69,7 @@ def names(command: str, ours: Collection[str]) -> bool:
 
 
 def program(command: str) -> str:
-    """The program that a command starts."""
+    """Return the program that a command starts."""
     try:
         return (shlex.split(command) or [""])[0]
     except ValueError:
@@ -77,7 +77,7 @@ def program(command: str) -> str:
 
 
 def is_wrapped(command: str, ours: Collection[str]) -> bool:
-    """Whether a command does nothing but what one of ours does, be it through a shell or with other arguments."""
+    """Return whether a command only runs one of ours, through a shell or with other arguments, and nothing else."""
     if command in ours:
         return True
     try:
@@ -88,13 +88,13 @@ def is_wrapped(command: str, ours: Collection[str]) -> bool:
 
 
 def places(text: str, ours: Collection[str]) -> list[tuple[str, int, int]]:
-    """Where our hooks stand in groups: event, which group, which of its hooks."""
+    """Return the positions of our hooks in groups: event, index of the group, index of the hook."""
     found = [path for path, command in _hooks_of(text, grouped=True) if names(command, ours)]
     return [(str(path[1]), int(path[2]), int(path[4])) for path in found]
 
 
 def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
-    """The text with these fields in the object at the path; further fields that it has there stay."""
+    """Return the text with these fields in the object at the path; its other fields are kept."""
     text = begun(text)
     there = jsonc.parse(text).at(path)
     if there is None:
@@ -106,9 +106,10 @@ def put_member(text: str, path: Path, value: Mapping[str, Any]) -> str:
 
 
 def take_member(text: str, path: Path, before: str) -> str:
-    """The text without what stands at the path, nor what held nothing else and was not there before us.
+    """Return the text without the value at the path, and without parents that become empty and were not there before
+    us.
 
-    Where something stood there before us, that is put back.
+    If there was a value before us, it is restored instead.
     """
     if jsonc.parse(text).at(path) is None:
         return text
@@ -119,16 +120,16 @@ def take_member(text: str, path: Path, before: str) -> str:
 
 
 def _hooks_of(text: str, grouped: bool) -> Iterator[tuple[Path, str]]:
-    """Every hook in the file with its command, and the path to it."""
+    """Yield every hook in the file as its path and command."""
     root = jsonc.loads(text)
     if not isinstance(root, dict):
-        raise Malformed("the file is no object")
+        raise Malformed("the file is not an object")
     hooks = root.get("hooks")
     if hooks is not None and not isinstance(hooks, dict):
-        raise Malformed("hooks is no object")
+        raise Malformed("hooks is not an object")
     for event, entries in (hooks or {}).items():
         if not isinstance(entries, list):
-            raise Malformed(f"hooks.{event} is no array")
+            raise Malformed(f"hooks.{event} is not an array")
         for place, entry in enumerate(entries):
             inner = entry.get("hooks") if isinstance(entry, dict) else None
             if not grouped:
@@ -151,7 +152,7 @@ def _without_ours(text: str, ours: Collection[str], grouped: bool, spared: Colle
 
 
 def _renewed(text: str, path: Path, hook: Mapping[str, Any]) -> str:
-    """The text with what is missing in our hook there. One with a command that we no longer use is written anew."""
+    """Return the text with missing fields added to our hook, or with the hook replaced if its command is outdated."""
     there = jsonc.parse(text).at(path)
     held = there.plain() if there else {}
     if not names(_command(held), [str(hook["command"])]):
@@ -163,7 +164,7 @@ def _renewed(text: str, path: Path, hook: Mapping[str, Any]) -> str:
 
 
 def _dropped(text: str, path: Path, grouped: bool) -> str:
-    """The text without a hook, and without its group when that holds no other."""
+    """Return the text without a hook, and without its group if that becomes empty."""
     text = jsonc.drop(text, path)
     group = jsonc.parse(text).at(path[:3])
     held = group.at(("hooks",)) if grouped and group else None
@@ -171,13 +172,13 @@ def _dropped(text: str, path: Path, grouped: bool) -> str:
 
 
 def _emptied(text: str, after: str) -> list[str]:
-    """The events that have no hooks any more."""
+    """Return the events that have lost all hooks."""
     was, now = jsonc.loads(text).get("hooks", {}), jsonc.loads(after).get("hooks", {})
     return [event for event, entries in now.items() if not entries and was.get(event)]
 
 
 def _pruned(text: str, paths: list[Path], before: str) -> str:
-    """The text without those of these that are empty, and were not there before."""
+    """Return the text without those of these paths that are empty and were not there before."""
     old = jsonc.parse(begun(before))
     for path in paths:
         node = jsonc.parse(text).at(path)

@@ -1,4 +1,4 @@
-"""OpenClaw: our plugin in the memory slot of `openclaw.json`, its files beside our own, and the skill."""
+"""OpenClaw: our plugin in the memory slot of `openclaw.json`, its files in our home, and the skill."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cofio.install.plan import Copy, Edit, Plan
 from cofio.settings import Settings
 
 _PACKAGE = Path(__file__).parents[1]
-#: Where the plugin lies: in a checkout, and in an installed package.
+#: Folders that may hold the plugin: in a checkout, and in an installed package.
 SOURCES = (_PACKAGE.parents[1] / "integrations" / "openclaw", _PACKAGE / "integrations" / "openclaw")
 _MANIFEST = "openclaw.plugin.json"
 _SHIPPED = (_MANIFEST, "package.json", "README.md", "js/*.js", "src/*.ts")
@@ -23,7 +23,7 @@ _SKILLS = "skills"
 
 
 def plan(settings: Settings) -> Plan:
-    """What is to be written."""
+    """Return the plan for OpenClaw."""
     source = plugin_source()
     plugin = Plugin(source)
     copies = [
@@ -41,25 +41,25 @@ def plan(settings: Settings) -> Plan:
 
 
 def plugin_source() -> Path:
-    """The folder of the plugin. NotFound where this cofio came without it."""
+    """Return the folder of the plugin. Raise NotFound if this installation has none."""
     for each in SOURCES:
         if (each / _MANIFEST).is_file():
             return each
-    raise NotFound("This cofio came without the plugin for OpenClaw.", "Install from a checkout, or a newer package.")
+    raise NotFound("This installation has no plugin for OpenClaw.", "Install from a checkout, or a newer package.")
 
 
 def target(settings: Settings) -> Path:
-    """Where the plugin is put: a checkout may move, the home stays."""
+    """Return the folder that the plugin is copied to: a checkout may move, the home does not."""
     return settings.home / "openclaw"
 
 
 def _finds_us(settings: Settings) -> bool:
-    """Whether the plugin finds the service by itself: it looks into the usual home."""
+    """Return whether the plugin finds the service by itself: it searches the default home."""
     return settings.origins.get("home") == "default" and not settings.url
 
 
 def _config(settings: Settings) -> dict[str, Any]:
-    """What the plugin has to be told: where the service is, unless it finds it."""
+    """Return the plugin's configuration: the URL of the service, unless the plugin finds it."""
     if _finds_us(settings):
         return {}
     instance = None if settings.url else daemon.find(settings)
@@ -68,14 +68,14 @@ def _config(settings: Settings) -> dict[str, Any]:
 
 
 def _notes(settings: Settings) -> tuple[str, ...]:
-    notes = ["OpenClaw takes a plugin in when its configuration changes; `openclaw gateway restart` makes sure."]
+    notes = ["OpenClaw loads a plugin when its configuration changes; if not, run `openclaw gateway restart`."]
     if settings.api_key and not _finds_us(settings):
-        notes.append("The service has a key: set it as `token` in plugins.entries.cofio.config, which we do not.")
+        notes.append("The service has a key: set it yourself as `token` in plugins.entries.cofio.config.")
     return tuple(notes)
 
 
 def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[Copy]:
-    """The files below the source, to go to the same places below the folder."""
+    """Yield the files below the source, with their targets below the folder."""
     for pattern in patterns:
         for path in sorted(source.glob(pattern)):
             if path.is_file():
@@ -84,7 +84,7 @@ def _copied(source: Path, patterns: Iterable[str], folder: Path) -> Iterator[Cop
 
 
 class Plugin:
-    """The plugin in OpenClaw's configuration."""
+    """The plugin's entries in OpenClaw's configuration."""
 
     def __init__(self, source: Path) -> None:
         self._source = source
@@ -94,7 +94,7 @@ class Plugin:
         return str(json.loads((self._source / _MANIFEST).read_text(encoding="utf-8"))["id"])
 
     def put(self, text: str, folder: str, config: dict[str, Any]) -> str:
-        """The text with the plugin found, allowed, on, and in the memory slot."""
+        """Return the text with the plugin loadable, allowed, enabled, and in the memory slot."""
         text = merge.begun(text)
         text = _listed(text, ("plugins", "load", "paths"), folder)
         if jsonc.parse(text).at(("plugins", "allow")):
@@ -114,7 +114,7 @@ def _listed(text: str, path: jsonc.Path, value: str) -> str:
 
 
 def take(text: str, before: str, ours: Collection[str]) -> str:
-    """The text without the plugin; the memory slot goes back to whoever had it. `ours`: its id and its folder."""
+    """Return the text without the plugin, with the previous one in the memory slot. `ours`: its id and folder."""
     for path in (("plugins", "load", "paths"), ("plugins", "allow")):
         text = _unlisted(text, path, ours, before)
     slot = jsonc.parse(text).at(("plugins", "slots", "memory"))

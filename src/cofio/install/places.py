@@ -1,4 +1,4 @@
-"""Where the clients of this machine keep their settings, and which of them there are."""
+"""Configuration folders of the clients on this machine, and detection of installed clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from cofio.settings import Settings
 
 CLIENTS = ("claude-code", "codex", "openclaw", "cursor")
-#: The clients as people call them.
+#: Display names of the clients.
 CALLED: Mapping[str, str] = {
     "claude-code": "Claude Code",
     "codex": "Codex",
@@ -23,7 +23,7 @@ _PROGRAMS = {"claude-code": "claude", "codex": "codex", "openclaw": "openclaw", 
 
 
 def home_of(client: str, settings: Settings) -> Path:
-    """The folder of a client's settings, be it there or not."""
+    """Return a client's configuration folder, existing or not."""
     name = {"claude-code": "claude_home"}.get(client, f"{client}_home")
     usual = {"claude-code": "~/.claude"}.get(client, f"~/.{client}")
     path = _absolute(getattr(settings, name) or usual)
@@ -31,7 +31,7 @@ def home_of(client: str, settings: Settings) -> Path:
 
 
 def claude_state(settings: Settings) -> Path:
-    """The file in which Claude Code keeps its MCP servers: beside its folder, or in it where a variable names one."""
+    """Return the file with Claude Code's MCP servers: beside its folder, or inside it if the folder is configured."""
     home = home_of("claude-code", settings)
     return home / ".claude.json" if settings.claude_home else home.with_name(".claude.json")
 
@@ -43,28 +43,28 @@ def openclaw_config(settings: Settings) -> Path:
 
 
 def found(settings: Settings) -> list[str]:
-    """The clients of this machine: their folder is there, or their program is."""
+    """Return the installed clients: those whose folder or program exists."""
     return [each for each in CLIENTS if home_of(each, settings).is_dir() or shutil.which(_PROGRAMS[each])]
 
 
 def launcher(settings: Settings) -> Path:
-    """The program that every hook starts."""
+    """Return the program that every hook starts."""
     return settings.home / "hook"
 
 
 def can_serve() -> bool:
-    """Whether our MCP server would start: what it needs beyond us is an extra."""
+    """Return whether our MCP server can start: its dependency is an extra."""
     return find_spec("mcp") is not None
 
 
 def server(settings: Settings) -> dict[str, Any]:
-    """How a client starts our MCP server. -P: no module comes from the project at hand."""
+    """Return the configuration that starts our MCP server. -P: import no module from the project folder."""
     around = {"COFIO_HOME": str(settings.home)}
     return {"command": sys.executable, "args": ["-P", "-m", "cofio", "mcp"], "env": around}
 
 
 def is_server(told: Any) -> bool:
-    """Whether these settings of an MCP server start ours."""
+    """Return whether this is the configuration of our MCP server."""
     return isinstance(told, Mapping) and list(told.get("args") or [])[-3:] == ["-m", "cofio", "mcp"]
 
 

@@ -1,6 +1,6 @@
-"""What is to be written for a client, and writing it: decide everything first, then touch files, with a record.
+"""Installation plans: everything is decided first, then files are written, with a record.
 
-A file that cannot be read stops the whole plan before anything is written.
+An unreadable file stops the whole plan before anything is written.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from cofio.install import files
 from cofio.install.jsonc import Malformed
 from cofio.install.record import Entry, Record
 
-#: Whether a file at this path with this content is ours, of whichever home and version.
+#: Tells if a file at this path with this content is ours, of any home and version.
 IsOurs: TypeAlias = Callable[[Path, bytes], bool]
-#: Takes ours out of a text, given the text as it was before us and the commands by which our hooks are told.
+#: Removes our entries from a text, given the text before us and the commands that identify our hooks.
 Take: TypeAlias = Callable[[str, str, Collection[str]], str]
 
-OWN = "own"  # the kind of a file that is all ours
+OWN = "own"  # kind of a file that is entirely ours
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A change of somebody else's file. `put` gets its text, "" where there is none, and what older commands we had."""
+    """A change of a client's file. `put` gets its text ("" for a missing file) and our older commands in it."""
 
     path: Path
     kind: str
@@ -38,29 +38,29 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """A file of our own."""
+    """A file that is entirely ours."""
 
     path: Path
     content: bytes
     mode: int = 0o644
     kind: str = OWN
-    is_ours: IsOurs | None = None  # tells one that another home, or an older version, has put there
+    is_ours: IsOurs | None = None  # recognises a file of another home or an older version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that is to be written for a client, and what its owner must know. Our own files come first."""
+    """All files to write for a client, and notes for the user. Our own files come first."""
 
     client: str
     copies: tuple[Copy, ...] = ()
     edits: tuple[Edit, ...] = ()
     notes: tuple[str, ...] = ()
-    folder: Path | None = None  # where our hooks go, for the telling
+    folder: Path | None = None  # folder of our hooks, for display
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a file."""
+    """Result for one file."""
 
     path: Path
     state: Literal["written", "unchanged", "restored", "removed", "taken out", "kept", "gone"]
@@ -71,19 +71,19 @@ class Done:
 
 
 def prepared(plan: Plan, record: Record) -> list[tuple[Path, bytes | None, bytes]]:
-    """Every file of the plan: what it holds now and what it would hold. Writes nothing."""
+    """Return path, current content and planned content of every file. Writes nothing."""
     return [(each.path, now, _wanted(each, now, record)) for each in _all(plan) for now in [files.read(each.path)]]
 
 
 def changed(plan: Plan, record: Record) -> list[Path]:
-    """The files that carrying the plan out would write. Writes nothing."""
+    """Return the files that the plan would write. Writes nothing."""
     modes = {each.path: each for each in plan.copies}
     return [path for path, now, wanted in prepared(plan, record)
             if now != wanted or (path in modes and not _is_as_open(modes[path]))]  # fmt: skip
 
 
 def carry_out(plan: Plan, record: Record, takes: Mapping[str, Take]) -> list[Done]:
-    """Write what differs. The record is written before each file is."""
+    """Write the files that differ. The record is written before each file."""
     prepared(plan, record)
     return [_carried_out(each, plan.client, record, takes) for each in _all(plan)]
 
@@ -112,21 +112,21 @@ def _carried_out(step: Copy | Edit, client: str, record: Record, takes: Mapping[
         original, existed = _before_us(step, record, now, takes)
         entry = _entry(step, client, record, original if existed else None, wanted)
         record.add(entry, files.missing_folders(step.path))
-        if files.read(step.path) == now:  # a client that runs may write its own file meanwhile
+        if files.read(step.path) == now:  # a running client may have written its own file meanwhile
             files.write(step.path, wanted, mode=step.mode if isinstance(step, Copy) else None)
             return Done(step.path, "written")
-    raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it, and try again.")
+    raise InvalidInput(f"{step.path} keeps changing.", "Close the client that writes it and retry.")
 
 
 def _is_as_open(step: Copy | Edit) -> bool:
-    """Whether a file of ours can be run, where it is to be."""
+    """Return whether a program of ours is executable."""
     return isinstance(step, Edit) or not step.mode & 0o100 or os.access(step.path, os.X_OK)
 
 
 def _before_us(
     step: Copy | Edit, record: Record, now: bytes | None, takes: Mapping[str, Take]
 ) -> tuple[bytes | None, bool]:
-    """What the first install found there, less what others did since; and whether there was a file at all."""
+    """Return the content before the first install, without later changes by others, and whether there was a file."""
     known = record.entries.get(str(step.path))
     if isinstance(step, Copy) and now is not None and _is_of_ours(step, now):
         return (record.original(known), known.existed) if known else (None, False)
@@ -158,15 +158,15 @@ def _entry(step: Copy | Edit, client: str, record: Record, original: bytes | Non
 
 
 def unreadable(path: Path, error: Malformed) -> InvalidInput:
-    hint = "Mend it, or move it away, and try again; nothing of it was changed."
-    return InvalidInput(f"{path} cannot be understood: {error.message}.", hint)
+    hint = "Repair it or move it away, then retry; nothing was changed."
+    return InvalidInput(f"{path} cannot be parsed: {error.message}.", hint)
 
 
 # ── uninstalling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def without(path: Path, now: bytes, entry: Entry, record: Record, takes: Mapping[str, Take]) -> bytes:
-    """The file's bytes without ours."""
+    """Return the file's bytes without our entries."""
     before = record.original(entry) or b""
     take = takes[entry.kind]
     try:
@@ -178,9 +178,9 @@ def without(path: Path, now: bytes, entry: Entry, record: Record, takes: Mapping
 def undo(
     client: str, record: Record, takes: Mapping[str, Take], is_ours: IsOurs = lambda _path, _content: False
 ) -> tuple[list[Done], list[CofioError]]:
-    """Take out all that was written for a client; what became of each file, and what could not be done.
+    """Remove everything recorded for a client; return the result of each file, and the problems.
 
-    `is_ours` tells files of our own that another home has written since.
+    `is_ours` recognises files of our own that another home has written since.
     """
     done: list[Done] = []
     problems: list[CofioError] = []
@@ -206,19 +206,19 @@ def _undone(entry: Entry, record: Record, takes: Mapping[str, Take], is_ours: Is
         files.remove(path)
         return Done(path, "removed")
     if entry.kind == OWN:
-        return Done(path, "kept", "somebody has changed it since")
+        return Done(path, "kept", "it was changed since")
     rest = without(path, now, entry, record, takes)
     if not entry.existed and _is_empty(rest.decode()):
         files.remove(path)
         return Done(path, "removed")
     if rest == now:
-        return Done(path, "kept", "nothing of ours is in it")
+        return Done(path, "kept", "it contains nothing of ours")
     files.write(path, rest)
     return Done(path, "taken out")
 
 
 def _restored(path: Path, entry: Entry, record: Record) -> Done | None:
-    """The file as it was before us; None where its copy is gone, and ours has to be taken out instead."""
+    """Restore the file as it was before us; return None if its backup is missing."""
     if not entry.existed:
         files.remove(path)
         return Done(path, "removed")
@@ -230,7 +230,7 @@ def _restored(path: Path, entry: Entry, record: Record) -> Done | None:
 
 
 def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) -> list[Done]:
-    """Take ours out of files that no record speaks of, such as after the home was lost."""
+    """Remove our entries from files that have no record, for example after the home was lost."""
     done = []
     for edit in edits:
         now = files.read(edit.path)
@@ -240,8 +240,8 @@ def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) 
         try:
             rest = takes[edit.kind](text, "", edit.ours)
         except Malformed:
-            continue  # whatever it is, ours is not in it
-        if rest != text and _is_empty(rest):  # it held nothing but ours
+            continue  # not our format: nothing to remove
+        if rest != text and _is_empty(rest):  # it contained only our entries
             files.remove(edit.path)
             done.append(Done(edit.path, "removed"))
         elif rest != text:
@@ -251,7 +251,7 @@ def taken_out(edits: Sequence[Edit], record: Record, takes: Mapping[str, Take]) 
 
 
 def removed(copies: Sequence[Copy], record: Record) -> list[Done]:
-    """Remove files of our own that no record speaks of, and the folder that they were in if nothing else is."""
+    """Remove our own files that have no record, and their folder if it becomes empty."""
     done = []
     for copy in copies:
         now = files.read(copy.path)
@@ -259,12 +259,12 @@ def removed(copies: Sequence[Copy], record: Record) -> list[Done]:
             files.remove(copy.path)
             done.append(Done(copy.path, "removed"))
     for folder in sorted({each.path.parent for each in done}, key=lambda each: len(str(each)), reverse=True):
-        with suppress(OSError):  # somebody keeps something in it
+        with suppress(OSError):  # the folder is not empty
             folder.rmdir()
             folder.parent.rmdir()
     return done
 
 
 def _is_empty(text: str) -> bool:
-    """Whether nothing is said in a file of settings."""
+    """Return whether a configuration file has no content."""
     return not text.strip("\ufeff{} \t\r\n")

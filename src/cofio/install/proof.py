@@ -1,9 +1,9 @@
-"""The proof: the installed hook is run as the client runs it, in a project that nobody has, and its words are erased.
+"""End-to-end test: runs the installed hooks as the client does, in a temporary project, and erases all traces.
 
-a memory with a word nobody knows ─▶ a prompt that asks for it ─▶ is the word in what the hook prints?
-a sentence with another such word ─▶ the end of the turn ─▶ does it arrive, and is it learned?
+a memory with a random word ─▶ a prompt about it ─▶ does the hook print the word?
+a sentence with another random word ─▶ the end of the turn ─▶ is it captured and stored?
 
-Where no service answers, a session is begun and nothing is said: nothing can be left that is learned from later.
+Without a service, only a session start is run: nothing is left behind that could be learned from later.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from cofio.hooks import project, record, spool
 from cofio.model import Fact, moment
 from cofio.settings import Settings
 
-_PATIENCE = 20.0  # seconds for a hook, and for what it delivered to be learned
-_ARRIVAL = 2.0  # seconds for it to be there at all: a hook ends only once the service has it
+_PATIENCE = 20.0  # seconds for a hook, and for its capture to be processed
+_ARRIVAL = 2.0  # seconds for a capture to appear: a hook ends only after the service has it
 _STEP = 0.1
-#: What would make the hook believe that it is somewhere else.
+#: Variables that would make the hook use another project.
 _UNSET = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "COFIO_PROJECT")
 _STOPS = ("Stop", "afterAgentResponse")
 _BY = "doctor"
-_SESSION = "cofio-doctor-"  # how the session of a proof is called
-_OVER = timedelta(minutes=5)  # after which a proof has ended, or was ended
-_LOOKED_AT = 200  # items of the inbox that are looked at for what a proof said
+_SESSION = "cofio-doctor-"  # prefix of the session names of proofs
+_OVER = timedelta(minutes=5)  # age after which a proof has ended or was killed
+_LOOKED_AT = 200  # items of the inbox that are searched for captures of proofs
 _RUNGS = {
     "file": "from the store's file",
     "briefing": "from the last briefing",
     "nothing": "nothing was found",
     "spooled": "kept for later",
-    "skipped": "passed over",
+    "skipped": "skipped",
 }
 _WHY = {
     "timeout": "the service took too long",
     "deadline": "it took too long",
     "refused": "no service is there",
     "down": "no service is there",
-    "resting": "the service is left alone for now",
-    "garbage": "the service made no sense",
+    "resting": "hooks pause asking the service",
+    "garbage": "the service sent an invalid reply",
 }
 
 
 class Trial:
-    """One session of a client that never was."""
+    """A simulated session of a client."""
 
     def __init__(self, client: str, commands: Mapping[str, str], settings: Settings, folder: Path) -> None:
         self._client, self._commands, self._settings = client, commands, settings
@@ -70,25 +70,25 @@ class Trial:
         )
 
     def fact(self) -> Fact:
-        """The memory that only this project has."""
+        """Return the memory that exists only in this project."""
         text = f"The {self.place} service uses the {self.database} database"
         return Fact(text=text, source=f"{self._client}/doctor", project=self.project)
 
     def begin(self) -> tuple[str, float]:
-        """The start of a session, at which nothing is said."""
+        """Run the hook of a session start, without any text."""
         return self._run({"source": "startup"}, "SessionStart", "sessionStart")
 
     def ask(self) -> tuple[str, float]:
-        """What the hook puts before the agent when the user asks, and the milliseconds that it took."""
+        """Run the hook of a prompt; return its output and the milliseconds that it took."""
         return self._run({"prompt": self.prompt}, "UserPromptSubmit", "beforeSubmitPrompt")
 
     def answer(self) -> None:
-        """The agent's answer."""
+        """Run the hook of the end of a turn."""
         said = "Noted."
         self._run({"last_assistant_message": said, "text": said}, *_STOPS)
 
     def end(self) -> None:
-        """The end of the session."""
+        """Run the hook of the end of a session."""
         self._run({"reason": "other"}, "SessionEnd", "sessionEnd")
 
     @property
@@ -96,7 +96,7 @@ class Trial:
         return any(name in self._commands for name in _STOPS)
 
     def rung(self) -> str:
-        """Who answered the last of its hooks, and why no other, by the log."""
+        """Describe from the log which rung handled the last hook run, and why."""
         runs = [run for run in record.recent(self._settings.home, 1_000) if self._name in run["why"]]
         if not runs:
             return "it left no line in hooks.log"
@@ -123,7 +123,7 @@ class Trial:
         return done.stdout.decode("utf-8", "replace"), (time.monotonic() - began) * 1000
 
     def _about(self, event: str) -> dict[str, Any]:
-        """What the client tells at every event."""
+        """Return the fields that the client sends with every event."""
         if self._client == "cursor":
             named = {"conversation_id": self.session, "generation_id": "1", "cursor_version": "doctor"}
             return {**named, "hook_event_name": event, "workspace_roots": [str(self._folder)]}
@@ -131,7 +131,7 @@ class Trial:
         return {"session_id": self.session, **turn, "cwd": str(self._folder), "hook_event_name": event}
 
     def forget_spooled(self) -> None:
-        """Take back what this trial left in the spool."""
+        """Delete spooled events of this trial."""
         with suppress(CofioError, OSError):
             for entry in spool.entries(self._settings.home):
                 if self.session.encode() in entry.raw:
@@ -139,7 +139,7 @@ class Trial:
 
 
 def of_client(client: str, commands: Mapping[str, str], settings: Settings, service: Client | None) -> Iterator[Check]:
-    """What running a client's hooks shows. Without a service: how far they get."""
+    """Yield the results of running a client's hooks. Without a service: only a session start."""
     with tempfile.TemporaryDirectory(prefix="cofio-doctor-") as folder:
         trial = Trial(client, commands, settings, Path(folder))
         try:
@@ -154,19 +154,19 @@ def _tried(client: str, trial: Trial, service: Client | None) -> Iterator[Check]
     if service is None:
         _, ms = trial.begin()
         if not ms:
-            return  # no hook for that: the check before has said so
+            return  # no such hook: reported by the check before
         says = f"Without the service the hook ends after {ms:.0f} ms ({trial.rung()})."
-        yield Check(f"{client}, proof", "warning", says, "Mend the service first, and ask again.")
+        yield Check(f"{client}, proof", "warning", says, "Repair the service first, then retry.")
         return
     added = service.add(trial.fact(), by=_BY).memory_id
     try:
         printed, ms = trial.ask()
         yield _injected(client, trial, printed, ms)
         trial.answer()
-        trial.end()  # whatever is held is learned from now
+        trial.end()  # pending turns are processed now
         yield _captured(client, trial, service)
     finally:
-        trial.forget_spooled()  # first: the service may take it in at any moment
+        trial.forget_spooled()  # first: the service may collect it at any moment
         with suppress(CofioError):
             _purge(service, added)
         erase(service, lambda item: _session_of(item) == trial.session, {trial.project})
@@ -179,29 +179,31 @@ def _injected(client: str, trial: Trial, printed: str, ms: float) -> Check:
     if not printed:
         remedy = "The launcher may not start, or the service may be slow: see hooks.log and service.log in the home."
         return Check(name, "wrong", f"The hook printed nothing ({how}).", remedy)
-    return Check(name, "wrong", f"The memory is not in what the hook printed ({how}).", "See service.log in the home.")
+    return Check(name, "wrong", f"The hook's output lacks the memory ({how}).", "See service.log in the home.")
 
 
 def _captured(client: str, trial: Trial, service: Client) -> Check:
     name = f"{client}, capture"
     item = _settled(trial, service)
     if item is None:
-        return Check(name, "wrong", "What was said did not arrive.", "See hooks.log and service.log in the home.")
+        return Check(name, "wrong", "The turn was not captured.", "See hooks.log and service.log in the home.")
     if not trial.tells_of_answers:
-        return Check(name, "wrong", "No hook tells of the end of a turn.", f"`cofio install {client}` puts it there.")
+        return Check(
+            name, "wrong", "No hook is installed for the end of a turn.", f"`cofio install {client}` installs it."
+        )
     if item.state == "stored":
-        return Check(name, "ok", "what was said arrived, and was learned")
+        return Check(name, "ok", "the turn was captured and stored")
     if item.reason == NOTHING_FOUND:
-        return Check(name, "ok", "what was said arrived, and the model read it and kept nothing")
+        return Check(name, "ok", "the turn was captured, and the model found no fact in it")
     if item.state == "pending":
-        return Check(name, "warning", f"What was said arrived, and waits: {item.reason or 'for the model'}.")
+        return Check(name, "warning", f"The turn was captured and is pending: {item.reason or 'for the model'}.")
     if item.state == "parked":
-        return Check(name, "wrong", f"What was said arrived, and was put aside: {item.reason}.", "`cofio ledger`.")
-    return Check(name, "wrong", f"What was said arrived, and nothing was learned: {item.reason}.", "See service.log.")
+        return Check(name, "wrong", f"The turn was captured and parked: {item.reason}.", "`cofio ledger`.")
+    return Check(name, "wrong", f"The turn was captured, but nothing was stored: {item.reason}.", "See service.log.")
 
 
 def _settled(trial: Trial, service: Client) -> Item | None:
-    """The trial's item of the inbox, once something has become of it; None when none comes."""
+    """Return the trial's item of the inbox once it is processed; None if none arrives."""
     found: Item | None = None
     began = time.monotonic()
     while time.monotonic() - began < (_PATIENCE if found else _ARRIVAL):
@@ -217,16 +219,16 @@ def _settled(trial: Trial, service: Client) -> Item | None:
 
 
 def sweep(service: Client) -> None:
-    """Erase what a proof left that could not end, such as one that was killed, or was heard too late."""
+    """Erase the traces of earlier proofs that were killed or whose events arrived late."""
     long_ago = moment(datetime.now(UTC) - _OVER)
     erase(service, lambda item: _session_of(item).startswith(_SESSION) and item.received_at < long_ago)
 
 
 def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] | frozenset[str] = frozenset()) -> None:
-    """Erase the words of these items of the inbox, and all that was learned in their projects, or in those given.
+    """Erase the text of these items of the inbox, and all memories of their projects or of the given ones.
 
-    A purge takes a memory's words out of everything, out of what waits to be learned from too: so the prompt becomes a
-    memory, and that is purged. Not so the answer, which others may have given too. What is counted stays counted.
+    A purge also removes a memory's text from pending captures: so the prompt is added as a memory and purged. Answers
+    are not, since other sessions may contain the same text. Counts are kept.
     """
     with suppress(CofioError):
         items = [each for each in service.items(limit=_LOOKED_AT) if is_meant(each)]
@@ -241,7 +243,7 @@ def erase(service: Client, is_meant: Callable[[Item], bool], projects: set[str] 
 
 
 def _purge(service: Client, memory_id: int) -> None:
-    """Erase what is the doctor's own. What a team sees, one of it may not erase: it is made private first."""
+    """Purge a memory of the doctor. Team memories are made private first, since a member may not purge them."""
     try:
         service.purge(memory_id, by=_BY, why="the doctor's own")
     except Forbidden:
@@ -254,5 +256,5 @@ def _session_of(item: Item) -> str:
 
 
 def _word() -> str:
-    """A word that nobody has used."""
+    """Return a random, pronounceable word."""
     return "".join(secrets.choice("bdfgklmnprstvz") + secrets.choice("aeiou") for _ in range(4))

@@ -1,4 +1,4 @@
-"""Whose model reads what was said: the choice, a live test of it, and where it is written down."""
+"""The extraction provider: the choice, a live test of it, and its settings in config.toml."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cofio.errors import Misconfigured
 from cofio.settings import Settings
 
 SKIP = "skip"
-#: The choices in order, as the installer words them.
+#: The choices in order, with their labels in the installer.
 CHOICES: Mapping[str, str] = {
-    "anthropic": "Anthropic (recommended, ~$0.001 a turn that is read)",
-    "openai": "OpenAI (~$0.001 a turn that is read)",
+    "anthropic": "Anthropic (recommended, ~$0.001 per processed turn)",
+    "openai": "OpenAI (~$0.001 per processed turn)",
     "ollama": "Ollama (free, local; it finds facts, rules decide about them)",
     SKIP: "Skip (no model: patterns find facts, rules decide about them)",
 }
-#: The choices that are offered besides, where that client is logged in.
+#: Further choices, offered if that client is logged in.
 AGENTS: Mapping[str, str] = {
-    "claude-cli": "Claude Code (your login, no key; each turn that is read counts against your plan's limits)",
-    "codex-cli": "Codex (your login, no key; each turn that is read counts against your plan's limits)",
+    "claude-cli": "Claude Code (your login, no key; each processed turn counts against your plan's limits)",
+    "codex-cli": "Codex (your login, no key; each processed turn counts against your plan's limits)",
 }
 CALLED: Mapping[str, str] = {
     "anthropic": "Anthropic",
@@ -41,23 +41,23 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A provider ("" for none), with the key and the model to use; `model` "" is the provider's usual one."""
+    """A provider ("" for none) with its key and model; `model` "" is the provider's default."""
 
     provider: str
     key: str = ""
     model: str = ""
-    key_name: str = ""  # the setting that the key goes into; "" where none is wanted
+    key_name: str = ""  # the setting for the key; "" if none is needed
 
-    def __repr__(self) -> str:  # a key is in no traceback
+    def __repr__(self) -> str:  # keeps the key out of tracebacks
         return f"Choice({self.provider!r}, model={self.model!r})"
 
     @property
     def uses(self) -> str:
-        """The model's name."""
+        """Return the name of the model."""
         return self.model or llms.MODELS.get(self.provider, "")
 
     def variables(self) -> dict[str, str]:
-        """The same as environment variables."""
+        """Return the choice as environment variables."""
         told = {"EXTRACT_PROVIDER": self.provider, "EXTRACT_MODEL": self.model}
         if self.key_name:
             told[_VARIABLES[self.key_name]] = self.key
@@ -65,19 +65,19 @@ class Choice:
 
 
 def known(settings: Settings, provider: str, model: str = "") -> Choice:
-    """The choice of this provider, with the key and the model that are set already."""
+    """Return the choice of this provider with the key and model from the settings."""
     same = settings.extract_provider.lower() == provider
     if provider in AGENTS:
         return Choice(provider=provider, model=model or (settings.extract_model if same else ""))
     own = setting.key_setting(provider, settings.extract_url)
-    meant = same or not settings.extract_provider  # a key for the model, and not for another provider's
+    meant = same or not settings.extract_provider  # the key is not another provider's
     key = (settings.extract_key if meant else "") or getattr(settings, own, "")
     wanted = "" if provider == "ollama" else own or "extract_key"
     return Choice(provider=provider, key=key, model=model or (settings.extract_model if same else ""), key_name=wanted)
 
 
 def tested(settings: Settings, choice: Choice) -> str:
-    """What is wrong with the choice, asked of the provider itself: "" when it takes the key and has the model."""
+    """Return the problem with the choice, tested with the provider itself; "" if key and model work."""
     try:
         llm = llms.make(
             choice.provider,
@@ -94,12 +94,12 @@ def tested(settings: Settings, choice: Choice) -> str:
 
 
 def offered(settings: Settings) -> dict[str, str]:
-    """Return the coding agents that are installed and logged in, as the installer words them."""
+    """Return the labels of the coding agents that are installed and logged in."""
     return {name: label for name, label in AGENTS.items() if not tested(settings, known(settings, name))}
 
 
 def end_agent(settings: Settings, clients: Collection[str]) -> str:
-    """Clear the provider that runs one of these clients; return its name, "" where config.toml names none of them."""
+    """Clear the provider that runs one of these clients; return its name, "" if config.toml names none of them."""
     name = in_file(settings).extract_provider.lower()
     if _CLIENTS.get(name) not in clients:
         return ""
@@ -109,9 +109,9 @@ def end_agent(settings: Settings, clients: Collection[str]) -> str:
 
 
 def write(settings: Settings, choice: Choice) -> Path:
-    """Put the choice into config.toml, which is for its owner alone; its path. Addresses in force go along.
+    """Write the choice and the provider's URL into config.toml, readable by its owner only; return the path.
 
-    The service may be started later by somebody who does not have the variables of now.
+    The service may be started later without the current environment variables.
     """
     values = {"extract_provider": choice.provider, "extract_model": choice.model}
     if choice.key_name:
@@ -122,24 +122,24 @@ def write(settings: Settings, choice: Choice) -> Path:
         values["ollama_url"] = settings.ollama_url
     for name, value in values.items():
         keep(settings, name, value)
-    if choice.key and in_file(settings).extract_key != choice.key:  # a key of its own for the model wins
+    if choice.key and in_file(settings).extract_key != choice.key:  # an existing extract_key would win
         setting.write(settings.home, "extract_key", choice.key)
     return settings.home / "config.toml"
 
 
 def keep(settings: Settings, name: str, value: str) -> None:
-    """Put a setting into config.toml unless it says so already."""
+    """Write a setting into config.toml unless it already has this value."""
     if value != getattr(in_file(settings), name):
         setting.write(settings.home, name, value)
 
 
 def is_written(settings: Settings, choice: Choice) -> bool:
-    """Whether config.toml says so already."""
+    """Return whether config.toml already contains this choice."""
     now = in_file(settings)
     same_key = choice.provider in AGENTS or now.extract_key == choice.key
     return same_key and (now.extract_provider, now.extract_model) == (choice.provider, choice.model)
 
 
 def in_file(settings: Settings) -> Settings:
-    """What the file alone says."""
+    """Return the settings from config.toml only."""
     return Settings.load({"home": settings.home}, {})

@@ -1,4 +1,4 @@
-"""What the installer wrote, where, and what stood there before: `install.json` and `backups/` in the home."""
+"""Record of installed files and their originals: `install.json` and `backups/` in the home."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ BACKUPS = "backups"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One file: whose client it serves, how ours is taken out of it, and its state before and after us."""
+    """A file: its client, the kind of entry to remove, and its state before and after installation."""
 
     path: str
     client: str
     kind: str
     existed: bool
-    after: str  # the digest of what we left
-    before: str = ""  # the digest of what was there
-    backup: str = ""  # the name of its copy among the backups
-    ours: tuple[str, ...] = ()  # the commands by which our hooks are told
+    after: str  # digest of the file as we wrote it
+    before: str = ""  # digest of the original
+    backup: str = ""  # name of the original among the backups
+    ours: tuple[str, ...] = ()  # commands that identify our hooks
 
 
 @dataclass(slots=True)
 class Record:
-    """All entries, by path, and the folders that were made. Every change is on disk when a method returns."""
+    """All entries by path, and the folders we created. Every change is on disk when a method returns."""
 
     home: Path
     entries: dict[str, Entry] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Record:
 
     @classmethod
     def load(cls, home: Path) -> Record:
-        """The record of this home; an empty one where nothing was installed."""
+        """Load the record of this home; an empty one if nothing was installed."""
         content = files.read(home / NAME)
         if content is None:
             return cls(home)
@@ -48,29 +48,29 @@ class Record:
             entries = [_entry(each) for each in told["files"]]
             return cls(home, {each.path: each for each in entries}, [str(each) for each in told["folders"]])
         except (ValueError, KeyError, TypeError) as error:
-            hint = "Move it away; uninstalling then takes out what it recognises."
+            hint = "Move it away; uninstalling then removes the entries that it recognises."
             raise Misconfigured(f"{home / NAME} is not the installer's record.", hint) from error
 
     def clients(self) -> list[str]:
-        """The clients that something is installed for, in order."""
+        """Return the sorted clients with entries."""
         return sorted({each.client for each in self.entries.values() if each.client})
 
     def of(self, client: str) -> list[Entry]:
-        """What was written for a client, in order."""
+        """Return the entries of a client, in order."""
         return [each for each in self.entries.values() if each.client == client]
 
     def original(self, entry: Entry) -> bytes | None:
-        """What stood there before us; None where it was not there, or its copy is gone."""
+        """Return the original content; None if there was no file or its backup is missing."""
         return files.read(self.home / BACKUPS / entry.backup) if entry.backup else None
 
     def keep(self, path: Path, content: bytes) -> str:
-        """Put a copy aside, for its owner alone; its name."""
+        """Save a backup, readable by its owner only; return its name."""
         name = f"{path.name.lstrip('.')}-{files.digest(os.fsencode(path))[:8]}-{files.digest(content)[:8]}"
         files.write(self.home / BACKUPS / name, content, mode=0o600)
         return name
 
     def add(self, entry: Entry, folders: list[Path]) -> None:
-        """Write an entry down, before the file itself is touched."""
+        """Record an entry before the file itself is written."""
         replaced = self.entries.get(entry.path)
         self.entries[entry.path] = entry
         self.folders += [str(each) for each in folders if str(each) not in self.folders]
@@ -79,25 +79,25 @@ class Record:
             self._leave_copy(replaced)
 
     def drop(self, entry: Entry) -> None:
-        """Forget an entry and its copy."""
+        """Remove an entry and its backup."""
         del self.entries[entry.path]
         self._leave_copy(entry)
         self._save()
 
     def _leave_copy(self, entry: Entry) -> None:
-        """Remove an entry's copy, unless another entry has the same."""
+        """Delete an entry's backup, unless another entry shares it."""
         if entry.backup and entry.backup not in {each.backup for each in self.entries.values()}:
             (self.home / BACKUPS / entry.backup).unlink(missing_ok=True)
 
     def leave_folders(self) -> list[str]:
-        """Remove the folders that we made and that are empty now; the others are kept, and forgotten with the last."""
+        """Delete the folders that we created and that are empty; others are kept."""
         gone = []
         for name in sorted(self.folders, key=len, reverse=True):
             try:
                 Path(name).rmdir()
             except FileNotFoundError:
                 self.folders.remove(name)
-            except OSError:  # somebody keeps something in it
+            except OSError:  # the folder is not empty
                 continue
             else:
                 gone.append(name)

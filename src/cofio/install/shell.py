@@ -1,4 +1,4 @@
-"""The variables in a shell's startup file, for those who ask for it: one marked block, nothing else."""
+"""Optional variables in the shell's startup file: one marked block."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _FILES = {"zsh": ".zshrc", "bash": ".bashrc", "fish": ".config/fish/config.fish"
 
 
 def startup_file() -> Path:
-    """The file that the login shell of this user reads."""
+    """Return the startup file of the user's login shell."""
     name = Path(pwd.getpwuid(os.getuid()).pw_shell).name
     return Path.home() / _FILES.get(name, ".profile")
 
 
 def plan(variables: Mapping[str, str]) -> Plan:
-    """A block with these variables in the startup file; nothing where none is set."""
+    """Return the plan for a block with these variables in the startup file; empty without variables."""
     if not variables:
-        return Plan(client="shell", notes=("There is nothing to put into your shell's startup file.",))
+        return Plan(client="shell", notes=("There are no variables for your shell's startup file.",))
     path = startup_file()
     fish = path.name.endswith(".fish")
     lines = [f"set -gx {name} {shlex.quote(value)}" if fish else f"export {name}={shlex.quote(value)}"
@@ -41,5 +41,5 @@ def plan(variables: Mapping[str, str]) -> Plan:
 
 
 def take(text: str, _before: str, _ours: Collection[str]) -> str:
-    """The text without the block."""
+    """Return the text without the block."""
     return _BLOCK.sub("", text)

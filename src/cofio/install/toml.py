@@ -1,6 +1,6 @@
-"""TOML as text: one key or one table put in or taken out, every other byte as it was.
+"""TOML edited as text: one key or table added or removed, every other byte unchanged.
 
-What comes out is read again by `tomllib` before anybody gets it: an edit that would break the file is refused.
+The result is parsed by `tomllib`, and an edit that would break the file is rejected.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A pair, or the header of a table. `end` is that of its value or header; what follows on the line is a comment."""
+    """A pair, or the header of a table. `end` is the end of its value or header, before any comment on the line."""
 
     kind: Literal["pair", "table", "array"]
     key: tuple[str, ...]
     start: int
     end: int
-    value: int = 0  # where the value of a pair begins
+    value: int = 0  # start of the value of a pair
 
 
 def loads(text: str) -> dict[str, Any]:
-    """The values. Malformed when it is not TOML."""
+    """Parse the text. Raise Malformed if it is not TOML."""
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
@@ -41,7 +41,7 @@ def loads(text: str) -> dict[str, Any]:
 
 
 def put(text: str, key: str, value: Any) -> str:
-    """The text with this pair at the top, before any table."""
+    """Return the text with this pair at the top level, before any table."""
     if loads(text).get(key) == value:
         return text
     top = _top(statements(text))
@@ -58,30 +58,30 @@ def put(text: str, key: str, value: Any) -> str:
 
 
 def drop(text: str, key: str) -> str:
-    """The text without this pair of the top."""
+    """Return the text without this top-level pair."""
     there = next((each for each in _top(statements(text)) if each.key == (key,)), None)
     if there is None:
         return text
     before, after = text[: there.start], _after_line(text, there.end)
     if not before.strip("\ufeff"):
-        after = re.sub(r"^\r?\n", "", after)  # the empty line that `put` left before what follows
+        after = re.sub(r"^\r?\n", "", after)  # the empty line that `put` inserted
     return _sound(before + after)
 
 
 def raw(text: str, key: str) -> str:
-    """The value of a pair of the top as it is written; "" where there is none."""
+    """Return the source text of a top-level value; "" if there is none."""
     there = next((each for each in _top(statements(text)) if each.key == (key,)), None)
     return text[there.value : there.end] if there else ""
 
 
 def put_raw(text: str, key: str, value: str) -> str:
-    """The text with the value of this pair of the top written so."""
+    """Return the text with the source text of this top-level value replaced."""
     there = next((each for each in _top(statements(text)) if each.key == (key,)), None)
     return _sound(text[: there.value] + value + text[there.end :]) if there else text
 
 
 def put_table(text: str, path: tuple[str, ...], pairs: Mapping[str, Any]) -> str:
-    """The text with this table: its pairs changed in place, or the table added at the end."""
+    """Return the text with this table: its pairs changed in place, or the table added at the end."""
     known = _at(loads(text), path)
     if known is not None and all(known.get(name) == value for name, value in pairs.items()):
         return text
@@ -97,9 +97,9 @@ def put_table(text: str, path: tuple[str, ...], pairs: Mapping[str, Any]) -> str
 
 
 def drop_table(text: str, path: tuple[str, ...]) -> str:
-    """The text without this table and those below it, nor the empty line before each.
+    """Return the text without this table, the tables below it, and the empty line before each.
 
-    What is not written as a table of its own stays.
+    Entries that are not written as a table of their own are kept.
     """
     while (place := _first_below(found := statements(text), path)) is not None:
         last = found[place]
@@ -113,7 +113,7 @@ def drop_table(text: str, path: tuple[str, ...]) -> str:
 
 
 def put_table_back(text: str, path: tuple[str, ...], before: str) -> str:
-    """The text with this table written as it was; without it where there was none."""
+    """Return the text with this table restored from `before`, or removed if it was not there."""
     there, old = _block(text, path), _block(before, path)
     if old is None:
         return drop_table(text, path)
@@ -123,7 +123,7 @@ def put_table_back(text: str, path: tuple[str, ...], before: str) -> str:
 
 
 def _block(text: str, path: tuple[str, ...]) -> tuple[int, int] | None:
-    """Where a table begins and ends: its header and its pairs, each with the rest of its line."""
+    """Return start and end of a table: its header and pairs with their full lines."""
     found = statements(text)
     place = next((n for n, each in enumerate(found) if each.kind == "table" and each.key == path), None)
     if place is None:
@@ -141,7 +141,7 @@ def _put_within(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
     found = statements(text)
     place = next((n for n, each in enumerate(found) if each.kind == "table" and each.key == path), None)
     if place is None:
-        raise Malformed(f"{dotted(path)} is there, but not as a table of its own")
+        raise Malformed(f"{dotted(path)} is not written as a table of its own")
     last = found[place]
     for each in found[place + 1 :]:
         if each.kind != "pair":
@@ -158,7 +158,7 @@ def _put_within(text: str, path: tuple[str, ...], name: str, value: Any) -> str:
 
 
 def statements(text: str) -> list[Statement]:
-    """Every pair and header, in order. Malformed when the text is not TOML."""
+    """Return every pair and header, in order. Raise Malformed if the text is not TOML."""
     loads(text)
     found: list[Statement] = []
     position = 1 if text.startswith("\ufeff") else 0
@@ -199,7 +199,7 @@ def _key(text: str, position: int) -> tuple[tuple[str, ...], int]:
 
 
 def _value_end(text: str, start: int) -> int:
-    """Where the value ends: before the comment or the line end that stands outside all brackets."""
+    """Return the end of a value: before a comment or line end outside all brackets."""
     depth, end = 0, start
     for found in _TEXT.finditer(text, start):
         piece = found.group()
@@ -217,14 +217,14 @@ def _line_end(text: str, position: int) -> int:
 
 
 def _after_line(text: str, end: int) -> str:
-    """What follows a statement that goes. A comment at its end stays, on a line of its own."""
+    """Return the text after a removed statement. A comment on its line is kept on a line of its own."""
     close = _line_end(text, end)
     comment = text[end:close].strip()
     return (text[end:close].lstrip(" \t") if comment else "") + text[close:]
 
 
 def _top(found: list[Statement]) -> list[Statement]:
-    """The pairs before the first table."""
+    """Return the pairs before the first table."""
     first = next((n for n, each in enumerate(found) if each.kind != "pair"), len(found))
     return found[:first]
 
@@ -233,7 +233,7 @@ def _at(values: Any, path: tuple[str, ...]) -> Mapping[str, Any] | None:
     for step in path:
         values = values.get(step) if isinstance(values, dict) else None
     if values is not None and not isinstance(values, dict):
-        raise Malformed(f"{dotted(path)} is no table")
+        raise Malformed(f"{dotted(path)} is not a table")
     return values
 
 
@@ -241,7 +241,7 @@ def _at(values: Any, path: tuple[str, ...]) -> Mapping[str, Any] | None:
 
 
 def written(value: Any) -> str:
-    """The value as TOML: text, numbers, truths, lists, and tables in one line."""
+    """Return the value as TOML: strings, numbers, booleans, lists, and inline tables."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
@@ -254,7 +254,7 @@ def written(value: Any) -> str:
 
 
 def dotted(path: tuple[str, ...]) -> str:
-    """The path as it stands in a header."""
+    """Return the path in the notation of a table header."""
     return ".".join(_bare(step) for step in path)
 
 
