@@ -285,5 +285,5 @@ def test_a_verdict_is_told_by_no_memory(keeper: Keeper, store: Store) -> None:
 def test_a_viewer_cannot_erase_what_is_not_theirs_alone(keeper: Keeper) -> None:
     ada = keeper.seen_by(ADA)
     done = put(ada, flag(visibility="team"))
-    with pytest.raises(Forbidden, match="not yours alone"):
+    with pytest.raises(Forbidden, match="not private to you"):
         ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", done.knowledge[0].key)])

@@ -958,5 +958,5 @@ def test_an_export_holds_the_rows_that_are_seen(keeper: Keeper) -> None:
 
 
 def test_notes_are_the_owners(store: Store) -> None:
-    with pytest.raises(Forbidden, match="Notes are not for this key"):
+    with pytest.raises(Forbidden, match="Notes are not allowed with this key"):
         assert Seen(store, ADA).notes

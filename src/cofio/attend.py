@@ -156,7 +156,7 @@ class Attendant:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
             except (TooBusy, StoreError, Unavailable):
                 raise  # it stays in the spool, as do all later ones
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others must get by
+            except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
                 _log.warning("%s is quarantined: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:

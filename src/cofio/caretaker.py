@@ -40,7 +40,7 @@ class Caretaker:
             self._thread.start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Stop. A running chore stops at the next safe point; one without such a point in `patience` seconds is left."""
+        """Stop. A running chore stops at the next safe point; without one in `patience` seconds it is left running."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(patience)
@@ -55,7 +55,7 @@ class Caretaker:
                 run = self._looked_after(chore, cron, now)
             except CofioError as error:
                 _log.warning("%s is due but cannot run: %s", chore, error)
-            except Exception:  # noqa: BLE001 - the caretaker outlives whatever goes wrong once
+            except Exception:  # noqa: BLE001 - the thread survives any error
                 _log.exception("unexpected error in %s", chore)
             else:
                 done += [run] if run else []

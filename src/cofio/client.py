@@ -77,7 +77,7 @@ class Client:
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
     ) -> builtins.list[Change]:
-        """Store many facts in one changeset; one change per fact, in order. The service accepts up to 1,000 per call."""
+        """Store many facts in one changeset; one change per fact, in order. The service accepts 1,000 per call."""
         bodies = [_fact_body(as_fact(each, {})) for each in facts]
         if not bodies:
             return []
@@ -223,7 +223,7 @@ class Client:
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
     ) -> ResumeReport:
-        """Return where work on a project stopped: its last sessions, with a text of limited size. No model is called."""
+        """Return where work on a project stopped: its last sessions, with a text of limited size. Calls no model."""
         told = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
         return ResumeReport.from_dict(told)
 
@@ -567,7 +567,7 @@ class ClientNotes:
         self._wire, self._done = wire, done
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
-        """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and store it as a memory of `file:<name>`."""
+        """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
         body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
         return self._done(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
 

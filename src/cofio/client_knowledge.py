@@ -87,7 +87,7 @@ class ClientKnowledge:
         return cast(builtins.list[Pattern], self.list("patterns", min_confidence=min_confidence, **how))
 
     def delete(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:
-        """Remove a row; `undo` of its changeset restores it. Removing a processed verdict reverts its effect on claims."""
+        """Remove a row; `undo` of its changeset restores it. Removing a processed verdict reverts its effect."""
         return KnowledgeChange.from_dict(self._ask("DELETE", _path(table, key), by=by, why=why or None))
 
     def purge(self, table: str, key: str, *, by: str = "library", why: str = "") -> KnowledgeChange:

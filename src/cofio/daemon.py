@@ -246,7 +246,7 @@ def up(settings: Settings) -> tuple[Instance, bool]:
 
 
 def _refuse_elsewhere(settings: Settings) -> None:
-    """Raise if the memories are elsewhere: a local service would get no queries, and take captures meant for the other."""
+    """Raise if the memories are elsewhere: a local service would get no queries, but captures meant for the other."""
     if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
         where = settings.origins.get("url") or "url"
         hint = f"Start it there, or unset {where} to run a local one."

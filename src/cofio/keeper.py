@@ -230,7 +230,7 @@ class Keeper:
         if viewer is None:
             return self
         if self._seen is not None:
-            refuse("Another's view")
+            refuse("Switching the viewer")
         narrowed = copy.copy(self)
         narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
         narrowed._freshness = Freshness(reads=False)  # files of this machine belong to its owner

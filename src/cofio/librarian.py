@@ -76,7 +76,7 @@ class Librarian:
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> list[Indexed]:
-        """Poll every folder once; return the syncs that changed something. A failing folder does not stop the others."""
+        """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
         done = []
         for shelf in self._shelves:
             if self._stopping.is_set():
@@ -87,7 +87,7 @@ class Librarian:
                 read = self._followed(shelf)
             except CofioError as error:
                 shelf.failed(str(error))
-            except Exception as error:  # noqa: BLE001 - the librarian outlives whatever goes wrong once
+            except Exception as error:  # noqa: BLE001 - the thread survives any error
                 _log.exception("unexpected error in folder %s", shelf.folder)
                 shelf.failed(repr(error))
             else:
@@ -120,7 +120,7 @@ class Librarian:
             if self._filling.failed():
                 _log.warning("memories left without vectors for now: %s", error)
             return 0
-        except Exception:  # noqa: BLE001 - the librarian outlives whatever goes wrong once
+        except Exception:  # noqa: BLE001 - the thread survives any error
             _log.exception("unexpected error while computing missing vectors")
             self._filling.failed()
             return 0
@@ -140,9 +140,7 @@ class _Shelf:
         self.pause = pause
         self._looked: Mapping[str, Stamp] | None = None
         self._read: dict[str, Stamp] = {}
-        self._device: int | None = (
-            None  # of the files read; an empty folder on another device is an unmounted disk
-        )
+        self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
         self._problem = ""
 
     def moving(self, found: Mapping[str, Stamp]) -> set[str]:

@@ -112,7 +112,7 @@ class Worker:
             except CofioError as error:
                 _log.warning("the inbox cannot be drained: %s", error)
                 pause = _REST
-            except Exception:  # noqa: BLE001 - the worker outlives whatever goes wrong once
+            except Exception:  # noqa: BLE001 - the worker survives any error
                 _log.exception("unexpected error in the worker")
                 pause = _REST
             self._wake.wait(pause)

@@ -288,7 +288,7 @@ def test_what_is_missing_is_told_in_the_form_and_nothing_is_made(service: Caller
     expect(form.get_by_role("alert")).to_contain_text("“Name” is empty.")
     box(form, "Name").fill("nobody")
     press(form, "Make the key")
-    expect(form.get_by_role("alert")).to_contain_text("The key is nobody's.")
+    expect(form.get_by_role("alert")).to_contain_text("The key has no owner.")
     form.get_by_label("Ends", exact=True).select_option("date")
     press(form, "Make the key")
     expect(form.get_by_role("alert")).to_contain_text("“Ends” has no date.")  # and it is not one that never ends

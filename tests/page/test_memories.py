@@ -717,7 +717,7 @@ def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller]
     press(page, "Erase …")
     page.get_by_role("dialog").get_by_label("I know that nobody can bring it back").check()
     press(page, "Erase for good")
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Memory 1 is not yours alone.")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Memory 1 is not private to you.")
     assert owner.get("/memory/1").status == 200
 
 

@@ -60,7 +60,7 @@ class Watch:
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
-        except Exception:  # noqa: BLE001 - the outermost layer: a bug is logged, and told as one shape like the rest
+        except Exception:  # noqa: BLE001 - outermost layer: log bugs and return a uniform error
             _log.exception("a %s request failed", scope["method"])
             if not status:
                 await failure(scope["path"])(scope, receive, noting)

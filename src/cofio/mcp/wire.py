@@ -135,7 +135,7 @@ def _called(counter: Counter, name: str, arguments: Mapping[str, Any], client: s
         answer = counter.call(name, arguments, client)
     except CofioError as error:
         return _refusal(error.message, error.hint)
-    except Exception:  # noqa: BLE001 - whatever is wrong with one call, the others go on
+    except Exception:  # noqa: BLE001 - a failing call must not stop the others
         _log.exception("%s failed", name)
         return _refusal(*_WRONG)
     return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
