@@ -1094,7 +1094,7 @@ class Keeper:
             return
         number = last.part_of or last.id
         if undone:
-            raise Conflict(f"Changeset {done.id} is already undone.", f"To restore it, undo changeset {number}.")
+            raise Conflict(f"Changeset {done.id} is undone already.", f"To restore it, undo changeset {number}.")
         hint = f"To revert it again, undo changeset {number}."
         raise Conflict(f"Changeset {done.id} was undone and then restored.", hint)
 
