@@ -118,7 +118,7 @@ def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b'{"query": "x", "k": "x"}', "`k` is not right: expected `int`, got `str`."),
+        (b'{"query": "x", "k": "x"}', "`k` is invalid: expected `int`, got `str`."),
         (b'{"query": "x", "k": true}', "`k`"),
         (b'{"query": "x", "k": 1.5}', "`k`"),
         (b'{"query": "x", "k": 0}', "`k`"),

@@ -438,7 +438,7 @@ def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Call
     visit.expected.add(401)
     page.keyboard.type("guess")
     page.keyboard.press("Enter")
-    expect(gate.locator(".trouble")).to_contain_text("The API key is not the service's.")
+    expect(gate.locator(".trouble")).to_contain_text("The API key is not valid.")
     gate.get_by_label("API key").fill("sécret key")
     press(page, "Open")
     expect(page.locator(".empty")).to_be_visible()

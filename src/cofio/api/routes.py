@@ -94,7 +94,8 @@ _SAID = {
 }  # fmt: skip
 
 ROUTES: tuple[Route, ...] = (
-    Route("GET", "/health", answers.health, None, replies.Health, "Report whether the service is up, and the key valid.",
+    Route("GET", "/health", answers.health, None, replies.Health,
+          "Report whether the service runs and the key is valid.",
           keyless=True, quick=True, role="read"),
     Route("GET", "/stats", answers.stats, None, replies.Stats, "Count memories, changes, retrievals; size on disk.",
           role="read"),

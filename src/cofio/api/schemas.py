@@ -139,10 +139,9 @@ class SearchEpisodes(Given, kw_only=True):
 class Recall(Given):
     prompt: Annotated[str, _text("The user's prompt; empty at the start of a session.")] = ""
     project: Annotated[str, _text("Current project: the path of its working tree, or a name.")] = ""
-    k: (
-        Annotated[int, Meta(ge=1, le=50, description="Maximum of memories; default 5, at a start as many as fit.")]
-        | None
-    ) = None
+    k: Annotated[int, Meta(ge=1, le=50, description="Maximum number; default 5, at a start as many as fit.")] | None = (
+        None
+    )
     client: Annotated[str, _text("The calling client, such as claude-code.")] = ""
     session: Annotated[str, _text("The calling session: memories learned in it are left out.")] = ""
 
