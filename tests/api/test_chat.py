@@ -521,7 +521,7 @@ def test_slow_models_keep_nobody_else_waiting(serve: Serve, model: Model) -> Non
     assert all(model.waiting.acquire(timeout=60) for _ in waiting)
     assert service.post("/memory/add", {"text": PNPM}).status == 201
     assert service.post("/search", {"query": "package manager"}).status == 200
-    with pytest.raises(openai.RateLimitError, match="chats are under way"):
+    with pytest.raises(openai.RateLimitError, match="chats are already running"):
         completed(service)
     for each in waiting:
         each.close()

@@ -417,7 +417,7 @@ def test_refusals_are_written_down_with_why(house: House) -> None:
         ("GET /memories", key.id, "127.0.0.1"),
         ("GET nowhere", key.id, "127.0.0.1"),
     ]
-    for each, word in zip(told, ("not the service's", "role write", "expired", "revoked"), strict=True):
+    for each, word in zip(told, ("not valid", "role write", "expired", "revoked"), strict=True):
         assert word in each.what
 
 

@@ -62,7 +62,7 @@ def test_a_head_request_is_a_get_without_the_body(served: Caller) -> None:
         (b'"text"', "str"),
         (b"null", "null"),
         (b"{}", "`text` is missing"),
-        (b'{"text": null}', "Leave out"),
+        (b'{"text": null}', "Omit"),
         (b'{"text": 1}', "`text`"),
         (b'{"text": ["x"]}', "`text`"),
         (b'{"text": "x", "k": 1}', "`k` is not known"),

@@ -169,7 +169,7 @@ class Contract:
         address = f"cofio://project/{quote(project, safe='')}/briefing"
         assert address in agent.every_resource()
         said, data = agent.read(address)
-        assert said.startswith(f"What a session in {project} is given at its start.\n<{TAG}>\n{NOTICE}\n")
+        assert said.startswith(f"The context that a session in {project} gets at its start.\n<{TAG}>\n{NOTICE}\n")
         assert "The shop sells tea" in said
         assert (data["project"], data["notice"]) == (project, NOTICE)
         assert data["briefing"] in said
