@@ -1,7 +1,7 @@
 /**
- * Who is at work with the memories, which keys there are and what was done with them, and how an agent comes here.
+ * Agents page: active agents, API keys, the audit log, and how to connect an agent.
  *
- * Where one is stands in the address: #/work, #/keys, #/log, #/log/3 for what was done with key 3, #/connect.
+ * The address holds the state: #/work, #/keys, #/log, #/log/3 for the entries of key 3, #/connect.
  */
 
 import { get } from "./api.js";
@@ -21,8 +21,8 @@ const PARTS = {
 const DRAWN = { work, keys, log: deeds, connect: async (part) => fill(part, ways(isOpen)) };
 
 const view = { part: "work", rest: "" };
-let isOpen = false; // whether the service wants no key
-let latest = 0; // the part that was asked for last
+let isOpen = false; // whether the service requires no key
+let latest = 0; // the last requested part
 
 enter({ show, empty });
 
@@ -37,7 +37,7 @@ function empty() {
   for (const each of ["acts", "door", "parts", "part", "what", "told"]) fill(find(each));
 }
 
-/** The parts that the caller may see. */
+/** Return the parts that the caller may see. */
 const offered = () => Object.keys(PARTS).filter((each) => caller.mayAll || each === "connect");
 
 function read() {
@@ -63,7 +63,7 @@ async function draw() {
   if (mine === latest) find("part").replaceChildren(part);
 }
 
-/** The part that is looked at, anew; the focus stays where it was. */
+/** Redraw the current part; the focus stays. */
 async function refresh() {
   const held = document.activeElement?.closest("[data-id]")?.dataset.id;
   await draw();
@@ -104,7 +104,7 @@ async function work(part, { tell }) {
   tell(counted(agents.agents.length, "agent"));
 }
 
-/** What is to be said of each client's hooks; not told to those elsewhere. */
+/** Return the state of each client's hooks; hidden from callers elsewhere. */
 async function hooks() {
   try {
     return checkList((await get("doctor", { about: "clients" })).checks);

@@ -1,4 +1,4 @@
-/** What the doctor found: each thing with its state in a sign and in a word, and what to do about it. */
+/** Doctor results: each check with its state as a sign and a word, and what to do. */
 
 import { advice } from "./copying.js";
 import { make, said } from "./dom.js";

@@ -1,4 +1,4 @@
-/** How an agent comes to remember with this service: the shortest way for each, to be copied. */
+/** Instructions for connecting an agent to this service, to copy. */
 
 import { copyable } from "./copying.js";
 import { make, newId } from "./dom.js";
@@ -6,7 +6,7 @@ import { make, newId } from "./dom.js";
 const ROOT = new URL("../", import.meta.url).href;
 const BARE = ROOT.replace(/\/$/, "");
 
-/** The ways, as sections. An open service wants no key of anybody on its machine. */
+/** Return the ways as sections. An open service needs no key on its machine. */
 export function ways(isOpen) {
   const header = isOpen ? "" : ' -H "X-API-Key: $COFIO_API_KEY"';
   return make("div", { class: "ways" },

@@ -1,4 +1,4 @@
-/** The audit log: what was done with keys, newest first, a page at a time; of one key, where the address names it. */
+/** Audit log: newest first, by page; optionally of one key, named in the address. */
 
 import { get } from "./api.js";
 import { button, counted, fill, make, newId, said, time } from "./dom.js";
@@ -6,7 +6,7 @@ import { doing } from "./frame.js";
 
 const PAGE = 50;
 
-/** Fill the part with the log. `rest` is the number of the key that it is about; "" for all. */
+/** Fill the part with the log. `rest` is the id of a key; "" for all. */
 export async function deeds(part, { rest, tell }) {
   const about = /^\d{1,18}$/.test(rest) ? rest : "";
   const list = make("ol", { class: "rows deeds" });

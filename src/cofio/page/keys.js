@@ -1,4 +1,4 @@
-/** Keys: the list of them, making one, whose secret is shown this once, and revoking one. */
+/** Keys: the list, creation with the secret shown once, and revocation. */
 
 import { Refusal, key as own, path, post, remove } from "./api.js";
 import { copyable, copying } from "./copying.js";
@@ -17,7 +17,7 @@ const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365"
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The keys in force, and below them those that open nothing any more. */
+/** Return the valid keys, and below them the invalid ones. */
 export function keyList(keys, at) {
   const standing = keys.filter(isInForce);
   const past = keys.filter((each) => !isInForce(each));
@@ -38,7 +38,7 @@ function nothing(isOpen) {
 
 const isInForce = (key) => !key.revoked_at && !(key.expires_at && new Date(key.expires_at) <= new Date());
 
-/** Whether this tab asks with it. */
+/** Return whether this tab uses the key. */
 const isOwn = (key) => own.get().startsWith(key.hint);
 
 function item(key, all, at) {
@@ -56,7 +56,7 @@ function item(key, all, at) {
         "Revoke", unseen(` ${key.name}`))));
 }
 
-/** For whom, within what, and how the key begins. */
+/** Return the owner, the reach, and the first characters of the key. */
 function bounds(key) {
   const named = ["user", "agent", "team"].filter((each) => key[each]);
   const whose = named.flatMap((each) => [`${each} `, said(key[each]), ", "]);
@@ -75,7 +75,7 @@ function state(key) {
 
 // ── making one ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The button that makes a key; the first is an admin's, for whoever makes another role first locks the page. */
+/** Return the button that creates a key; the first must be an admin key, as another role would lock this page. */
 export function making(isOpen, refresh) {
   return button(isOpen ? "Make the first key" : "Make a key", () => asking(isOpen, refresh), "primary");
 }
@@ -103,7 +103,7 @@ function asking(first, refresh) {
     const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: listed(prefixes.read()) };
     made = await post("keys",
       { name: name.read(), role: role(), ...(role() === "admin" ? {} : bounds), expires_at: expires() });
-    if (!shown.open) handOver(made, first, refresh); // cancelled, and made all the same
+    if (!shown.open) handOver(made, first, refresh); // cancelled, but created all the same
   };
   const shown = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
     name, roles, bound, expiry, warning);
@@ -112,7 +112,7 @@ function asking(first, refresh) {
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 
-/** The roles to choose from, and what reads the choice. */
+/** Return the roles to choose from, and a function that reads the choice. */
 function choice(begin) {
   const group = newId("role");
   const inputs = Object.entries(ROLES).map(([name, text]) => {
@@ -124,7 +124,7 @@ function choice(begin) {
   return [shown, () => inputs.find(([input]) => input.checked)[0].value];
 }
 
-/** When it ends: after a while, on a date, or never. */
+/** Return the expiry fields: after a period, on a date, or never. */
 function ending() {
   const id = newId("ends");
   const date = make("input", { type: "date", "aria-label": "The date on which it ends", hidden: true });
@@ -139,7 +139,7 @@ function ending() {
       date.focus();
       throw new Refusal("“Ends” has no date.", "Choose one, or how long it lasts.");
     }
-    if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // by the reader's clock
+    if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // in the reader's time zone
     return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
   };
   const shown = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
@@ -158,8 +158,8 @@ function closing(role) {
 // ── its secret, this once ──────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Show the key that was made. Nothing keeps it: it is gone with the dialog, unless this tab is to go on with it.
- * Until then nothing is asked of the service, which may want it by now.
+ * Show the new key. It is not stored: it is gone when the dialog closes, unless this tab goes on with it. Until then
+ * no request is sent, as the service may require the key already.
  */
 function handOver(made, first, refresh) {
   const title = newId("made");
@@ -172,7 +172,7 @@ function handOver(made, first, refresh) {
     own.keep(made.secret);
     shown.close();
   };
-  const hold = (event) => { // one press of Escape does not lose it
+  const hold = (event) => { // a single Escape does not lose it
     if (isCopied || warned) return;
     event.preventDefault();
     warned = true;
@@ -201,7 +201,7 @@ function handOver(made, first, refresh) {
   shown.querySelector(".copy").focus();
 }
 
-/** What the first key has to be used for: from now on nothing works without one. */
+/** Tell where to use the first key: nothing works without one from now on. */
 function atOnce(mayGoOn) {
   return [
     make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",

@@ -1,4 +1,4 @@
-/** One memory, whole: what it says, where it comes from, what became of it, and what can be done about it. */
+/** Detail of a memory: text, origin, history, and actions. */
 
 import { get, patch, path, post, remove } from "./api.js";
 import { beginning, button, counted, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
@@ -8,21 +8,20 @@ import { afterwards, editing, erase, hasDraft, sayAnew } from "./memoryforms.js"
 import { reasons, words } from "./memoryrow.js";
 import { METHODS, capital } from "./memorywords.js";
 
-const SIGHTINGS = 30; // that are shown
-const SHORT = 90; // letters of a text in a notice
+const SIGHTINGS = 30; // shown
+const SHORT = 90; // characters of a text in a notice
 const HOLDS = { fresh: "All of it is as it was.", changed: "Some of it has changed.", vanished: "Some of it is gone.",
   "": "Nobody can tell from here whether it is as it was." };
 
 /**
- * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`,
- * `focus()`.
+ * Pane of the open memory. `acts` are callbacks of the page: `close()`, `open(id)`, `refresh()`, `focus()`.
  * @returns {{ show: (id: number, known?: object) => Promise<void>, explain: (hit: object) => void,
  *   refresh: () => Promise<void>, empty: (...inside: Node[]) => void }}
  */
 export function pane(place, acts) {
-  let memory = null; // as it is shown
-  let wanted = 0; // the id of the one that was asked for last
-  let form = null; // while it is changed
+  let memory = null; // as shown
+  let wanted = 0; // id requested last
+  let form = null; // while it is edited
 
   return { show, explain, refresh, empty };
 
@@ -33,7 +32,7 @@ export function pane(place, acts) {
     fill(place, ...inside);
   }
 
-  /** Show a memory; what the list knows of it stands there at once. */
+  /** Show a memory; at once with what the list holds of it. */
   async function show(id, known = null) {
     const isOther = id !== wanted;
     wanted = id;
@@ -47,13 +46,13 @@ export function pane(place, acts) {
     }
   }
 
-  /** Say why it is a hit, where it is one by now. */
+  /** Explain why it is a hit, if it is one. */
   function explain(hit) {
     if (!memory || form || hit?.why?.formula === memory.why?.formula || (hit && hit.id !== memory.id)) return;
     draw({ ...memory, why: hit?.why, score: hit?.score }, true);
   }
 
-  /** As it is by now. What somebody is about to change is left to them. */
+  /** Reload. A memory being edited is left alone. */
   async function refresh() {
     const id = wanted;
     if (!id || !memory) return;
@@ -101,7 +100,7 @@ export function pane(place, acts) {
     return make("section", { class: "part", "aria-labelledby": id }, make("h3", { id }, title), ...inside);
   }
 
-  /** A part that comes later; it goes where there is nothing to say. */
+  /** Part that is loaded later; removed if empty. */
   function later(title, load) {
     const inside = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
     const shown = part(title, inside);

@@ -1,7 +1,7 @@
 /**
- * The settings of the service, each with its value and where that comes from; and the doctor. Nothing is changed here.
+ * Settings page: each setting with its value and origin, and the doctor. Read-only.
  *
- * Where one is stands in the address: #/settings, #/settings/port with that one opened, #/doctor.
+ * The address holds the state: #/settings, #/settings/port for an open setting, #/doctor.
  */
 
 import { get } from "./api.js";
@@ -18,9 +18,9 @@ const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const WANTS = { wrong: "to mend", warning: "to look at" };
 
 const view = { part: "settings", name: "", text: "", group: "", onlySet: false };
-let known = null; // what the service told of its settings
-let examined = null; // what the doctor found last
-let latest = 0; // the part that was asked for last
+let known = null; // settings as loaded
+let examined = null; // last result of the doctor
+let latest = 0; // the last requested part
 
 enter({ show, empty });
 
@@ -83,7 +83,7 @@ function drawSettings() {
   named.querySelector("summary").focus({ preventScroll: true });
 }
 
-/** What stands in the way of the next start, and what only comes with it. */
+/** Return what prevents the next start, and what takes effect with it. */
 function notices() {
   const waits = known.settings.filter((each) => each.waits);
   return [
@@ -117,7 +117,7 @@ function narrowing(again) {
     make("label", { class: "choice" }, only, "Only what somebody has set"));
 }
 
-/** What the settings are about that are shown. */
+/** Return the topics of the shown settings. */
 function about(again) {
   const id = newId("about");
   const names = [...new Set(known.settings.map((each) => each.group))];
@@ -131,7 +131,7 @@ function about(again) {
   return make("div", { class: "field" }, make("label", { for: id }, "About"), chosen);
 }
 
-/** Those that fit. Where they are the same as before, what is open or in focus stays so. */
+/** Return the matching settings. If they are the same as before, open and focused ones stay so. */
 function drawGroups(groups) {
   const fitting = known.settings.filter(fits);
   fill(find("told"), counted(fitting.length, "setting"));
@@ -166,7 +166,7 @@ function item(setting) {
       make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
     inside);
   shown.addEventListener("toggle", () => {
-    if (shown.open) fill(inside, ways(setting)); // there are many of them, and few are opened
+    if (shown.open) fill(inside, ways(setting)); // created when opened, as there are many
     if (!shown.open && view.name !== name) return;
     view.name = shown.open ? name : "";
     history.replaceState(null, "", `#/settings${shown.open ? `/${name}` : ""}`);
@@ -174,7 +174,7 @@ function item(setting) {
   return shown;
 }
 
-/** The value, as people read it: of a secret, whether it is there. */
+/** Return the value as shown; of a secret, whether it is set. */
 function valued({ value, secret }) {
   if (secret || value === "") return make("span", { class: "dim" }, secret ? value : "empty");
   return make("code", {}, said(typeof value === "number" ? plainNumber(value) : String(value)));
@@ -186,7 +186,7 @@ function origin({ origin: from }) {
   return from === known.file ? "config.toml" : make("code", {}, from);
 }
 
-/** How it is set: the line of the file, the variables, and what it is by default. */
+/** Return how to set it: the line of the file, the variables, and the default. */
 function ways({ name, variables, line, secret, value, default: usual }) {
   const command = secret ? `cofio config set ${name}` : `cofio config set ${name} ${quoted(String(value))}`;
   return terms({
@@ -197,7 +197,7 @@ function ways({ name, variables, line, secret, value, default: usual }) {
   });
 }
 
-/** A word as shells take it. */
+/** Quote a word for the shell. */
 const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function changing() {

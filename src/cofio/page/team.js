@@ -1,7 +1,7 @@
 /**
- * The page about a team: what it knows, and what its agents tell it again and again.
+ * Team page: what the team knows, and what its agents state repeatedly.
  *
- * What is shown stands in the address: #/all, a category or a kind, #/policy, and then perhaps a team, #/policy/web.
+ * The address holds the state: #/all, a category or a kind, #/policy, optionally with a team, #/policy/web.
  */
 
 import { decoded, get, path } from "./api.js";
@@ -12,14 +12,14 @@ import { listen } from "./live.js";
 import { MANY } from "./memorywords.js";
 
 const CATEGORIES = { all: "All", ...MANY };
-const STEP = 50; // facts that are shown at a time
+const STEP = 50; // facts shown at a time
 const MOST = 1_000;
 const PATTERNS = 20;
-const LETTERS = 600; // of a text, in a list
-const PAUSE = 1_000; // milliseconds between two looks, at the least
+const LETTERS = 600; // characters of a text in the list
+const PAUSE = 1_000; // minimum milliseconds between two refreshes
 
 const view = { which: "all", team: "", shown: STEP };
-let latest = 0; // the lists that were asked for last: an answer to earlier ones is late
+let latest = 0; // the last requested lists: replies for earlier ones are dropped
 let leave = () => {};
 
 enter({ show, empty });
@@ -40,7 +40,7 @@ function empty() {
   for (const each of ["which", "team", "told"]) fill(find(each));
 }
 
-/** Look again when memories have moved; twice a second would be no use to anybody. */
+/** Refresh after changes, rate-limited. */
 function followed() {
   let timer = 0;
   const moved = (what) => {
@@ -88,7 +88,7 @@ async function refresh() {
       get("team/patterns", { ...about, limit: PATTERNS }), get("team/facts", { ...about, limit: view.shown + 1 })]);
     if (mine === latest) draw(patterns, memories);
   } catch (error) {
-    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // what is shown may stay
+    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // keep what is shown
     fill(find("team"), trouble(error));
   }
 }
@@ -111,7 +111,7 @@ function box(name, title, about, ...inside) {
     make("div", {}, make("h2", { id }, title), make("p", { class: "dim" }, about)), ...inside);
 }
 
-/** What to do where nobody has told the team anything. */
+/** Show what to do when the team has no memories. */
 function emptiness() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
@@ -145,7 +145,7 @@ function pattern({ agent, occurrences, memory }, most) {
       make("p", { class: "about" }, said(agent || "nobody in particular"), kind(memory))));
 }
 
-/** A name for a name that may hold anything. */
+/** Return an id for a name of any characters. */
 const hash = (text) => [...text].reduce((all, each) => (all * 31 + each.codePointAt(0)) >>> 0, 7);
 
 // ── what the team knows ────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,7 +173,7 @@ function fact(memory, several) {
 const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${id}` },
   said(beginning(text, LETTERS)));
 
-/** What it is: its category by colour and word, and its kind as the way to more of that. */
+/** Return the category by colour and word, and the kind as a filter link. */
 function kind({ category, kind: name }) {
   const isSaid = name === "other" || name === category;
   const word = isSaid ? category : name;

@@ -1,8 +1,8 @@
 /**
- * The page about upkeep: what would be merged or set aside, what contradicts itself, how memories are used, what ran.
+ * Maintenance page: proposed merges and archivals, contradictions, usage, and runs.
  *
- * Where one is stands in the address: #/repeats, #/unused, #/contradictions, #/use, #/calls. What was looked for stays as it is
- * while one goes from one to another.
+ * The address holds the view: #/repeats, #/unused, #/contradictions, #/use, #/calls. Results stay while switching
+ * views.
  */
 
 import { fill, find, make, menu, settled } from "./dom.js";
@@ -22,7 +22,7 @@ const VIEWS = {
 };
 
 let view = "repeats";
-let shown = {}; // what was made of each view
+let shown = {}; // nodes of each view
 let ran = null;
 let leave = () => {}; // stops listening
 
@@ -55,7 +55,7 @@ function notForYou() {
     make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role admin")));
 }
 
-/** Show what the address says; what it says of nothing of ours is passed over. */
+/** Show the view of the address; unknown ones are ignored. */
 function arrive() {
   const [, name = ""] = location.hash.split("/");
   if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";
