@@ -82,7 +82,7 @@ class Grant:
 
     @property
     def viewer(self) -> Viewer | None:
-        """What the holder may see; None for everything."""
+        """Viewer of the key's holder; None for everything."""
         return None if self.role == "admin" else self._viewer()
 
 

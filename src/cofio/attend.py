@@ -57,7 +57,7 @@ class _Sitting:
 
 
 class Attendant:
-    """Answers session events of all clients, from many threads."""
+    """Thread-safe handler of the session events of all clients."""
 
     def __init__(
         self,

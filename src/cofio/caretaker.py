@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Caretaker:
-    """Runs scheduled chores. `schedules` holds the cron expression of each chore; an empty one disables it."""
+    """Scheduler of chores. `schedules` holds the cron expression of each chore; an empty one disables it."""
 
     def __init__(self, keeper: Keeper, schedules: Mapping[str, str], clock: Clock, *, every: float = _EVERY) -> None:
         for cron in schedules.values():

@@ -112,7 +112,7 @@ class Answer:
 
     @property
     def calls(self) -> bool:
-        """Whether it ends in a tool call: the turn continues with the tool results."""
+        """Return whether it ends in a tool call: the turn continues with the tool results."""
         return self.ended in _CALLING
 
     @property

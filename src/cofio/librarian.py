@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class Librarian:
-    """Follows folders. `told` receives every sync that changed something; `every` = 0 disables polling.
+    """Background sync of folders. `told` receives every sync that changed something; `every` = 0 disables polling.
 
     Even without folders, it embeds every memory without a vector once the embedder works again.
     """

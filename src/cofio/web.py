@@ -192,7 +192,7 @@ class _TryAgain(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: urllib would follow with a GET, and send the key to any host."""
+    """Handler that refuses redirects: urllib would follow with a GET, and send the key to any host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

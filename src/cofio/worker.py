@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Learns from captures."""
+    """Background thread that learns from captures."""
 
     def __init__(
         self,

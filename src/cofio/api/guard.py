@@ -56,7 +56,7 @@ _OPEN, _MISSING, _OWNER = Pass("open"), Pass("missing"), Pass("ok", holder=_CONF
 
 
 class Guard:
-    """Admits or refuses requests. Refused keys are recorded in the audit log."""
+    """Admission control of requests. Refused keys are recorded in the audit log."""
 
     def __init__(
         self, settings: Settings, ring: Keyring, tries: Tries, clock: Clock, note: Callable[[Deed], None], lent: bool

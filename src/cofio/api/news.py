@@ -45,7 +45,7 @@ class News:
 
     @property
     def looks(self) -> bool:
-        """Whether the polling thread runs."""
+        """Return whether the polling thread runs."""
         return self._looking is not None
 
     def enter(self) -> Pulse:

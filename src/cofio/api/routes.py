@@ -73,7 +73,7 @@ class Route:
 
     @property
     def changes(self) -> bool:
-        """Whether the request is recorded in the audit log, as it may have changed something."""
+        """Return whether the request is recorded in the audit log, as it may have changed something."""
         return self.method != "GET" and self.role != "read" and not self.logs_itself
 
     @property

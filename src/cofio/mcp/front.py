@@ -49,7 +49,7 @@ class Lines(Protocol):
 
 
 class Serve(Protocol):
-    """Serves the client on these lines until they end."""
+    """Function that serves the client on these lines until they end."""
 
     def __call__(self, reading: Lines, writing: Any) -> None: ...
 

@@ -107,7 +107,7 @@ def _briefing(project: Project) -> dict[str, str]:
         "name": f"briefing of {named}",
         "title": f"Briefing of {named}",
         "description": (
-            f"What a session in {short(project.name, _LABEL)} is given at its start. "
+            f"The context that a session in {short(project.name, _LABEL)} gets at its start. "
             f"{count(project.memories, 'memory', 'memories')} of it."
         ),
         "mimeType": "text/plain",

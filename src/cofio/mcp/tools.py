@@ -16,7 +16,7 @@ from cofio.model import KINDS
 
 
 class Reach(Protocol):
-    """Opens the memories for one call; with `new`, the store is created if missing."""
+    """Function that opens the memories for one call; with `new`, the store is created if missing."""
 
     def __call__(self, *, new: bool) -> AbstractContextManager[Memories]: ...
 

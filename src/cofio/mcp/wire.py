@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class Run(Protocol):
-    """Runs blocking work and awaits it."""
+    """Function that runs blocking work and awaits it."""
 
     def __call__(self, work: Callable[..., _Told], *given: Any) -> Awaitable[_Told]: ...
 

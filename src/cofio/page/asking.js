@@ -24,12 +24,12 @@ export function fires(acts) {
     const { firing } = await post("knowledge/evaluate", { source, metric, value, unit });
     fill(out, ...crossed(firing, `${source} ${metric} ${measured(value, unit)}`, acts));
   }, out);
-  return box("Does this fire?", make("form", { class: "ask", novalidate: true, onsubmit: ask },
+  return box("Does this trigger?", make("form", { class: "ask", novalidate: true, onsubmit: ask },
     ...fields, make("button", { class: "primary" }, "Check")), out);
 }
 
 function crossed(firing, anomaly, acts) {
-  if (!firing.length) return [make("p", { class: "calm" }, "Nothing fires.")];
+  if (!firing.length) return [make("p", { class: "calm" }, "No threshold triggers.")];
   const list = firing.map((each) => make("li", {},
     make("p", { class: "fired" }, said(says("thresholds", each.threshold))),
     make("p", { class: "dim" }, each.by === 0 ? "just reached" : `crossed by ${plainNumber(each.by)}`),

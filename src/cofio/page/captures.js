@@ -10,16 +10,16 @@ const CONTEXTS = {
   compact_summary: "a compaction summary",
   pre_compact: "before a compaction",
   analysis: "an agent's report",
-  observation: "a watched dialogue",
+  observation: "an observed dialogue",
 };
 
 /** States of captures, in the order of the tabs, with their meaning. */
 export const STATES = {
-  pending: { many: "Pending", says: "Waits for its turn. What needs the model is tried for as long as it takes." },
-  parked: { many: "Parked", says: "Tried three times in vain. It waits for you to have it tried again." },
-  rejected: { many: "Rejected", says: "Read, and nothing in it was worth keeping." },
+  pending: { many: "Pending", says: "Queued. Captures that need the model are retried until it answers." },
+  parked: { many: "Parked", says: "Failed three times. It waits for a manual retry." },
+  rejected: { many: "Rejected", says: "Processed; nothing in it was worth keeping." },
   stored: { many: "Stored", says: "Something was learned from it." },
-  merged: { many: "Merged", says: "What it says was known already." },
+  merged: { many: "Merged", says: "Its facts were already known." },
 };
 
 /** Labels of the decisions: as made, and as a preview. */
@@ -69,7 +69,7 @@ function cells(item) {
   ];
 }
 
-const forgotten = (item) => (item.exchange ? "Nothing was said." : "Its words are forgotten by now.");
+const forgotten = (item) => (item.exchange ? "The text is empty." : "Its text has been deleted by retention.");
 
 /** Return the state, visible and for screen readers. */
 function state(name) {
@@ -140,7 +140,7 @@ function recalled({ changes, knowledge }) {
 
 function nothing(item) {
   if (item.state === "pending") return "Nothing yet.";
-  if (item.state === "parked") return "Nothing yet: it waits for you.";
+  if (item.state === "parked") return "Nothing yet: it waits for a retry.";
   return item.reason ? `Nothing: ${item.reason[0].toLowerCase()}${item.reason.slice(1)}.` : "Nothing.";
 }
 
@@ -149,7 +149,7 @@ function tryAgain(item, acts) {
   const retry = doing(async () => {
     await post(path("inbox", String(item.id), "retry"), null);
     await acts.refresh();
-    tell("It is tried again, in its turn.");
+    tell("It is queued again.");
   });
   return make("div", { class: "actions" }, button("Retry", retry, "primary"));
 }

@@ -39,7 +39,7 @@ function nothing(about) {
     make("p", { class: "lead" }, "Nothing yet"),
     make("p", {}, about ? "Nothing was changed with this key, and nothing was refused."
       : "It has a line for every key made or revoked, for what is changed with a key, and for what is refused. On an "
-        + "open service nobody can be told from anybody else, and nothing is written."));
+        + "open service callers cannot be identified, and nothing is logged."));
 }
 
 function line({ at, act, outcome, key, name, what, address }) {
@@ -50,6 +50,6 @@ function line({ at, act, outcome, key, name, what, address }) {
       make("p", {}, make("code", {}, act),
         outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
       what ? make("p", { class: "dim" }, said(what)) : null),
-    make("p", { class: "by" }, ...(who.length ? who : ["nobody known"])),
+    make("p", { class: "by" }, ...(who.length ? who : ["unknown"])),
     make("p", { class: "from dim" }, address || "on this machine"));
 }

@@ -107,11 +107,11 @@ function further(there, row) {
   const sure = there
     ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.`
     : "0 to 1; left out, 0.5.";
-  const id = { name: "id", label: "Id", hint: "Left out, it is made of what the row says." };
+  const id = { name: "id", label: "Id", hint: "Default: derived from the row." };
   return [
     { name: "confidence", label: "Confidence", kind: "share", hint: sure },
     ...(there ? [] : [id]),
-    { name: "why", label: "Why", hint: "Stands in the journal." },
+    { name: "why", label: "Why", hint: "Recorded in the journal." },
   ];
 }
 

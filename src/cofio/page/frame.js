@@ -79,9 +79,9 @@ function shut(page, refusal) {
     : make("form", { onsubmit: open },
       make("label", { for: "key" }, "API key"), field,
       make("button", { class: "primary" }, "Open"),
-      make("p", { class: "dim" }, "It is kept for this tab alone, and forgotten when you close it."));
+      make("p", { class: "dim" }, "It is stored for this tab only, until you close it."));
   fill(find("gate"),
-    make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service wants a key"),
+    make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service requires a key"),
     refusal && (wrong || unreachable) ? trouble(inHere(refusal)) : null, form);
   find("gate").hidden = false;
   find("gate").querySelector("input, button").focus();
@@ -90,7 +90,7 @@ function shut(page, refusal) {
 /** Return an error for a wrong key typed here: the service's own hint is for commands and programs. */
 function inHere(refusal) {
   if (refusal.status !== 401) return refusal;
-  return new Refusal(refusal.message, "See that it is whole. An admin can make another: cofio keys create NAME.");
+  return new Refusal(refusal.message, "Check that it is complete. An admin can make another: cofio keys create NAME.");
 }
 
 // ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +125,7 @@ export function regain() {
 export function trouble(error) {
   const known = error instanceof Refusal;
   if (!known) console.error(error);
-  const [message, hint] = known ? [error.message, error.hint] : ["The page stumbled.", "Load it again."];
+  const [message, hint] = known ? [error.message, error.hint] : ["The page has an error.", "Reload it."];
   return make("div", { class: "trouble" }, make("p", {}, message), hint ? make("p", { class: "hint" }, hint) : null);
 }
 
@@ -153,6 +153,6 @@ export function undoing(changeset, acts) {
   return doing(async () => {
     const done = await post(path("changes", String(changeset), "undo"));
     await acts.refresh();
-    tell("Taken back.", undoing(done.id, acts));
+    tell("Undone.", undoing(done.id, acts));
   });
 }

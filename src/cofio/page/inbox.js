@@ -13,9 +13,9 @@ import { trying } from "./trying.js";
 
 const PAGE = 50; // captures per request
 const MOST = 1_000; // maximum number per request
-const WHAT = "What was said and handed over, and what became of it. Nothing is lost.";
+const WHAT = "Captured conversations and what was learned from them. Nothing is lost.";
 const TRYING = "Paste a conversation, and see what would be learned from it before any of it is stored.";
-const TABS = { all: { many: "All", says: "Everything that was handed over, newest first." }, ...STATES };
+const TABS = { all: { many: "All", says: "All captures, newest first." }, ...STATES };
 
 const view = { tab: "all", item: 0, trying: false };
 let lines = []; // captures shown
@@ -56,7 +56,7 @@ function empty() {
 function notForYou() {
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "The inbox is for keys that may write"),
-    make("p", {}, "It shows what people said, word for word. Your key may read memories, and no more."),
+    make("p", {}, "It shows conversations word for word. Your key may only read memories."),
     make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role write")));
 }
 
@@ -190,16 +190,16 @@ async function retryAll() {
   }
   await refresh();
   if (refused.length) return complain(refused[0]);
-  tell(wanted.length === 1 ? "It is tried again, in its turn." : `${wanted.length} captures are tried again, in turn.`);
+  tell(wanted.length === 1 ? "It is queued again." : `${wanted.length} captures are queued again.`);
 }
 
 function emptiness() {
   if (view.tab === "all") {
     return make("div", { class: "empty" },
-      make("p", { class: "lead" }, "Nothing was handed over yet"),
-      make("p", {}, "Agents hand over what was said through their hooks, and what is worth keeping becomes memories."),
+      make("p", { class: "lead" }, "No captures yet"),
+      make("p", {}, "Agents send conversations through their hooks, and facts worth keeping become memories."),
       make("a", { class: "button", href: "#/try" }, "Try a conversation"),
-      make("p", { class: "dim" }, "To have your agents do it: ", make("code", {}, "cofio install")));
+      make("p", { class: "dim" }, "To connect your agents: ", make("code", {}, "cofio install")));
   }
   const word = TABS[view.tab].many.toLowerCase();
   return make("div", { class: "empty" }, make("p", {}, `Nothing is ${word}.`));

@@ -7,9 +7,9 @@ import { dialog, field } from "./forms.js";
 import { doing, tell } from "./frame.js";
 
 const ROLES = {
-  read: "looks things up: search, recall, lists, history",
-  write: "remembers and corrects too: for people and agents at work",
-  admin: "everything, of everybody: keys, upkeep, settings",
+  read: "read only: search, recall, lists, history",
+  write: "also adds and edits memories: for people and agents",
+  admin: "everything, for all users: keys, upkeep, settings",
 };
 const DAY = 86_400_000; // milliseconds
 const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"],
@@ -82,13 +82,13 @@ export function making(isOpen, refresh) {
 
 function asking(first, refresh) {
   let made = null;
-  const called = "Whose it is, or what for: ada’s laptop, ci.";
+  const called = "Holder or purpose: ada’s laptop, ci.";
   const name = field({ name: "name", label: "Name", needed: true, hint: called });
   const [roles, role] = choice(first ? "admin" : "write");
-  const user = field({ name: "user", label: "User", hint: "Sees and keeps this user’s own memories." });
-  const agent = field({ name: "agent", label: "Agent", hint: "Without a user: those of this agent." });
-  const team = field({ name: "team", label: "Team", hint: "Sees what this team knows too." });
-  const such = "Such as ci/web; commas between. Else all.";
+  const user = field({ name: "user", label: "User", hint: "Reads and writes this user’s own memories." });
+  const agent = field({ name: "agent", label: "Agent", hint: "Without a user: this agent’s own memories." });
+  const team = field({ name: "team", label: "Team", hint: "Also reads this team’s memories." });
+  const such = "Such as ci/web, comma-separated. Empty: all.";
   const prefixes = field({ name: "prefixes", label: "Only these sources", hint: such });
   const bound = make("div", { class: "fields" }, user, agent, team, prefixes);
   const [expiry, expires] = ending();
@@ -137,7 +137,7 @@ function ending() {
   const read = () => {
     if (span.value === "date" && !date.value) {
       date.focus();
-      throw new Refusal("“Ends” has no date.", "Choose one, or how long it lasts.");
+      throw new Refusal("“Ends” has no date.", "Choose a date or a period.");
     }
     if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // in the reader's time zone
     return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
@@ -149,7 +149,7 @@ function ending() {
 
 function closing(role) {
   const text = role === "admin"
-    ? "From the moment that it is made, the service wants a key of everybody. This page can go on with it."
+    ? "Once it exists, the service requires a key from everyone. This page can use it."
     : "From the moment that it is made, the service wants a key of everybody, and this one opens neither this page nor "
       + "the making of further keys. Make an admin’s first; else that is left to “cofio keys create” on this machine.";
   return make("p", { class: role === "admin" ? "note" : "note bad" }, text);
@@ -176,7 +176,7 @@ function handOver(made, first, refresh) {
     if (isCopied || warned) return;
     event.preventDefault();
     warned = true;
-    fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to let it go."));
+    fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to close anyway."));
   };
   const gone = async () => {
     shown.remove();
@@ -188,14 +188,14 @@ function handOver(made, first, refresh) {
   const shown = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: gone },
     make("div", { class: "sheet" },
       make("h2", { id: title }, "The key of ", said(made.name)),
-      make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: ",
-        "nobody can show it again."),
+      make("p", { class: "note" }, "It is shown only once. Only its digest is stored: ",
+        "it cannot be shown again."),
       make("div", { class: "copyable whole" }, secret,
         copying(made.secret, secret, "the key", () => (isCopied = true))),
       ...(first ? atOnce(mayGoOn) : use()), wrong,
       make("div", { class: "actions" },
-        mayGoOn ? button("Go on here with this key", goOn, "primary") : null,
-        button(mayGoOn ? "Done, without it" : "Done", done, mayGoOn ? null : "primary"))));
+        mayGoOn ? button("Use this key here", goOn, "primary") : null,
+        button(mayGoOn ? "Close without using it" : "Done", done, mayGoOn ? null : "primary"))));
   document.body.append(shown);
   shown.showModal();
   shown.querySelector(".copy").focus();
@@ -207,7 +207,7 @@ function atOnce(mayGoOn) {
     make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",
       "this writes one into config.toml (it asks, and shows nothing), and starts the service anew."),
     make("div", { class: "commands" }, copyable("cofio config set api_key"), copyable("cofio down && cofio up")),
-    mayGoOn ? make("p", { class: "hint" }, "“Go on here” keeps it for this tab alone, until you close that.") : null,
+    mayGoOn ? make("p", { class: "hint" }, "“Use this key here” stores it for this tab only.") : null,
   ];
 }
 
@@ -231,12 +231,12 @@ function revoking(key, isLast, at) {
   };
   let done = false;
   const notes = [
-    mine ? "It is the key of this tab: the page will ask for another." : "",
+    mine ? "This tab uses the key: the page will ask for another." : "",
     isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open "
       + "then." : "",
   ].filter(Boolean);
   const shown = dialog(`Revoke “${key.name}”?`, async () => (await save(), done = true), "Revoke",
-    make("p", {}, "Whoever asks with it is refused from now on. This cannot be taken back: make another instead. It ",
+    make("p", {}, "Requests with it are refused from now on. This cannot be undone: make another instead. It ",
       "stays in the list and in the log."),
     ...notes.map((each) => make("p", { class: "note bad" }, each)));
   shown.querySelector(".primary").className = "danger";

@@ -202,7 +202,7 @@ async function draw({ rows, more, whole, looked }) {
     make("ul", { class: `rows ${view.table}` }, ...list),
     more ? button("Show more", further, "further") : null,
     whole ? null : make("p", { class: "dim" },
-      `The first ${plainNumber(looked)} rows were looked through. Narrow them by confidence to see further.`),
+      `The first ${plainNumber(looked)} rows were searched. Filter by confidence to search further.`),
     view.table === "feedback" && caller.mayWrite && rows.some((row) => !row.processed) ? pending() : null);
   fill(find("told"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
   if (focused) list.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
@@ -239,10 +239,10 @@ function pending() {
   const run = doing(async () => {
     const { changeset } = await post("knowledge/feedback/process");
     await refresh();
-    tell("All verdicts count now.", changeset && undoing(changeset.id, acts));
+    tell("All verdicts are applied.", changeset && undoing(changeset.id, acts));
   });
-  return make("div", { class: "pending" }, make("p", {}, "Some verdicts wait: what they judge has not moved yet."),
-    button("Let them count", run));
+  return make("div", { class: "pending" }, make("p", {}, "Some verdicts are not applied to their claims yet."),
+    button("Apply them", run));
 }
 
 /** Open the row named in the address, and close the others. */
@@ -277,7 +277,7 @@ async function kept(change) {
     drawTools();
   }
   await refresh();
-  if (change.action === "noop") return tell("It was known just so.");
+  if (change.action === "noop") return tell("An identical row exists.");
   const word = change.action === "add" ? "Kept" : "Changed";
   tell(`${word}: ${shortened(says(change.table, change.after))}.`, undoing(change.changeset, acts));
 }
@@ -287,6 +287,6 @@ async function judged(changeset) {
   const moved = changeset.knowledge.filter((each) => CLAIMS.includes(each.table) && each.action !== "noop");
   const text = moved.slice(0, 3).map(({ table, before, after }) =>
     `${shortened(says(table, after))}: ${before.confidence.toFixed(2)} → ${after.confidence.toFixed(2)}`);
-  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "Nothing moved by it.";
+  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "No confidence changed.";
   tell(`Judged. ${told}`, changeset.id ? undoing(changeset.id, acts) : null);
 }

@@ -29,7 +29,7 @@ async function follow(moved, isLive, signal) {
     try {
       for await (const { event, data } of stream("events", ending.signal)) {
         if (event === "here") isLive(true);
-        if (event === "here" && tries > 0) moved(new Set(["memories", "recalls", "inbox"])); // report everything, as changes may have been missed
+        if (event === "here" && tries > 0) moved(new Set(["memories", "recalls", "inbox"])); // some were missed
         if (event === "moved") moved(new Set(JSON.parse(data).what));
         if (event === "here") tries = 0;
       }

@@ -218,15 +218,15 @@ function blank(why) {
 async function emptiness() {
   if (seen.project || seen.category) {
     return make("div", { class: "empty" },
-      make("p", {}, "No memory that is on the map fits."), button("Show all", all));
+      make("p", {}, "No memory on the map matches the filters."), button("Show all", all));
   }
   if (known) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
-      make("p", {}, "A map needs to know what lies near what. Have the vectors made, with the service stopped:"),
+      make("p", {}, "The map needs vectors. Compute them while the service is stopped:"),
       make("code", {}, "cofio reembed --missing"));
   }
   return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories yet"),
-    make("p", {}, "Once there are some, they lie here as points, near each other where they mean alike."),
+    make("p", {}, "Memories appear here as points; similar ones lie close together."),
     make("p", { class: "dim" }, "On the command line: ",
       make("code", {}, 'cofio add "We deploy on Tuesdays, never on Fridays."')));
 }
@@ -553,7 +553,7 @@ function light(ids) {
 }
 
 function answers() {
-  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map answers";
+  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map matches";
 }
 
 // ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
@@ -572,5 +572,5 @@ async function look() {
     await load();
     find("dots").focus({ preventScroll: true });
   });
-  fill(find("news"), text, " · ", button("Draw anew", anew, "link"));
+  fill(find("news"), text, " · ", button("Redraw", anew, "link"));
 }

@@ -35,8 +35,8 @@ export function showGroups(dots, colours, acts) {
   const sorted = groups.sort((one, other) => other.shown - one.shown);
   put("Groups",
     make("p", { class: "dim" }, sorted.length
-      ? "What lies together, by the words that tell it apart."
-      : "There is too little here for groups."),
+      ? "Clusters, named by their distinctive words."
+      : "Too few memories for groups."),
     make("ul", { class: "groups" }, ...sorted.map(line)),
     loose.length && sorted.length
       ? button(`${many(loose.length)} in no group`, () => acts.loose(loose), "link") : null);
@@ -84,7 +84,7 @@ export function showChosen(title, places, dots, colours, acts) {
 /** Return the hits, best first. */
 export function showFound(title, places, dots, colours, acts) {
   put(title, back("Groups", acts.letGo),
-    places.length ? button("Choose them", () => acts.chooseAll(places)) : null,
+    places.length ? button("Select them", () => acts.chooseAll(places)) : null,
     list(places, dots, colours, acts));
 }
 

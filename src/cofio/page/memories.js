@@ -150,7 +150,7 @@ function placeholder() {
   const key = (name) => make("kbd", {}, name);
   return make("div", { class: "placeholder" },
     make("p", { class: "lead" }, "Open a memory to read it whole"),
-    make("p", {}, "Where it comes from, what it was before, and every change of it stand here."),
+    make("p", {}, "Its origin, earlier versions and every change are shown here."),
     make("p", { class: "dim" }, key("↑"), key("↓"), " move, ", key("Enter"), " opens",
       caller.mayWrite ? [", ", key("Space"), " ticks, ", key("Shift"), " ticks several"] : null));
 }
@@ -207,7 +207,7 @@ function drawCount() {
   const isSearch = view.text.trim() !== "";
   const isNarrowed = Object.values(view.filters).some(Boolean);
   const most = isSearch && source.total === HITS ? "The best " : "";
-  const badly = isSearch && isWeak ? "Nothing fits well: " : "";
+  const badly = isSearch && isWeak ? "No good match:  " : "";
   const text = isSearch ? `${badly}${most}${counted(source.total, "hit", "hits")}, best first`
     : `${counted(source.total, "memory", "memories")}, newest first`;
   if (find("count").textContent !== text) fill(find("count"), text);
@@ -224,17 +224,18 @@ function emptiness(isSearch, isNarrowed) {
       narrowed();
       narrow.focus();
     };
-    return make("div", { class: "empty" }, make("p", {}, isSearch ? "Nothing answers to that." : "No memory fits."),
+    return make("div", { class: "empty" },
+      make("p", {}, isSearch ? "No memory matches." : "No memory matches the filters."),
       button("Show all", clear));
   }
   if (!caller.mayAll) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is remembered yet for this key"),
-      make("p", {}, "It sees what is its holder's, what is their team's, and what is known to all."),
+      make("p", {}, "It sees its holder's own memories, their team's, and global ones."),
       caller.mayWrite ? button("Add a memory", adding, "primary") : null);
   }
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing is remembered yet"),
-    make("p", {}, "What your agents learn stands here as soon as they do. Or tell them something yourself."),
+    make("p", {}, "Memories that your agents learn appear here at once. Or add one yourself."),
     caller.mayWrite ? button("Add a memory", adding, "primary") : null,
     make("p", { class: "dim" }, "Or on the command line: ", make("code", {}, 'cofio add "We deploy on Fridays"')));
 }
@@ -324,7 +325,7 @@ function untick() {
   list.focus();
 }
 
-const CHANGED = { archive: "Archived", restore: "Brought back", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
+const CHANGED = { archive: "Archived", restore: "Restored", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
   tag: "Tagged" };
 
 async function change(action, how) {
@@ -343,7 +344,7 @@ function adding() {
     await refresh();
     go(id);
     const text = beginning(memory.text, 90);
-    if (action === "noop") tell(`That was known already: ${text}`, undoing(changeset, acts));
+    if (action === "noop") tell(`Already known: ${text}`, undoing(changeset, acts));
     else tell(`Added: ${text}`, undoing(changeset, acts));
   });
 }

@@ -17,7 +17,7 @@ const FIELDS = {
   tags: { label: "Tags", hint: "ops, release" },
   since: { label: "From", type: "date" },
   until: { label: "To", type: "date" },
-  pinned: { label: "Pinned alone", type: "checkbox" },
+  pinned: { label: "Pinned only", type: "checkbox" },
   archived: { label: "Archived too", type: "checkbox" },
   episodes: { label: "Episodes too: what was said", type: "checkbox" },
 };

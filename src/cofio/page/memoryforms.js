@@ -7,7 +7,7 @@ import { doing } from "./frame.js";
 import { CATEGORIES, KINDS, VISIBILITIES } from "./memorywords.js";
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
-const WHY = { name: "why", label: "Why", hint: "Stands in the journal." };
+const WHY = { name: "why", label: "Why", hint: "Recorded in the journal." };
 const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
 const PINNED = "Pinned: it is recalled first, and never pruned";
 const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
@@ -46,19 +46,19 @@ export function sayAnew(memory, done) {
   text.input.rows = 5;
   const why = field(WHY);
   const save = async () => {
-    if (text.read() === memory.text) throw new Refusal("That is what it says already.", "Say what holds now.");
+    if (text.read() === memory.text) throw new Refusal("The text is unchanged.", "Enter the new text.");
     await done(await post("memory/supersede", { old_id: memory.id, ...given([text, why]) }));
   };
   const note = make("p", { class: "dim" }, "The old one is archived, and stays in the history of the new one.");
-  dialog("Say it anew", save, "Put it in its place", note, text, why);
+  dialog("Reword", save, "Replace it", note, text, why);
 }
 
 /** Ask before a memory is erased permanently. */
 export function erase(memory, done) {
-  const sure = field({ name: "sure", label: "I know that nobody can bring it back", kind: "tick" });
+  const sure = field({ name: "sure", label: "I know that it cannot be restored", kind: "tick" });
   const why = field(WHY);
   const save = async () => {
-    if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick that you know, or archive it instead.");
+    if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick the box, or archive it instead.");
     await done(await remove(path("memory", String(memory.id)), { purge: true, ...given([why]) }));
   };
   const shown = dialog("Erase this memory for good?", save, "Erase for good",
@@ -72,9 +72,9 @@ export function erase(memory, done) {
 
 /** Ask before an undo that reverts more than one change. */
 export function takeBack(others, undo) {
-  dialog("Take back the whole change?", undo, "Take it back", make("p", {},
+  dialog("Undo the whole change?", undo, "Undo it", make("p", {},
     `It was done together with ${counted(others, "other", "others")}. ` +
-    "All of it is taken back, and can be brought back again."));
+    "All of it is undone, and can be restored."));
 }
 
 // ── many at once ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,7 +98,7 @@ export function addTag(memories, known, done) {
 
 // ── in its place ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const MEANWHILE = "Somebody has changed it meanwhile. What you change here is kept; the rest stays theirs.";
+const MEANWHILE = "It was changed meanwhile. Your edits are kept; other fields keep the new values.";
 const drafts = new Map(); // unsaved edits by memory id, restored when the memory is opened again
 
 export const hasDraft = (id) => drafts.has(id);

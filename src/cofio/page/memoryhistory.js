@@ -6,10 +6,10 @@ import { counted, fill, make, plainNumber, said, time, unseen } from "./dom.js";
 import { caller, doing, tell, undoing } from "./frame.js";
 import { takeBack } from "./memoryforms.js";
 
-const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archived", restore: "Brought back",
-  noop: "Said again", purge: "Erased", revert: "Taken back" };
+const DONE = { add: "Kept", update: "Reworded", edit: "Changed", delete: "Archived", restore: "Restored",
+  noop: "Stated again", purge: "Erased", revert: "Undone" };
 const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at",
-  "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // shown elsewhere, or by the action
+  "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // shown elsewhere
 const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag",
   "untag"]; // reasons set by default
 const TOLD = 12; // changes whose whole changeset is loaded
@@ -42,7 +42,7 @@ async function summed(id, lineage) {
 async function undo(changeset, acts) {
   const done = await post(path("changes", String(changeset), "undo"));
   await acts.refresh();
-  tell("Taken back.", undoing(done.id, acts));
+  tell("Undone.", undoing(done.id, acts));
 }
 
 function step(memory, change, isLast, sum, acts) {

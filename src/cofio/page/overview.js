@@ -133,7 +133,7 @@ function paced(run) {
 
 function drawLive(isLive) {
   const text = isLive ? "Live" : "Not live";
-  const about = isLive ? "What happens shows up by itself." : "The service does not answer. It is tried again.";
+  const about = isLive ? "Changes appear automatically." : "The service does not answer. Retrying.";
   fill(find("live"), make("span", { class: isLive ? "dot" : "dot off", "aria-hidden": "true" }),
     make("span", { title: about }, text), isLive ? unseen(".") : make("span", { class: "dim" }, about));
 }
@@ -218,23 +218,23 @@ function box(name, title, beside, inside) {
 /** Show the first steps for an empty store. */
 function emptiness() {
   if (!caller.mayWrite) {
-    return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is here for this key yet"),
-      make("p", {}, "What this key may see shows up here the moment it is remembered."));
+    return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories for this key yet"),
+      make("p", {}, "Memories that this key may see appear here as they are stored."));
   }
   const step = (command, text) => make("li", {}, make("code", {}, command), make("span", {}, text));
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing is remembered yet"),
-    make("p", {}, "Give cofio to your agents, and it learns from what you talk about. Or tell it something yourself."),
+    make("p", {}, "Connect your agents, and cofio learns from your conversations. Or add a memory yourself."),
     make("ol", { class: "steps" },
-      step("cofio install", "hooks it into the agents of this machine"),
-      step('cofio add "We deploy on Fridays, after lunch"', "remembers a sentence")),
-    make("p", { class: "dim" }, "It shows up here the moment it is there."));
+      step("cofio install", "installs its hooks into the agents on this machine"),
+      step('cofio add "We deploy on Fridays, after lunch"', "stores a sentence")),
+    make("p", { class: "dim" }, "It appears here at once."));
 }
 
 // ── figures ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const DONE = { add: "added", update: "updated", edit: "edited", delete: "archived", restore: "restored",
-  purge: "erased", revert: "taken back" };
+  purge: "erased", revert: "undone" };
 const shownFigures = new Map(); // labels of the decisions
 
 function drawFigures() {
@@ -362,13 +362,13 @@ function drawLedger() {
   if (!ledger) return;
   if (ledger.captured === 0) {
     return fill(boxes.sums, make("p", { class: "calm" },
-      "Nothing was captured yet. Whatever an agent hands over is counted here, and none of it gets lost."));
+      "No captures yet. Everything that agents send is counted here, and nothing is lost."));
   }
   const together = PARTS.reduce((all, name) => all + ledger[name], 0);
   const off = ledger.captured - together;
   const wrong = off > 0 ? `${counted(off, "capture")} cannot be accounted for.`
     : `${counted(-off, "capture")} too many are accounted for.`;
-  const verdict = off ? state("bad", wrong) : state("good", "It adds up: every capture is accounted for.");
+  const verdict = off ? state("bad", wrong) : state("good", "Consistent: every capture is accounted for.");
   fill(boxes.sums, sum({ name: "captured", title: "captured", value: ledger.captured },
     PARTS.map((name) => ({ name, title: name, value: ledger[name] }))), verdict, waiting(ledger));
 }
@@ -377,7 +377,7 @@ function drawLedger() {
 function waiting({ pending, parked, oldest }) {
   if (!pending) return null;
   const came = oldest ? [", the oldest from ", time(oldest)] : "";
-  const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked, and want a look.` : "";
+  const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked and need attention.` : "";
   return make("p", { class: "dim" }, `${exact(pending)} ${pending === 1 ? "waits" : "wait"}`, came, ".", stuck, " ",
     make("a", { href: "inbox" }, "To the inbox"));
 }
@@ -442,7 +442,7 @@ function lasted(seconds) {
 // ── the newest changes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 const DID = { add: "Learned", update: "Updated", edit: "Edited", delete: "Archived", restore: "Restored",
-  noop: "Heard again", purge: "Erased", revert: "Taken back" };
+  noop: "Stated again", purge: "Erased", revert: "Undone" };
 const QUIET = ["delete", "noop", "purge"];
 const done = new Map(); // loaded changesets by id
 const seen = new Set(); // ids shown before

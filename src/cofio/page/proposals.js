@@ -13,18 +13,18 @@ const AT_ONCE = 900; // approximate number of decisions approved per changeset
 
 export const repeats = (acts) => looking({
   chore: "consolidate",
-  word: "Look for repeats",
-  says: "Memories that are near each other are compared, and a model, where one is set, is asked how to put several "
+  word: "Look for duplicates",
+  says: "Similar memories are compared, and a model, if configured, is asked how to merge several "
     + "into one. It can take a minute. Nothing is changed by looking.",
-  none: "Nothing repeats.",
+  none: "No duplicates found.",
 }, acts);
 
 export const unused = (acts) => looking({
   chore: "prune",
-  word: "Look for what nobody asks for",
-  says: "What was never recalled for months; what is pinned stays. A model, where one is set, is asked whether it is "
+  word: "Look for unused memories",
+  says: "Memories not recalled for months; pinned ones stay. A model, if configured, is asked whether they are "
     + "still worth keeping. It can take a minute. Nothing is changed by looking.",
-  none: "There is nothing to set aside.",
+  none: "There is nothing to archive.",
 }, acts);
 
 /** Return the button with the plan below it. */
@@ -85,7 +85,7 @@ function drawn(plan, none, acts) {
 function counted(plan, count, none) {
   const looked = `${plainNumber(plan.examined)} ${plan.examined === 1 ? "memory was" : "memories were"} looked at. `;
   if (!count) return looked + none;
-  if (plan.chore === "prune") return `${looked}${plainNumber(count)} would be set aside.`;
+  if (plan.chore === "prune") return `${looked}${plainNumber(count)} would be archived.`;
   return `${looked}${count === 1 ? "One merge is" : `${plainNumber(count)} merges are`} proposed.`;
 }
 
@@ -113,7 +113,7 @@ function approvingAll(plan, cards, acts) {
       const as_of = some[0].asOf ?? plan.as_of;
       const done = await post("maintenance/approve", { chore: plan.chore, as_of, decisions });
       changesets.push(done.id);
-      for (const each of some) each.settle("Done, with all the others.", null);
+      for (const each of some) each.settle("Approved with all the others.", null);
     }
     acts.changed();
     if (!changesets.length) return tell("Nothing is left to approve.");
@@ -128,7 +128,7 @@ function approvingAll(plan, cards, acts) {
     acts.changed();
     offer();
     place.querySelector("button").focus();
-    tell("All of it is taken back.");
+    tell("All of it is undone.");
   };
   const offer = () => fill(place, button("Approve all", approve));
   offer();
@@ -214,7 +214,7 @@ export function card(texts, reason, acts, offers) {
     shown.offer(undone.id);
     shown.onundone?.(undone);
     acts.changed();
-    tell("Taken back.");
+    tell("Undone.");
   }) }, "Undo", unseen(` changeset ${changeset}`));
   shown.offer();
   return shown;
@@ -247,17 +247,17 @@ function side(word, id, known, nodes, kind) {
   return make("div", { class: `side ${kind}` },
     make("p", { class: "side-head" }, make("strong", {}, word), id === null ? null : memory(id),
       there ? make("span", { class: "dim" }, time(there.created_at)) : null),
-    make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It is gone by now.")));
+    make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It no longer exists.")));
 }
 
 function dead(id, known) {
   const there = known.get(id);
   const place = there ? [there.category, there.project || there.source].filter(Boolean).join(" · ") : "";
   return make("div", { class: "side gone" },
-    make("p", { class: "side-head" }, make("strong", {}, "Would be set aside"), memory(id),
+    make("p", { class: "side-head" }, make("strong", {}, "Would be archived"), memory(id),
       there ? make("span", { class: "dim" }, time(there.created_at)) : null,
       place ? make("span", { class: "dim" }, said(place)) : null),
-    there ? folded(there.text) : make("p", { class: "calm" }, "It is gone by now."));
+    there ? folded(there.text) : make("p", { class: "calm" }, "It no longer exists."));
 }
 
 // ── what was refused ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -8,7 +8,7 @@ import { VERDICTS, adds, says, shortened, source } from "./words.js";
 const HIDDEN = ["id", "created_at", "updated_at"]; // fields shown elsewhere in the row
 const UNSAID = ["put", "delete", "purge"]; // reasons set by default
 const TOLD = 20; // changes whose whole changeset is loaded
-const DONE = { add: "Kept", update: "Changed", delete: "Forgotten", revert: "Taken back", purge: "Erased" };
+const DONE = { add: "Kept", update: "Changed", delete: "Forgotten", revert: "Undone", purge: "Erased" };
 
 /**
  * Row of the list. `acts` are callbacks of the page: toggle, keep, judge, leave, refresh, focus.

@@ -118,7 +118,7 @@ function arrange(count) {
 }
 
 function nothing() {
-  if (view.project || view.client) return make("div", { class: "empty" }, make("p", {}, "No session fits that."));
+  if (view.project || view.client) return make("div", { class: "empty" }, make("p", {}, "No session matches."));
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "No session is recorded yet"),
     make("p", {}, "The hooks of your agents record them, turn by turn."),

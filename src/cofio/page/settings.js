@@ -11,8 +11,8 @@ import { button, counted, fill, find, make, menu, newId, plainNumber, said, sett
 import { caller, doing, enter, trouble } from "./frame.js";
 
 const PARTS = {
-  settings: { called: "Settings", what: "What the service goes by. They are read when it starts." },
-  doctor: { called: "Doctor", what: "Whether everything is as it should be, on the service’s machine." },
+  settings: { called: "Settings", what: "Configuration of the service, read when it starts." },
+  doctor: { called: "Doctor", what: "Checks of the installation on the service’s machine." },
 };
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const WANTS = { wrong: "to mend", warning: "to look at" };
@@ -114,7 +114,7 @@ function narrowing(again) {
   });
   return make("form", { class: "finding-settings", role: "search", onsubmit: (event) => event.preventDefault() },
     make("div", { class: "field" }, make("label", { for: id }, "Find"), text), about(again),
-    make("label", { class: "choice" }, only, "Only what somebody has set"));
+    make("label", { class: "choice" }, only, "Only changed settings"));
 }
 
 /** Return the topics of the shown settings. */
@@ -141,7 +141,7 @@ function drawGroups(groups) {
   const names = [...new Set(fitting.map((each) => each.group))];
   fill(groups, names.length
     ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
-    : make("div", { class: "empty" }, make("p", {}, "No setting fits.")));
+    : make("div", { class: "empty" }, make("p", {}, "No setting matches.")));
 }
 
 function fits({ name, says, variables, group, origin }) {
@@ -182,7 +182,7 @@ function valued({ value, secret }) {
 
 function origin({ origin: from }) {
   if (from === "default") return make("span", { class: "dim" }, "by default");
-  if (from === "flag") return "given at the start";
+  if (from === "flag") return "given as a flag";
   return from === known.file ? "config.toml" : make("code", {}, from);
 }
 
@@ -221,7 +221,7 @@ function drawDoctor() {
   fill(find("part"), found);
   if (examined) return drawChecks(found);
   fill(found, make("div", { class: "empty" },
-    make("p", { class: "lead" }, "Nothing was looked at yet"),
+    make("p", { class: "lead" }, "No checks yet"),
     make("p", {}, "The doctor looks at the home and its files, the service, the store, the embedder, the model, what ",
       "waits, and the hooks of every client here. It changes nothing, and runs no hook."),
     make("p", { class: "dim" }, "For a proof with the hooks themselves, on the command line: ",

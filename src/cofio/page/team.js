@@ -115,9 +115,9 @@ function box(name, title, about, ...inside) {
 function emptiness() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
-    make("p", { class: "lead" }, "Nothing was told to the team yet"),
-    make("p", {}, "A memory with the visibility “team” is there for every agent and everybody of the team. ",
-      "What an agent tells again is counted, and stands out here: often a rule that nobody has written down yet."),
+    make("p", { class: "lead" }, "No team memories yet"),
+    make("p", {}, "A memory with the visibility “team” is visible to every agent and member of the team. ",
+      "Repeated statements are counted and highlighted here: often a rule that is not written down yet."),
     caller.mayWrite ? make("code", { class: "command" }, first) : null,
     caller.mayAll ? make("p", { class: "dim" }, "Where people share a service, each gets a key that names the team: ",
       make("code", {}, 'cofio keys create "ada\'s laptop" --user ada --team web')) : null);
@@ -127,9 +127,9 @@ function emptiness() {
 
 function repeated(patterns, isNarrowed) {
   const most = Math.max(...patterns.map((each) => each.occurrences));
-  const none = isNarrowed ? "Nothing of this kind was told twice."
-    : "No agent has told the same twice yet. It is counted when one does.";
-  return box("patterns", "What agents keep saying", "Told twice or more by one agent, most often first.",
+  const none = isNarrowed ? "Nothing of this kind was stated twice."
+    : "No agent has stated the same fact twice yet. Repetitions are counted here.";
+  return box("patterns", "What agents keep saying", "Stated twice or more by one agent, most frequent first.",
     patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most)))
       : make("p", { class: "calm" }, none));
 }
@@ -142,7 +142,7 @@ function pattern({ agent, occurrences, memory }, most) {
   return make("li", { "data-id": `p${memory.id}-${hash(agent)}` }, times,
     make("div", { class: "what" }, words(memory),
       make("span", { class: "bar", "aria-hidden": "true" }, level),
-      make("p", { class: "about" }, said(agent || "nobody in particular"), kind(memory))));
+      make("p", { class: "about" }, said(agent || "unknown agent"), kind(memory))));
 }
 
 /** Return an id for a name of any characters. */
@@ -151,12 +151,12 @@ const hash = (text) => [...text].reduce((all, each) => (all * 31 + each.codePoin
 // ── what the team knows ────────────────────────────────────────────────────────────────────────────────────────────
 
 function known(facts, several, more, isNarrowed) {
-  const none = isNarrowed ? "The team knows nothing of this kind." : "Nothing was told to the team yet.";
+  const none = isNarrowed ? "The team knows nothing of this kind." : "No team memories yet.";
   const further = () => {
     view.shown = Math.min(MOST - 1, view.shown + STEP);
     refresh();
   };
-  return box("facts", "Facts", "The newest first, by when they were said.",
+  return box("facts", "Facts", "Most recently stated first.",
     facts.length ? make("ul", {}, ...facts.map((each) => fact(each, several))) : make("p", { class: "calm" }, none),
     more && view.shown < MOST - 1 ? button("Show more", further, "further") : null);
 }

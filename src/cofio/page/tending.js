@@ -6,12 +6,12 @@ import { trouble, undoing } from "./frame.js";
 
 const BRIEF = 100; // in characters
 const FEW = 8; // memories per view, and runs
-const CHORES = { consolidate: "Merging what repeats", prune: "Setting aside what is unused", backup: "Backup" };
+const CHORES = { consolidate: "Merging duplicates", prune: "Archiving unused memories", backup: "Backup" };
 const OUTCOMES = { running: "runs", done: "done", failed: "failed", died: "was cut off", began: "begins" };
 const USES = {
   most: ["Recalled most", "Nothing was recalled yet."],
   never: ["Never recalled, the oldest first", "Everything was recalled at least once."],
-  stale: ["Not recalled for 90 days", "Nothing that was ever recalled is that old."],
+  stale: ["Not recalled for 90 days", "Every recalled memory was used since then."],
 };
 
 // ── use ────────────────────────────────────────────────────────────────────────────────────────────────────────────

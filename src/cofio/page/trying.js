@@ -86,7 +86,7 @@ async function told(body, learned, refresh) {
     learned.knowledge.length
       ? make("ul", { class: "outcome" }, ...learned.knowledge.map((each) => tabled(each, true))) : null,
     make("h2", { class: "small" }, "What the gate thinks of each sentence"),
-    learned.sentences.length ? sentences(learned.sentences) : make("p", { class: "calm" }, "Nothing was said."),
+    learned.sentences.length ? sentences(learned.sentences) : make("p", { class: "calm" }, "The text is empty."),
   ];
 }
 

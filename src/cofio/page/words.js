@@ -23,7 +23,7 @@ export const TABLES = {
     fields: [
       { ...SOURCE, needed: true, hint: "A market, a host, a sensor; * is any." },
       { name: "metric", label: "Metric", needed: true, hint: "What is measured: volume, latency." },
-      { name: "direction", label: "Fires when it is", choices: ["above", "below"] },
+      { name: "direction", label: "Triggers when it is", choices: ["above", "below"] },
       { name: "value", label: "Value", kind: "quantity", needed: true, hint: "5000000, 5M, -18, 90%, 250ms." },
       { name: "unit", label: "Unit", more: true, hint: "Left out, it is taken from the value." },
       { name: "inclusive", label: "The value itself counts too", kind: "tick" },
