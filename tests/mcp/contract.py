@@ -213,7 +213,7 @@ class Contract:
 
     @pytest.mark.parametrize("cursor", ["nonsense", "memory:", "memory:x:1", "project:", "memory:1:99999", "a" * 9_000])
     def test_what_is_no_cursor_is_refused(self, agent: Agent, cursor: str) -> None:
-        assert "no cursor" in agent.wrong(lambda: agent.resources(cursor))
+        assert "cursor is not valid" in agent.wrong(lambda: agent.resources(cursor))
 
     # ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────
 
