@@ -174,7 +174,7 @@ def test_it_works_in_a_thread_of_its_own_and_outlives_what_goes_wrong(
     caretaker.stop()
     assert set(watched.threads) == {"cofio-caretaker"}
     assert "The store is held." in caplog.text
-    assert "stumbled over prune" in caplog.text
+    assert "unexpected error in prune" in caplog.text
     count = len(watched.threads)
     time.sleep(0.1)
     assert len(watched.threads) == count

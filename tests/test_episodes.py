@@ -278,7 +278,7 @@ def test_a_viewer_finds_and_erases_their_own(keeper: Keeper) -> None:
     with pytest.raises(NotFound):
         bob.purge_episode(own.episode)
     for viewer in (ada, bob):
-        with pytest.raises(Forbidden, match="not yours alone"):
+        with pytest.raises(Forbidden, match="not private to you"):
             viewer.purge_episode(shared.episode)
     ada.purge_episode(own.episode)
     assert [hit.episode for hit in keeper.search_episodes("harbour")] == [shared.episode]

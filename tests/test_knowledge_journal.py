@@ -81,7 +81,7 @@ def test_what_is_put_beside_a_memory_is_told_by_it(keeper: Keeper, store: Store)
 def test_nothing_at_all_is_refused_and_so_is_what_is_no_decision(keeper: Keeper) -> None:
     with pytest.raises(InvalidInput, match="nothing to do"):
         keeper.apply([], by="test", why="")
-    with pytest.raises(InvalidInput, match="no list of decisions about knowledge"):
+    with pytest.raises(InvalidInput, match="Not a list of knowledge decisions"):
         keeper.apply([], by="test", why="", knowledge=[flag()])  # type: ignore[list-item]
     assert keeper.changes() == []
 
@@ -285,5 +285,5 @@ def test_a_verdict_is_told_by_no_memory(keeper: Keeper, store: Store) -> None:
 def test_a_viewer_cannot_erase_what_is_not_theirs_alone(keeper: Keeper) -> None:
     ada = keeper.seen_by(ADA)
     done = put(ada, flag(visibility="team"))
-    with pytest.raises(Forbidden, match="not yours alone"):
+    with pytest.raises(Forbidden, match="not private to you"):
         ada.apply([], by="ada", why="", knowledge=[Erase("thresholds", done.knowledge[0].key)])

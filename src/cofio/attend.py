@@ -1,15 +1,16 @@
-"""Attending a client's session: each event of it is answered with what is worth recalling, and its turns are kept.
+"""Session events of coding agents: answers prompts with recalled memories and captures the turns.
 
-    start, prompt ─ recall ─▶ what is put before the agent, each memory once a session
+    start, prompt ─ recall ─▶ context block for the agent, each memory once per session
     prompt ─ amend ─▶ held in the inbox ─ stop ─▶ due
-    compact, end ─▶ what is held is due, and what no hook told of is taken from the transcript
-    compact ─ review ─▶ a language model reads the turns since the last compaction once more, as a whole
+    compact, end ─▶ held captures become due; turns that no hook reported are read from the transcript
+    compact ─ review ─▶ a language model reads all turns since the last compaction again, as a whole
 
-A prompt is kept the moment it comes, and held until its answer does: the two are one turn, learned from as one. What
-was never answered (the user broke it off, the client died) is learned from by itself once the session goes on or ends.
+A prompt is stored on arrival and held until its answer arrives: both form one turn, learned from together. A prompt
+without an answer (interrupted by the user, or the client died) is learned from alone when the session continues or
+ends.
 
-Whoever has a key of their own is attended by the keeper as they may use it: their sessions are apart from all others',
-whatever they are called, and nothing of them is left on this machine's disk outside the store.
+Callers with their own key use the keeper as seen by their viewer: their sessions are separate from all others, even
+if the names are equal, and nothing of them is written to this machine's disk outside the store.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ from cofio.keeper import Keeper
 from cofio.model import MAX_LABEL, Briefing, Viewer
 
 HOLD = 3600.0  # seconds that a prompt waits for its answer before it is learned from alone
-_REVIEWED = "review:"  # before the name of the last turn that a review has read
+_REVIEWED = "review:"  # prefix of the name of the last turn that a review has read
 _REVIEW = 24_000  # characters that a language model reads in one review
-_SITTINGS = 1_000  # sessions that are remembered; an older one is looked up again
+_SITTINGS = 1_000  # sessions cached; evicted ones are loaded from the store again
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Sitting:
-    """What is known of a session: the memories that it was given, with a digest of their texts; its unanswered turn."""
+    """State of a session: injected memories with a digest of their texts, and the unanswered turn."""
 
-    keeper: Keeper  # as whoever sits there may use it
+    keeper: Keeper  # as the session's caller may use it
     given: dict[int, str]
-    exact: dict[str, None] = field(default_factory=dict)  # what it was told of what is known exactly
-    since: str = ""  # when the agent last lost sight of what was said before
+    exact: dict[str, None] = field(default_factory=dict)  # domain knowledge injected so far
+    since: str = ""  # when the agent's context was last cleared or compacted
     open_turn: str = ""
     recalling: threading.Lock = field(default_factory=threading.Lock)
     telling: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Attendant:
-    """Answers the events of all clients, from many threads."""
+    """Thread-safe handler of the session events of all clients."""
 
     def __init__(
         self,
@@ -69,8 +70,8 @@ class Attendant:
     ) -> None:
         self._keeper = keeper
         self._home = home
-        self._is_mine = is_mine  # whether what hooks leave in the home is for this store
-        self._patience = patience  # seconds after which no hook listens any more
+        self._is_mine = is_mine  # whether files that hooks leave in the home are for this store
+        self._patience = patience  # seconds after which hooks stop waiting
         self._codex_home = codex_home
         self._subagents: set[tuple[Viewer | None, str]] = set()
         self._own_sessions: set[tuple[Viewer | None, str, str]] = set()
@@ -89,12 +90,11 @@ class Attendant:
         at: str = "",
         keeper: Keeper | None = None,
     ) -> str:
-        """What is to be put before the agent; "" for nothing. What was said is in the inbox by then, or in the spool.
+        """Return the context block for the agent; "" for none. The content is then stored in the inbox or in the spool.
 
-        A transcript is read later, from the spool, and only where it is a file of this machine. `at` is when it was
-        said, where that was a while ago: nobody waits for an answer to that any more. `keeper` is the keeper as the
-        caller may use it. Where that is not all of it, the files of this machine are not the caller's: none is read,
-        and what waits in the spool would lose whose it is.
+        A transcript is read later, from the spool, and only if it is a file of this machine. `at` is set for a late
+        delivery: no hook waits for its answer. `keeper` is the caller's view. If that view is limited, files of this
+        machine do not belong to the caller: none is read, and the spool is not used, as it would lose the owner.
         """
         whose = keeper or self._keeper
         local = local and whose.viewer is None
@@ -117,7 +117,7 @@ class Attendant:
         return ""
 
     def keep(self, happened: Event, where: str, *, at: str = "") -> None:
-        """Hand over what was said."""
+        """Store the content of an event."""
         self._keep(happened, where, at, self._keeper)
 
     def _keep(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
@@ -135,7 +135,7 @@ class Attendant:
                 self._review(happened, where, keeper)
 
     def fetch(self) -> int:
-        """Take in what lies in the spool, oldest first; how many deliveries. What cannot be read is put aside."""
+        """Import spooled deliveries, oldest first; return their number. Unreadable ones are quarantined."""
         with self._fetching:
             if not self._is_mine():
                 return 0
@@ -143,11 +143,11 @@ class Attendant:
             return self._fetched()
 
     def _count(self) -> None:
-        """Count what was recalled without us. Whatever is wrong with that, what was said is taken in all the same."""
+        """Count recalls made without the service. An error here does not stop the import of captures."""
         try:
             recalled.bring(os.fsencode(self._home), self._keeper.note_recalled)
         except (OSError, CofioError) as error:
-            _log.warning("what was recalled without the service is not counted yet: %s", error)
+            _log.warning("recalls made without the service are not counted yet: %s", error)
 
     def _fetched(self) -> int:
         taken = 0
@@ -155,9 +155,9 @@ class Attendant:
             try:
                 self.keep(event(entry.client, entry.raw), entry.project, at=entry.at)
             except (TooBusy, StoreError, Unavailable):
-                raise  # it stays where it is, with all that came after it
-            except Exception as error:  # noqa: BLE001 - whatever is wrong with one, the others must get by
-                _log.warning("%s is put aside: %s", entry.path.name, error)
+                raise  # it stays in the spool, as do all later ones
+            except Exception as error:  # noqa: BLE001 - one bad delivery must not block the others
+                _log.warning("%s is quarantined: %s", entry.path.name, error)
                 spool.set_aside(entry)
             else:
                 spool.done(entry)
@@ -165,9 +165,9 @@ class Attendant:
         return taken
 
     def _is_aside(self, happened: Event, keeper: Keeper) -> bool:
-        """Whether it happened in a subagent, or in a coding agent that cofio uses as its model.
+        """Return whether the event is from a subagent, or from a coding agent that cofio uses as its model.
 
-        Codex notifies of subagents' turns too, as if they were threads like any.
+        Codex reports subagent turns like those of any other thread.
         """
         if self._is_own(happened, keeper):
             return True
@@ -180,7 +180,7 @@ class Attendant:
             return False
         if (keeper.viewer, happened.session) in self._subagents:
             return True
-        if self._codex_home is None or keeper.viewer is not None:  # another's threads are not in this home
+        if self._codex_home is None or keeper.viewer is not None:  # other users' threads are not in this home
             return False
         return transcripts.is_subagents(happened.session, self._codex_home)
 
@@ -195,14 +195,14 @@ class Attendant:
         return True
 
     def close(self) -> None:
-        """Finish what was begun."""
+        """Finish started work."""
         self._aside.shutdown(wait=True)
 
     # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _recall(self, happened: Event, where: str, began: float, keeper: Keeper) -> str:
-        """What is worth recalling, and new to the session; of hooks that fire twice, as where a plugin is installed
-        beside hooks in the settings, the second gets nothing.
+        """Return what is relevant and new to the session. If hooks fire twice, such as with a plugin installed beside
+        hooks in the settings, the second gets nothing.
         """
         recalled = self._started if happened.kind == "start" else self._recalled
         sitting = self._sitting(happened, keeper)
@@ -218,17 +218,17 @@ class Attendant:
             sitting.exact.clear()
             sitting.since = sitting.keeper.now()
         briefing = _recalled("", happened, where, sitting)
-        if briefing and not sitting.given and sitting.keeper.viewer is None:  # anybody's hook here may read it
+        if briefing and not sitting.given and sitting.keeper.viewer is None:  # any hook on this machine may read it
             briefings.put(self._home, where, briefing.text)
         return briefing
 
     def _recalled(self, happened: Event, where: str, sitting: _Sitting) -> Briefing:
         if not transcripts.is_prompt(happened.prompt):
-            return Briefing()  # the client speaks in the user's place, such as when a subagent is done
+            return Briefing()  # sent by the client in the user's place, such as when a subagent finishes
         return _recalled(happened.prompt, happened, where, sitting)
 
     def _note_given(self, happened: Event, briefing: Briefing, began: float, sitting: _Sitting) -> None:
-        """The session was given it, unless the hook has gone by now. No reply waits for the file."""
+        """Record the briefing as injected, unless the hook has timed out. The reply does not wait for the write."""
         if briefing and happened.session and time.monotonic() - began < self._patience:
             sitting.given.update(briefing.given)
             sitting.exact.update(dict.fromkeys(briefing.exact))
@@ -237,8 +237,8 @@ class Attendant:
     def _note(self, happened: Event, given: dict[int, str], keeper: Keeper) -> None:
         try:
             keeper.give(happened.client, happened.session, given)
-        except CofioError as error:  # a memory may be given twice after a restart; no more is at stake
-            _log.warning("what was given is not noted: %s", error.message)
+        except CofioError as error:  # at worst a memory is injected twice after a restart
+            _log.warning("injected memories not recorded: %s", error.message)
 
     def _sitting(self, happened: Event, keeper: Keeper) -> _Sitting:
         key = (keeper.viewer, happened.client, happened.session)
@@ -262,11 +262,11 @@ class Attendant:
         if not messages:
             return
         about = _about(happened, where, turn, sitting.keeper.viewer)
-        if not asks:  # so that the agent's echo of what it was given is not taken for news
+        if not asks:  # so that an agent repeating its context is not learned as new
             about["injected"] = (*sitting.keeper.texts(list(sitting.given)), *sitting.exact)
-        with sitting.telling:  # hooks that fire twice at once tell of the same turn
+        with sitting.telling:  # hooks that fire twice at once report the same turn
             if asks and sitting.open_turn != turn:
-                sitting.keeper.go_on(happened.client, happened.session)  # whatever is held still was broken off
+                sitting.keeper.go_on(happened.client, happened.session)  # held prompts were interrupted
             sitting.keeper.amend(messages, hold=HOLD if asks else 0.0, by=happened.client, at=at, **about)
             sitting.open_turn = turn if asks else ""
 
@@ -275,13 +275,13 @@ class Attendant:
         sitting.open_turn = ""
 
     def _keep_summary(self, happened: Event, where: str, at: str, keeper: Keeper) -> None:
-        """Keep the summary of a compacted conversation: the model's text, which is searched and never learned from."""
+        """Store the summary of a compacted conversation: written by a model, so searchable but never learned from."""
         if said := sessions.without_wrappers(happened.summary):
             about = _about(happened, where, f"compact-{named_by(said)}", keeper.viewer)
             keeper.capture([{"role": "assistant", "content": said}], by=happened.client, at=at, **about)
 
     def _catch_up(self, happened: Event, where: str, keeper: Keeper) -> None:
-        """Take in from the client's own record what no hook has told of: whole turns, prompts, answers."""
+        """Import from the client's transcript what no hook reported: whole turns, prompts, answers."""
         known = keeper.turns(happened.client, happened.session)
         try:
             for turn in _turns_of(happened):
@@ -289,11 +289,13 @@ class Attendant:
                 messages = _as_hooks_tell(turn) if name in known else turn.messages
                 about = _about(happened, where, name, keeper.viewer)
                 keeper.amend(messages, by=happened.client, at=turn.at, **about)
-        except InvalidInput as error:  # what stands there cannot be kept
-            _log.warning("the transcript is not taken in: %s", error)
+        except InvalidInput as error:  # its content cannot be stored
+            _log.warning("transcript not imported: %s", error)
 
     def _review(self, happened: Event, where: str, keeper: Keeper) -> None:
-        """Have the language model read all that the agent is about to lose sight of, findings of its own included."""
+        """Let the language model read everything that compaction removes from the agent's context, its findings
+        included.
+        """
         known = keeper.turns(happened.client, happened.session)
         purged = {base_turn(turn) for turn in keeper.purged_turns(happened.client, happened.session)}
         for turns in _parts(_turns_of(happened), known):
@@ -306,17 +308,17 @@ class Attendant:
 
 
 def _turns_of(happened: Event) -> list[transcripts.Turn]:
-    """The turns of the client's own record; none where it cannot be read."""
+    """Return the turns of the client's transcript; none if it cannot be read."""
     path = Path(happened.transcript)
     try:
         return list(transcripts.read(path)) if path.suffix == ".jsonl" and path.is_file() else []
-    except (InvalidInput, OSError) as error:  # gone meanwhile, not ours to read, or no text
-        _log.warning("the transcript is not read: %s", error)
+    except (InvalidInput, OSError) as error:  # deleted meanwhile, not readable, or not text
+        _log.warning("transcript not read: %s", error)
         return []
 
 
 def _parts(turns: Sequence[transcripts.Turn], known: Set[str]) -> Iterator[list[transcripts.Turn]]:
-    """Yield the turns that no review has read yet, in parts of one day that a language model can read at once."""
+    """Yield unreviewed turns in batches of one day each, small enough for the language model."""
     reviewed = [place for place, turn in enumerate(turns, 1) if f"{_REVIEWED}{turn.turn}" in known]
     part: list[transcripts.Turn] = []
     for turn in turns[max(reviewed, default=0) :]:
@@ -333,7 +335,7 @@ def _length(turns: Sequence[transcripts.Turn]) -> int:
 
 
 def _recalled(prompt: str, happened: Event, where: str, sitting: _Sitting) -> Briefing:
-    """Return what the session is to be given, without what it has been given and what was learned from it."""
+    """Return the briefing for the session, without what it has already received or what was learned from it."""
     return sitting.keeper.recall(
         prompt,
         project=where,
@@ -373,7 +375,7 @@ _CONTEXTS = {"compact": "pre_compact", "summary": COMPACT_SUMMARY, "end": "sessi
 
 
 def _turn(happened: Event, sitting: _Sitting) -> str:
-    """The turn's name. Where the client gives it none: that of the prompt it answers, else one made of the words."""
+    """Return the turn's name. If the client sends none: that of the prompt it answers, else a hash of the words."""
     if happened.turn:
         return happened.turn
     if happened.prompt:
@@ -382,14 +384,14 @@ def _turn(happened: Event, sitting: _Sitting) -> str:
 
 
 def known_as(turn: transcripts.Turn, known: set[str]) -> str:
-    """The name under which a hook has told of the turn, if one has; else its own."""
+    """Return the name under which a hook reported the turn, if one did; else its own."""
     prompt = next((each["content"] for each in turn.messages if each["role"] == "user"), "")
     by_words = named_by(prompt) if isinstance(prompt, str) else ""
     return by_words if by_words in known else turn.turn
 
 
 def _as_hooks_tell(turn: transcripts.Turn) -> list[dict[str, Any]]:
-    """What hooks would have told of a turn: all but what the agent said on its way to the answer."""
+    """Return what hooks would have reported of a turn: everything but the agent's intermediate messages."""
     answers = [place for place, each in enumerate(turn.messages) if each["role"] == "assistant"]
     return [each for place, each in enumerate(turn.messages) if each["role"] != "assistant" or place == answers[-1]]
 

@@ -1,8 +1,8 @@
-"""The caretaker: has chores done when they are due, in a thread of its own.
+"""Scheduler thread that runs maintenance chores when they are due.
 
-cron text ─ schedule.due ─▶ slot ─ keeper.chore ─▶ claimed, done, ended; or another process's
+cron text ─ schedule.due ─▶ slot ─ keeper.chore ─▶ claimed, done, ended; or skipped, as another process claimed it
 
-Neither the worker nor a request waits for it: upkeep takes minutes, and a hook has none of them.
+Neither the worker nor a request waits for it: maintenance takes minutes, which a hook does not have.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from cofio.errors import CofioError
 from cofio.keeper import Keeper
 from cofio.ports import Clock
 
-_EVERY = 30.0  # seconds between two looks at the clock
+_EVERY = 30.0  # seconds between two checks of the clock
 _log = logging.getLogger(__name__)
 
 
 class Caretaker:
-    """Does the chores of a schedule. `schedules` holds the cron text of each chore; an empty one switches it off."""
+    """Scheduler of chores. `schedules` holds the cron expression of each chore; an empty one disables it."""
 
     def __init__(self, keeper: Keeper, schedules: Mapping[str, str], clock: Clock, *, every: float = _EVERY) -> None:
         for cron in schedules.values():
@@ -35,18 +35,18 @@ class Caretaker:
         self._thread = threading.Thread(target=self._run, name="cofio-caretaker", daemon=True)
 
     def start(self) -> None:
-        """Begin to look at the clock. Without a schedule there is nothing to look for."""
+        """Start the thread, if anything is scheduled."""
         if self._schedules:
             self._thread.start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """End. A chore that runs stops at the next good place; one that has none within `patience` seconds is left."""
+        """Stop. A running chore stops at the next safe point; without one in `patience` seconds it is left running."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(patience)
 
     def tick(self, now: str) -> list[Run]:
-        """Have done what is due; the runs that came of it. What goes wrong with one chore hinders no other."""
+        """Run the chores that are due; return their runs. A failing chore does not stop the others."""
         done = []
         for chore, cron in self._schedules.items():
             if self._stopping.is_set():
@@ -54,16 +54,16 @@ class Caretaker:
             try:
                 run = self._looked_after(chore, cron, now)
             except CofioError as error:
-                _log.warning("%s is due and cannot be done: %s", chore, error)
-            except Exception:  # noqa: BLE001 - the caretaker outlives whatever goes wrong once
-                _log.exception("the caretaker stumbled over %s", chore)
+                _log.warning("%s is due but cannot run: %s", chore, error)
+            except Exception:  # noqa: BLE001 - the thread survives any error
+                _log.exception("unexpected error in %s", chore)
             else:
                 done += [run] if run else []
         return done
 
     def _looked_after(self, chore: str, cron: str, now: str) -> Run | None:
         last = self._keeper.last_run(chore)
-        if last is None:  # nothing is caught up from before there was a schedule
+        if last is None:  # slots from before the schedule existed are not caught up
             if slot := schedule.newest(cron, now):
                 self._keeper.begin_schedule(chore, slot)
             return None
@@ -76,5 +76,5 @@ class Caretaker:
         return run
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._every):  # whoever starts the service has better things to wait for
+        while not self._stopping.wait(self._every):  # wait first: the start of the service has priority
             self.tick(self._clock())

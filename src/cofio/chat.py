@@ -1,9 +1,9 @@
-"""A chat completion as OpenAI's API words it: what is asked, with what memories add; what is answered, put together.
+"""Chat completions in OpenAI's format: requests enriched with memories, and answers assembled from a stream.
 
-    request ─ enriched ─▶ request          answer, whole or in parts ─▶ Answer ─▶ what was said
+    request ─ enriched ─▶ request          answer, whole or streamed ─▶ Answer ─▶ captured text
 
-Every byte of a request that is not ours to change stays as it was sent, fields that nobody knows yet included. What is
-worded otherwise than we know is left as it is: whoever answers may know it.
+Bytes of a request that need no change stay as sent, unknown fields included. Unknown formats are passed on unchanged:
+the upstream may understand them.
 """
 
 from __future__ import annotations
@@ -18,63 +18,65 @@ from msgspec import Raw
 
 from cofio.errors import InvalidInput
 
-LONGEST_ANSWER = 1 << 20  # characters that are put together; more than is ever learned from
+LONGEST_ANSWER = 1 << 20  # characters assembled; more than is ever learned from
 _SYSTEM = ("system", "developer")
 _CALLING = ("tool_calls", "function_call")
-_WHOLE = ("stop", *_CALLING)  # how an answer ends that has its last word
+_WHOLE = ("stop", *_CALLING)  # finish reasons of an answer that is complete
 _TEXTS = ("text", "input_text", "output_text")
 _SENTENCE_END = re.compile(r"[.!?…](?=[\s\"')\]*_]|$)[\"')\]*_]*|\n")
 _TROUBLES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Request:
-    """What a client asks of a model."""
+    """Chat completion request of a client."""
 
     def __init__(self, body: bytes) -> None:
         try:
             self._fields = msgspec.json.decode(body, type=dict[str, Raw])
         except _TROUBLES as error:
-            hint = "Send a chat completion as OpenAI's API has it."
-            raise InvalidInput("The body is no JSON object.", hint) from error
+            hint = "Send a chat completion in OpenAI's format."
+            raise InvalidInput("The body is not a JSON object.", hint) from error
         self._body = body
         self._messages: list[Raw] = _read(self._fields.get("messages"), list[Raw]) or []
         self._told = [_message(each) for each in self._messages]
 
     @property
     def model(self) -> str:
-        """The model that is asked, "" where none is named."""
+        """Requested model, "" if none is named."""
         return _read(self._fields.get("model"), str) or ""
 
     @property
     def question(self) -> str:
-        """What the user said last, as text."""
+        """Text of the last user message."""
         place = self._last_of_user()
         return "" if place is None else text_of(self._told[place].get("content"))
 
     @property
     def session(self) -> str:
-        """The session that the request's metadata names, "" where it names none."""
+        """Session named in the request's metadata, "" if none is."""
         metadata = _read(self._fields.get("metadata"), dict[str, Any]) or {}
         named = (metadata.get(name) for name in ("session", "session_id"))
         return next((each for each in named if isinstance(each, str) and each), "")
 
     @property
     def conversation(self) -> str:
-        """A name for the conversation, by how it begins: up to what the user said first."""
+        """Name for the conversation: a digest of its beginning, up to the first user message."""
         first = next((place for place, each in enumerate(self._told) if each.get("role") == "user"), 0)
         return digest(*self._messages[: first + 1])
 
     @property
     def turn(self) -> str:
-        """A name for the turn, by all that was said up to what the user said last.
+        """Name for the turn: a digest of everything up to the last user message.
 
-        The same request sent again is the same turn, and so is what follows on a tool's result.
+        The same request sent again is the same turn, and so is the continuation after a tool result.
         """
         last = self._last_of_user()
         return digest(*self._messages[: 0 if last is None else last + 1])
 
     def enriched(self, context: str) -> bytes:
-        """The request with the context behind its system message, or as one; as it was sent when there is none."""
+        """Return the request with the context appended to its system message, or added as one; unchanged without
+        context.
+        """
         if not context.strip() or not self._messages:
             return self._body
         place = next((at for at, each in enumerate(self._told) if each.get("role") in _SYSTEM), None)
@@ -92,30 +94,32 @@ class Request:
 
 
 class Answer:
-    """What a model says, put together from what passes by. Of several answers at once it is the first one's."""
+    """Model answer assembled from passing chunks. Of several choices, the first one."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
         self._length = 0
-        self.ended = ""  # how, in the model's words; "" as long as it has not
+        self.ended = ""  # the finish reason; "" until the answer ends
 
     def take_whole(self, body: bytes) -> None:
-        """Take in an answer that came in one piece."""
+        """Parse an answer that is not streamed."""
         self._take_choices(_read(body, dict[str, Any]), "message")
 
     def take_line(self, line: bytes) -> None:
-        """Take in a line of a stream of events. What is no part of an answer is passed over."""
+        """Parse a line of a server-sent event stream. Lines without answer data are ignored."""
         if line.startswith(b"data:"):
             self._take_choices(_read(line[5:].strip(), dict[str, Any]), "delta")
 
     @property
     def calls(self) -> bool:
-        """Whether it ends in a call of tools: the turn goes on when their results are there."""
+        """Return whether it ends in a tool call: the turn continues with the tool results."""
         return self.ended in _CALLING
 
     @property
     def said(self) -> str:
-        """The text. Of one that broke off, the sentences that are whole: half a sentence may say the opposite."""
+        """Text of the answer. An interrupted one is cut at its last sentence end: half a sentence may mean the
+        opposite.
+        """
         text = "".join(self._parts)
         if self.ended in _WHOLE:
             return text.strip()
@@ -137,12 +141,12 @@ class Answer:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content: itself, or that of its parts; "" where it has none, as a picture."""
+    """Return the text of a message's content, a string or parts; "" if it has no text, such as an image."""
     return content if isinstance(content, str) else "\n\n".join(_texts(content))
 
 
 def digest(*said: bytes | Raw | str) -> str:
-    """A short name for what was said."""
+    """Return a short digest of messages."""
     made = blake2b(digest_size=12)
     for each in said:
         raw = each.encode("utf-8", "surrogatepass") if isinstance(each, str) else bytes(each)
@@ -161,7 +165,7 @@ def _message(raw: Raw) -> dict[str, Any]:
 
 
 def _grown(message: Raw, content: Any, context: str) -> bytes | None:
-    """The message with the context behind what it says; None where that cannot be told."""
+    """Return the message with the context appended to its content; None if the format is unknown."""
     if isinstance(content, str):
         content = f"{content.rstrip()}{context}" if content.strip() else context.strip()
     elif isinstance(content, list):
@@ -172,7 +176,7 @@ def _grown(message: Raw, content: Any, context: str) -> bytes | None:
 
 
 def _read(raw: Raw | bytes | None, kind: Any) -> Any:
-    """What stands there, None where it is nothing of that kind."""
+    """Return the parsed value; None if it is not of the expected type."""
     try:
         return None if raw is None else msgspec.json.decode(raw, type=kind)
     except _TROUBLES:

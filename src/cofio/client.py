@@ -1,7 +1,7 @@
-"""The service as a Keeper: the same methods, parameters and values, over HTTP. Standard library only.
+"""HTTP client with the methods, parameters and values of Keeper. Standard library only.
 
-Where Keeper returns a change, the service names its changeset and the client reads it, so that callers cannot tell the
-two apart.
+Where Keeper returns a change, the service returns a changeset id and the client reads the changeset, so that callers
+get the same values from both.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from cofio.model import (
 from cofio.notes import Exported, Folder, Indexed
 from cofio.sessions import RESUME_TOKENS, RESUMED, AgentSession, ResumeReport, SessionDetail
 
-#: What was said: a text, or messages with their roles.
+#: Text to learn from, or messages with roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
-_THEIRS = ("anchors",)  # what the service finds out by itself
-_QUERIES_AT_ONCE = 100  # the most that /search/batch takes
+_THEIRS = ("anchors",)  # determined by the service
+_QUERIES_AT_ONCE = 100  # limit of /search/batch
 
 
 class Client:
-    """A Keeper that lives in another process. Safe to use from many threads; close it, or use it in a `with`."""
+    """Keeper in another process, over HTTP. Thread-safe; call `close`, or use it in a `with` statement."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 60.0) -> None:
         self._wire = _Wire(url, key, timeout)
@@ -69,7 +69,7 @@ class Client:
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
-        """Remember a fact: a change "add", "update" when it replaced a memory, "noop" when one says so already."""
+        """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         body = {**_fact_body(as_fact(fact, about)), "deduplicate": dedup, "why": why}
         told = self._wire.ask("POST", "/memory/add", body, by=by)
         return self._with_near([told], self._done(told)[:1])[0]
@@ -77,7 +77,7 @@ class Client:
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
     ) -> builtins.list[Change]:
-        """Remember many facts in one changeset; one change a fact, in order. The service takes 1,000 at a time."""
+        """Store many facts in one changeset; one change per fact, in order. The service accepts 1,000 per call."""
         bodies = [_fact_body(as_fact(each, {})) for each in facts]
         if not bodies:
             return []
@@ -86,7 +86,7 @@ class Client:
         return self._with_near(told["results"], _one_a_fact(told["results"], self._done(told)))
 
     def _with_near(self, results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> builtins.list[Change]:
-        """Return the changes with the memories that they left and may replace."""
+        """Return the changes, with similar memories that stayed but may be outdated."""
         answers = []
         for result, change in zip(results, changes, strict=True):
             near = tuple(self.get(each["id"]) for each in result.get("near", ()))
@@ -100,9 +100,9 @@ class Client:
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
     ) -> tuple[Change, Change]:
-        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old.
+        """Replace a memory by a new one. Return the change that wrote it and the one that archived the old memory.
 
-        The service takes an empty source, session, agent or speaker from the old memory, of a Fact too.
+        The service copies an empty source, session, agent or speaker from the old memory, even if `new` is a Fact.
         """
         given = _fact_body(new, whole=True) if isinstance(new, Fact) else {**about, "text": new}
         body = {"old_id": old_id, "new_text": given.pop("text"), **given, "why": why}
@@ -114,11 +114,11 @@ class Client:
         return self._done(self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why))[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Bring an archived memory back."""
+        """Restore an archived memory."""
         return self._done(self._wire.ask("POST", _path("memory", memory_id, "restore"), {"why": why}, by=by))[0]
 
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
+        """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
         return self._done(self._wire.ask("POST", _path("memory", memory_id, "confirm"), {"why": why}, by=by))[0]
 
     def bulk(
@@ -142,19 +142,19 @@ class Client:
         told = self._wire.ask("DELETE", _path("memory", memory_id), by=by, why=why, purge=True)
         try:
             return self._done(told)[0]
-        except NotFound:  # a key that does not see everything does not see what is no longer there to tell whose it was
+        except NotFound:  # a key with limited access no longer sees a memory whose owner was erased with it
             which = {"id": 0, "changeset": told["changeset"], "memory_id": told["id"], "at": ""}
             return Change(**which, action="purge", by=by, why=why, before=None, after=None)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
-        """The memories that answer, best first. `how` takes the fields of Query and of Scope."""
+        """Return matching memories, best first. `how` takes the fields of Query and of Scope."""
         told = self._wire.ask("POST", "/search", _query_body(as_query(query, how)), by=by)
         return [_hit(each) for each in told["results"]]
 
     def search_all(self, queries: Sequence[Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
-        """One list of hits a query, in order."""
+        """Return one list of hits per query, in order."""
         answers: builtins.list[builtins.list[Hit]] = []
         for start in range(0, len(queries), _QUERIES_AT_ONCE):
             body = {"queries": [_query_body(each) for each in queries[start : start + _QUERIES_AT_ONCE]]}
@@ -178,7 +178,7 @@ class Client:
         since: str = "",
         until: str = "",
     ) -> builtins.list[EpisodeHit]:
-        """Search what was said, turn by turn: the episodes that answer, best first, each with its best passage."""
+        """Search conversations by turn: matching episodes, best first, each with its best passage."""
         scope = Scope(
             source=source,
             source_prefix=source_prefix,
@@ -194,36 +194,36 @@ class Client:
         return [EpisodeHit.from_dict(each) for each in told["episodes"]]
 
     def episode(self, episode_id: int) -> Episode:
-        """Return one episode: what was said in a turn."""
+        """Return one episode: the conversation of one turn."""
         return Episode.from_dict(self._wire.ask("GET", _path("episodes", episode_id)))
 
     def episode_of(self, memory_id: int) -> int | None:
-        """Return the id of the episode that a memory was learned from; None where there is none."""
+        """Return the id of the episode that a memory was learned from; None if it has none."""
         found: int | None = self._wire.ask("GET", _path("memory", memory_id)).get("episode")
         return found
 
     def purge_episode(self, episode_id: int) -> None:
-        """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
+        """Erase an episode permanently, with the text of its capture. Memories learned from it stay."""
         self._wire.ask("DELETE", _path("episodes", episode_id))
 
     def sessions(
         self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
     ) -> builtins.list[AgentSession]:
-        """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given."""
+        """Return agent sessions by their last turn, newest first, optionally of one client or project."""
         told = self._wire.ask(
             "GET", "/sessions", limit=limit, client=client or None, project=project, since=since or None
         )
         return [AgentSession.from_dict(each) for each in told["sessions"]]
 
     def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
-        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed."""
+        """Return one session by its id or a unique prefix of it: its turns, recalls, memories learned and changes."""
         told = self._wire.ask("GET", "/session", session=session, client=client or None, owner=owner)
         return SessionDetail.from_dict(told)
 
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
     ) -> ResumeReport:
-        """Return where work on a project stopped: its last sessions, as bounded text too. No model is asked."""
+        """Return where work on a project stopped: its last sessions, with a text of limited size. Calls no model."""
         told = self._wire.ask("GET", "/resume", project=project, limit=limit, max_tokens=max_tokens)
         return ResumeReport.from_dict(told)
 
@@ -237,9 +237,9 @@ class Client:
         client: str = "",
         session: str = "",
     ) -> Briefing:
-        """What to put before an agent: at the start of a session, or with a prompt what answers it. Falsy for nothing.
+        """Return the context block for a session start (no prompt) or for a prompt. An empty briefing is falsy.
 
-        The digests in its `given` stay with the service, which keeps the books for those who attend sessions.
+        The digests in its `given` stay in the service, which tracks what each session received.
         """
         who = {"client": client or None, "session": session or None}
         body = _given({"prompt": prompt, "project": project, "k": k, **who})
@@ -256,7 +256,7 @@ class Client:
         at: str = "",
         by: str = "library",
     ) -> str:
-        """What an agent that watches something should know before it looks, as text inside `<relevant-context>`."""
+        """Return background knowledge for a monitoring agent, as text inside `<relevant-context>`."""
         caps = {"max_memories": max_memories, "max_patterns": max_patterns, "max_thresholds": max_thresholds}
         return str(self._wire.ask("POST", "/recall/context", {"query": query, **caps, "at": at}, by=by)["context"])
 
@@ -269,9 +269,9 @@ class Client:
         *,
         by: str = "library",
     ) -> str:
-        """What memories say to this question, as text to put right behind a system message; "" when they say nothing.
+        """Return memories that answer a question, as text to append to a system message; "" if none do.
 
-        What was said in the session is personal; without one, what is private to the caller or there for everybody.
+        What was said in the session is personal; without a session, what is private to the caller or global.
         """
         body = {"query": query, "session": session, "include_team": include_team, "max_facts": max_facts}
         return str(self._wire.ask("POST", "/enrich", body, by=by)["context"])
@@ -279,18 +279,18 @@ class Client:
     def detect_cross_agent_patterns(
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[Repeated]:
-        """What agents have told the team again and again, most often first; of a category or a kind, if given."""
+        """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
         asked: dict[str, Any] = {"min_occurrences": min_occurrences, "limit": limit, "team": team}
         told = self._wire.ask("GET", "/team/patterns", category=category or None, **asked)
         return [Repeated.from_dict(each) for each in told["patterns"]]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
-        """What the team knows, by when it was said, newest first; of a category or a kind, if given."""
+        """Return team memories, most recently stated first; optionally of a category or kind."""
         told = self._wire.ask("GET", "/team/facts", limit=limit, category=category or None, team=team)
         return [Memory.from_dict(each) for each in told["memories"]]
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
-        """Whether this says something that no memory of the scope says yet. Not a retrieval."""
+        """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked = as_fact(fact, {})
         body = {"text": checked.text, "speaker": checked.speaker, "threshold": threshold, **_scope(within)}
         told = self._wire.ask("POST", "/memory/is-novel", _given(body))
@@ -298,45 +298,45 @@ class Client:
         return Novelty(novel=told["novel"], similarity=told["similarity"], match=match, reason=told["reason"])
 
     def get(self, memory_id: int) -> Memory:
-        """The memory, archived or not."""
+        """Return a memory, archived or not."""
         return Memory.from_dict(self._wire.ask("GET", _path("memory", memory_id)))
 
     def freshness(self, memory_id: int) -> Freshly:
-        """Whether what the memory speaks of is still as it was."""
+        """Return whether the code that a memory references has changed."""
         told = self._wire.ask("GET", _path("memory", memory_id, "freshness"))
         return Freshly(told["freshness"], tuple(told["stale"]))
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
-        """A page of the scope's memories, newest first; so many as `skip` says are passed over."""
+        """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
         where = _listable(_scope(within))
         told = self._wire.ask("GET", "/memories", limit=limit, after=after, skip=skip or None, **where)
         return Page(tuple(Memory.from_dict(each) for each in told["memories"]), told["next"], told["total"])
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
-        """The projects that live memories belong to, by name, from the one that follows `after`."""
+        """Return the projects of live memories by name, starting after `after`."""
         told = self._wire.ask("GET", "/projects", limit=limit, after=after or None)
         return [Project(**each) for each in told["projects"]]
 
     def stats(self) -> dict[str, Any]:
-        """Counts of memories, changes and retrievals, the size on disk; and the service's version and uptime."""
+        """Return counts of memories, changes and retrievals, the size on disk, and the service's version and uptime."""
         return dict(self._wire.ask("GET", "/stats"))
 
     def health(self) -> dict[str, Any]:
-        """Whether the service is well, its version, and what it makes of our key. WrongKey when that is wrong."""
+        """Return the health of the service, its version, and the role of our key. WrongKey if the key is invalid."""
         return dict(self._wire.ask("GET", "/health"))
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
     def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
-        """Keep what was said, durably, and learn from it later; with `wait`, now."""
+        """Store an exchange durably and learn from it later; with `wait`, now."""
         said = {"messages": messages, "wait": wait, **_said(about)}
         return _captured(self._wire.ask("POST", "/capture", said, by=by))
 
     def observe(
         self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
     ) -> Captured:
-        """Keep a dialogue that somebody watched, and learn from it later; with `wait`, now. It is the team's."""
-        dialogue(validated_intent, response)  # refused here as it would be there
+        """Store an observed dialogue and learn from it later; with `wait`, now. Memories are visible to the team."""
+        dialogue(validated_intent, response)  # raises here what the service would
         said = {"validated_intent": validated_intent, "response": response, "wait": wait, **_said(about)}
         return _captured(self._wire.ask("POST", "/observe", said, by=by))
 
@@ -345,134 +345,134 @@ class Client:
         return int(self._wire.ask("POST", "/backfills", {}, by=by)["series"])
 
     def end_backfill(self, series: int, *, by: str = "library") -> None:
-        """Note that a backfill is done: the next one begins a series of its own."""
+        """Mark a backfill as done: the next one begins its own series."""
         self._wire.ask("POST", _path("backfills", series, "end"), {}, by=by)
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
+        """Return every turn captured in this session; with `any_key` also in other keys' sessions of this name."""
         told = self._wire.ask("GET", "/turns", client=client, session=session, any_key=any_key or None)
         return set(told["turns"])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
-        """What would be learned from what was said, sentence by sentence. The service learns by `capture` alone."""
+        """Preview what would be learned from messages, sentence by sentence. The service learns only by `capture`."""
         if not dry_run:
-            raise InvalidInput("The service learns from what is captured.", "Use capture(..., wait=True).")
+            raise InvalidInput("The service learns only from captures.", "Use capture(..., wait=True).")
         told = self._wire.ask("POST", "/capture", {"messages": messages, "dry_run": True, **_said(about)}, by=by)
         return Learned.from_dict(told)
 
     def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
-        """Have the model read all of it. NotConfigured without one."""
+        """Learn with the language model reading everything. NotConfigured without a model."""
         body = {"messages": messages, "dry_run": dry_run, **_said(about)}
         return Learned.from_dict(self._wire.ask("POST", "/memory/extract", body, by=by))
 
     def submit(self, messages: Messages, **about: Any) -> Captured:
-        """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
+        """Queue messages for the language model to read in full; the inbox item gets the result when done."""
         told = self._wire.ask("POST", "/memory/extract", {"messages": messages, "async": True, **_said(about)})
         return Captured(told["job"], told["new"], told["state"])
 
     def extraction(self) -> dict[str, Any]:
-        """Whether a model reads conversations, which, and how it is."""
+        """Return the configured extraction model and its state."""
         return dict(self._wire.ask("GET", "/extract/status"))
 
     def ledger(self) -> Ledger:
-        """Where everything is that was ever captured: stored, merged, rejected or pending."""
+        """Return counts of all captures ever: stored, merged, rejected or pending."""
         told = self._wire.ask("GET", "/ledger")
         return Ledger(**{each.name: told[each.name] for each in fields(Ledger)})
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
-        """The newest items of the inbox, of one state if given."""
+        """Return the newest inbox items, optionally of one state."""
         told = self._wire.ask("GET", "/inbox", state=state, limit=limit, after=after)
         return [Item.from_dict(each) for each in told["items"]]
 
     def item(self, item_id: int) -> Item:
-        """One item of the inbox."""
+        """Return one inbox item."""
         return Item.from_dict(self._wire.ask("GET", _path("inbox", item_id)))
 
     def retry(self, item_id: int) -> Item:
-        """Have a parked or rejected item tried again."""
+        """Queue a parked or rejected item again."""
         return Item.from_dict(self._wire.ask("POST", _path("inbox", item_id, "retry")))
 
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> builtins.list[Change]:
-        """Every change of a memory and of those it came from or went into, oldest first."""
+        """Return every change of a memory and of those merged with it, oldest first."""
         told = self._wire.ask("GET", _path("memory", memory_id, "history"))
         return [_change(each) for each in told["changes"]]
 
     def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
-        """Who said it, where and when: the first time and every time since, those of what was merged into it too."""
+        """Return every sighting (who stated it, where and when), including those of merged memories."""
         told = self._wire.ask("GET", _path("memory", memory_id, "sightings"))
         return [Occurrence(**each) for each in told["sightings"]]
 
     def learned_from(self, memory_id: int) -> Item | None:
-        """The capture that the memory was learned from; None where it was none, or its words are forgotten."""
+        """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
         told = self._wire.ask("GET", _path("memory", memory_id, "exchange"))
         return Item.from_dict(told["item"]) if told["item"] else None
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
-        """The newest changesets."""
+        """Return the newest changesets."""
         return [_changeset(each) for each in self._wire.ask("GET", "/changes", limit=limit)["changesets"]]
 
     def changeset(self, changeset_id: int) -> Changeset:
-        """One changeset with all it changed."""
+        """Return one changeset with all its changes."""
         return _changeset(self._wire.ask("GET", _path("changes", changeset_id)))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
-        """Take back a whole changeset, by a changeset of its own that can be undone in turn."""
+        """Revert a whole changeset by a new changeset, which can be undone in turn."""
         return _changeset(self._wire.ask("POST", _path("changes", changeset_id, "undo"), {"why": why}, by=by))
 
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
-        """What would be merged into what, and why. Changes nothing."""
+        """Return decisions that would merge duplicates, with reasons. Changes nothing."""
         told = self._wire.ask("POST", "/memory/deduplicate", _duplicates_body(threshold, within, dry_run=True))
         return [Delete(each["id"], each.get("reason", ""), each.get("into")) for each in told["decisions"]]
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
     ) -> Changeset | None:
-        """Merge the duplicates, in one changeset; None when there are none."""
+        """Merge duplicates in one changeset; return None if there are none."""
         body = {**_duplicates_body(threshold, within, dry_run=False), **_given({"why": why or None})}
         told = self._wire.ask("POST", "/memory/deduplicate", body, by=by)
         return None if told["changeset"] is None else self.changeset(told["changeset"])
 
     def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
-        """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
+        """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
         asked = {"dry_run": dry_run, "source_prefix": source_prefix or None, "why": why or None}
         return self._plan(self._wire.ask("POST", "/maintenance/consolidate", by=by, **asked))
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
-        """Archive what nobody recalled for long, in one changeset. A dry run tells what would be done."""
+        """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
         return self._plan(self._wire.ask("POST", "/maintenance/prune", by=by, dry_run=dry_run, why=why or None))
 
     def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
-        """The newest runs of chores, of one if given."""
+        """Return the newest chore runs, optionally of one chore."""
         told = self._wire.ask("GET", "/maintenance/runs", limit=limit, chore=chore or None)
         return [Run(**each) for each in told["runs"]]
 
     def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
-        """What was "never" recalled, oldest first; what "most"; what is "stale": recalled, but not for so many days."""
+        """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
         told = self._wire.ask(
             "GET", "/maintenance/usage", view=view, limit=limit, days=days, **_listable(_scope(within))
         )
         return [Memory.from_dict(each) for each in told["memories"]]
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
-        """Calls of the language model today and in 7 and 30 days, by model and session; the newest calls."""
+        """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
         return LLMUsage.from_dict(self._wire.ask("GET", "/llm/usage", limit=limit))
 
     def llm_call(self, call_id: int) -> LLMCall:
-        """One call of the language model, with its redacted texts."""
+        """Return one call of the language model, with redacted texts."""
         return LLMCall.from_dict(self._wire.ask("GET", _path("llm", "usage", call_id)))
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:  # noqa: ARG002
-        """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""
+        """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
         told = self._wire.ask("GET", "/maintenance/audit", examples=examples)
         found = tuple(Finding(**{**each, "examples": tuple(each["examples"])}) for each in told["findings"])
         return Audit(memories=told["memories"], findings=found, note=told["note"])
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
-        """Pairs of memories that cannot both hold, the newest first, for somebody to settle; and how many there are."""
+        """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
         told = self._wire.ask("GET", "/maintenance/contradictions", limit=limit)
         pairs = tuple(_contradiction(each) for each in told["pairs"])
         return Contradictions(pairs=pairs, count=told["count"], note=told["note"], as_of=told["as_of"])
@@ -480,47 +480,47 @@ class Client:
     def approve(
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
-        """Do some of what `consolidate`, `prune` or `contradictions` showed, in one changeset."""
+        """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset."""
         body = {"chore": chore, "as_of": as_of, "decisions": [plain(each) for each in decisions], "why": why}
         return _changeset(self._wire.ask("POST", "/maintenance/approve", body, by=by))
 
     def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
-        """Say of two memories that both hold: they are no contradiction, until one of them says something else."""
+        """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         return _changeset(self._wire.ask("POST", "/maintenance/agree", {"ids": list(ids), "why": why}, by=by))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
-        """Every memory as a line of JSON, after a header; archived ones too, with vectors where asked for."""
+        """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
         said = self._wire.read("/export", vectors=vectors).decode()
         return (f"{line}\n" for line in said.split("\n") if line)
 
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create_key(self, grant: Grant, *, by: str = "library") -> tuple[Key, str]:
-        """A new key, and its secret, which is told this once and not kept."""
+        """Create a key; return it with its secret, which is not stored and cannot be shown again."""
         body = {name: value for name, value in asdict(grant).items() if value not in ("", (), None)}
         told = self._wire.ask("POST", "/keys", body, by=by)
         secret = told.pop("secret")
         return Key.from_dict(told), str(secret)
 
     def revoke_key(self, key_id: int, *, by: str = "library") -> Key:
-        """From now on this key opens nothing."""
+        """Revoke a key: it no longer grants access."""
         return Key.from_dict(self._wire.ask("DELETE", _path("keys", key_id), by=by))
 
     def keys(self) -> builtins.list[Key]:
-        """Every key that was ever made, newest first."""
+        """Return every key ever created, newest first."""
         return [Key.from_dict(each) for each in self._wire.ask("GET", "/keys")["keys"]]
 
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
-        """The newest lines of the audit log; of what was done with one key, if given."""
+        """Return the newest audit log entries, optionally of one key."""
         told = self._wire.ask("GET", "/keys/log", limit=limit, after=after, key=key)
         return [Deed(**each) for each in told["deeds"]]
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close all connections."""
         self._wire.close()
 
     def __enter__(self) -> Client:
@@ -533,7 +533,7 @@ class Client:
 
     @property
     def knowledge(self) -> ClientKnowledge:
-        """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
+        """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
         return ClientKnowledge(self._wire.ask, _changeset)
 
     @property
@@ -561,35 +561,35 @@ class Client:
 
 
 class ClientNotes:
-    """The Markdown side of a keeper in another process. Folders are those of its machine."""
+    """Markdown notes of a keeper in another process. Folders are those of its machine."""
 
     def __init__(self, wire: _Wire, done: Callable[[Mapping[str, Any]], tuple[Change, ...]]) -> None:
         self._wire, self._done = wire, done
 
     def flush(self, summary: str, tags: Sequence[str] = (), *, by: str = "library", **about: Any) -> Change:
-        """Write the summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder, and remember it as `file:<name>`."""
+        """Write a summary to `YYYY-MM-DD-HH-<id8>.md` in the notes folder and store it as memory of `file:<name>`."""
         body = {"summary": summary, **about, **({"tags": list(tags)} if tags else {})}
         return self._done(self._wire.ask("POST", "/notes/flush", body, by=by))[0]
 
     def index(
         self, folder: Path | str | None = None, *, label: str = "", dry_run: bool = False, by: str = "library"
     ) -> Indexed:
-        """Have the memories of a folder (default: the notes folder) follow its files: new, edited, moved, deleted."""
+        """Sync memories with the files of a folder (default: the notes folder): new, edited, moved and deleted ones."""
         body = {"folder": str(folder or ""), "label": label, "dry_run": dry_run}
         return Indexed.from_dict(self._wire.ask("POST", "/notes/index", body, by=by))
 
     def folders(self) -> builtins.list[Folder]:
-        """The folders that were read, or are followed."""
+        """Return the folders that were indexed or are followed."""
         return [Folder(**each) for each in self._wire.ask("GET", "/notes")["folders"]]
 
     def export(self, folder: Path | str, **within: Any) -> Exported:
-        """Write the memories of a scope into a vault, a note each. `index` reads edits of them back."""
+        """Write the memories of a scope to a vault, one note each. `index` imports edits of them."""
         body = {"folder": str(folder), **_scope(within)}
         return Exported.from_dict(self._wire.ask("POST", "/notes/export", body))
 
 
 class _Wire:
-    """Requests and answers as JSON, over connections that are kept open, one a thread at a time."""
+    """JSON requests over pooled keep-alive connections, each used by one thread at a time."""
 
     def __init__(self, url: str, key: str, timeout: float) -> None:
         self._url = url.rstrip("/")
@@ -601,7 +601,7 @@ class _Wire:
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, /, *, by: str = "", **params: Any
     ) -> Any:
-        """What the service says, as JSON values; its errors come as ours."""
+        """Return the JSON value of the reply; raise the service's errors as our exceptions."""
         query = urlencode({name: _parameter(value) for name, value in params.items() if value is not None})
         headers = dict(self._headers)
         if by:
@@ -613,7 +613,7 @@ class _Wire:
         return self._understood(status, said)
 
     def read(self, path: str, **params: Any) -> bytes:
-        """What the service says that is no JSON, as it comes."""
+        """Return the body of a reply that is not JSON."""
         target = f"{self._base}{path}?{urlencode({name: _parameter(value) for name, value in params.items()})}"
         status, said = self._exchange("GET", target, None, self._headers)
         if status >= 300:
@@ -633,7 +633,7 @@ class _Wire:
             return self._once(connection, method, target, content, headers)
         except (http.client.HTTPException, OSError) as error:
             connection.close()
-            # The service may have let go of an idle connection just now. Only what changes nothing is asked twice.
+            # The service may have closed an idle connection. Only requests that change nothing are retried.
             if not reused or method != "GET" or isinstance(error, TimeoutError):
                 raise self._unreachable(error) from error
         fresh = self._new()
@@ -654,7 +654,7 @@ class _Wire:
         connection.request(method, target, content, dict(headers))
         answer = connection.getresponse()
         status, said = answer.status, answer.read()
-        self._idle.put(connection)  # http.client has closed it where the answer said so, and opens it again
+        self._idle.put(connection)  # http.client closes it if the reply asks for it, and reopens it on use
         return status, said
 
     def _unused(self) -> http.client.HTTPConnection | None:
@@ -663,7 +663,7 @@ class _Wire:
         except Empty:
             return None
         if connection.sock is not None and _has_news(connection):
-            connection.close()  # news on an idle connection is its end
+            connection.close()  # data on an idle connection means that it was closed
         return connection
 
     def _new(self) -> http.client.HTTPConnection:
@@ -672,8 +672,8 @@ class _Wire:
 
     def _understood(self, status: int, said: bytes) -> _Told:
         strange = Unavailable(
-            f"{self._url} answered {status}, but not as cofio does.",
-            "Something else may listen there; check the URL (--url, COFIO_URL).",
+            f"{self._url} answered {status}, but not like a cofio service.",
+            "Another program may listen there; check the URL (--url, COFIO_URL).",
         )
         try:
             told = _Told(json.loads(said), strange)
@@ -686,7 +686,7 @@ class _Wire:
 
     def _unreachable(self, error: Exception) -> Unavailable:
         if isinstance(error, TimeoutError):
-            hint = "It may be busy: try again, and see `cofio status`."
+            hint = "It may be busy: retry, and see `cofio status`."
             return Unavailable(f"{self._url} did not answer within {self._timeout:g} s.", hint)
         hint = "Start the service with `cofio up`, or check the URL (--url, COFIO_URL)."
         if isinstance(error, ConnectionRefusedError):
@@ -695,7 +695,7 @@ class _Wire:
 
 
 class _Told(dict[str, Any]):
-    """An answer; it was not cofio that gave it when something is missing."""
+    """JSON reply; a missing field raises the error for a server that is not cofio."""
 
     def __init__(self, told: Any, strange: Unavailable) -> None:
         if not isinstance(told, dict):
@@ -714,7 +714,7 @@ def _parts(url: str) -> tuple[bool, str, int | None, str]:
             return split.scheme == "https", split.hostname, split.port, split.path
     except ValueError:
         pass
-    raise Misconfigured(f"{url!r} is not the URL of a service.", "Give it as http://HOST:PORT.")
+    raise Misconfigured(f"{url!r} is not a valid service URL.", "Use the form http://HOST:PORT.")
 
 
 def _has_news(connection: http.client.HTTPConnection) -> bool:
@@ -725,7 +725,7 @@ def _has_news(connection: http.client.HTTPConnection) -> bool:
 
 def _header(value: str, name: str) -> str:
     if not (value.isascii() and value.isprintable()):
-        raise InvalidInput(f"{name} holds a character that cannot be sent.", "Use printable ASCII.")
+        raise InvalidInput(f"{name} contains characters that cannot be sent in a header.", "Use printable ASCII.")
     return value
 
 
@@ -739,9 +739,11 @@ def _encoded(body: Mapping[str, Any]) -> bytes:
     try:
         return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_plain).encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput("The text holds half of a surrogate pair.", "Send well-formed Unicode.") from error
+        raise InvalidInput("The text contains half of a surrogate pair.", "Send well-formed Unicode.") from error
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput("This cannot be written as JSON.", "Use texts, numbers, lists and objects.") from error
+        raise InvalidInput(
+            "The value cannot be written as JSON.", "Use strings, numbers, lists and objects."
+        ) from error
 
 
 def _plain(value: Any) -> Any:
@@ -774,10 +776,10 @@ def _scope_body(scope: Scope) -> dict[str, Any]:
 
 
 def _listable(scope: dict[str, Any]) -> dict[str, Any]:
-    """The scope, once it is known to go into a query string, where an empty value is one that was not given."""
+    """Return the scope as query parameters. Raise if it needs an empty value, which a query string cannot express."""
     if scope.get("source") == "" or any("," in tag for tag in scope.get("tags", ())):
         hint = "Search, or open the store itself."
-        raise InvalidInput("The service cannot list what has no source, nor by a tag with a comma.", hint)
+        raise InvalidInput("The service cannot list by an empty source, or by a tag with a comma.", hint)
     return scope
 
 
@@ -790,7 +792,7 @@ def _query_body(query: Query) -> dict[str, Any]:
 def _duplicates_body(threshold: float | None, within: Mapping[str, Any], *, dry_run: bool) -> dict[str, Any]:
     scope = _scope(within)
     if scope.keys() - {"source_prefix"}:
-        raise InvalidInput("The service looks for duplicates by source_prefix alone.", "Leave the other fields out.")
+        raise InvalidInput("The service finds duplicates by source_prefix only.", "Omit the other fields.")
     return _given({**scope, "threshold": threshold, "dry_run": dry_run})
 
 
@@ -839,7 +841,7 @@ def _contradiction(told: Mapping[str, Any]) -> Contradiction:
 
 
 def _one_a_fact(results: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[Change]:
-    """The change that took each fact in: those of one memory come in the order of the facts."""
+    """Return the change of each fact; several changes of one memory come in the order of the facts."""
     waiting: dict[int, deque[Change]] = defaultdict(deque)
     for change in changes:
         waiting[change.memory_id].append(change)
@@ -856,6 +858,6 @@ def _captured(told: dict[str, Any]) -> Captured:
 
 
 def _said(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an exchange that say something."""
+    """Return the fields of an exchange that are set."""
     told = {name: list(value) if isinstance(value, tuple) else value for name, value in about.items()}
     return {name: value for name, value in told.items() if value not in ("", None)}

@@ -1,11 +1,12 @@
-"""The service in the background: one instance a store, told by a lock and not by a pid.
+"""Background service: one instance per store, guarded by a file lock rather than a PID.
 
-    STORE.service   held locked (flock) by the serving process for its whole life; says pid, url, version, started_at
+    STORE.service   locked (flock) by the serving process while it runs; holds pid, url, version, started_at
 
-It lies beside the store's file. A store that a database server keeps may be served by many processes, but only by one
-for each home: there it lies in the home.
+The lock file lies beside the store's file. A store on a database server may be served by many processes, but only by
+one for each home: there the lock file lies in the home.
 
-The kernel lets go of the lock however the process ends, so an unlocked file means that nothing runs, whatever it says.
+The kernel releases the lock however the process ends, so an unlocked file means that no service runs, whatever its
+content.
 """
 
 from __future__ import annotations
@@ -53,15 +54,15 @@ _log = logging.getLogger(__name__)
 _START_SECONDS = 20.0
 _STOP_SECONDS = 10.0
 _WARM_SECONDS = 3.0
-_STEP = 0.05  # seconds between two looks
-_GLANCE = 1.0  # for so long a mere look at the lock may be in the way of taking it
+_STEP = 0.05  # seconds between two checks
+_GLANCE = 1.0  # seconds that a mere check of the lock may delay taking it
 _LOG_BYTES = 5 * 1024 * 1024
 _TAIL_LINES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A service that runs now. `url` is empty while it is starting."""
+    """Running service. `url` is empty while it starts."""
 
     pid: int
     url: str = ""
@@ -71,12 +72,12 @@ class Instance:
 
     @property
     def uptime(self) -> float:
-        """Seconds since it started."""
+        """Seconds since the start."""
         return (datetime.now(UTC) - datetime.fromisoformat(self.started_at)).total_seconds() if self.started_at else 0.0
 
 
 def lock_path(settings: Settings) -> Path:
-    """The file that says who serves the store. A store reached by another path is the same store."""
+    """Return the lock file of the store. Different paths to one store give the same file."""
     if settings.store_file is None:
         mark = hashlib.sha256(settings.store_name.encode()).hexdigest()[:12]
         return settings.home.resolve() / f"server-{mark}.service"
@@ -85,12 +86,12 @@ def lock_path(settings: Settings) -> Path:
 
 
 def log_path(settings: Settings) -> Path:
-    """Where a detached service writes."""
+    """Return the log file of a detached service."""
     return settings.home / "service.log"
 
 
 def find(settings: Settings) -> Instance | None:
-    """The instance that serves this store now, if any."""
+    """Return the instance that serves this store, if one runs."""
     try:
         with lock_path(settings).open("rb") as file:
             return None if _take(file, fcntl.LOCK_SH) else _told(file)
@@ -109,7 +110,7 @@ def serve(
     announce: Callable[[Instance], None],
     doctor: Doctor | None = None,
 ) -> None:
-    """Serve the store in this process until it is told to stop. Conflict when another process does already."""
+    """Serve the store in this process until stopped. Conflict if another process already does."""
     from cofio.api import serve as serving
 
     serving.log_to_stderr(settings)
@@ -129,7 +130,7 @@ def serve(
         finally:
             address.remove(settings.home, settings.store_name)
             if warming.is_alive():
-                warming.join(_WARM_SECONDS)  # an interpreter that ends while a model is being loaded aborts
+                warming.join(_WARM_SECONDS)  # an interpreter that exits while a model is being loaded aborts
 
 
 def _deadlines(settings: Settings) -> tuple[int, int]:
@@ -139,14 +140,14 @@ def _deadlines(settings: Settings) -> tuple[int, int]:
 def _warm(keeper: Keeper) -> None:
     try:
         keeper.warm()
-        keeper.embed_missing()  # what an interrupted reembed or undo left behind
-    except CofioError as error:  # the service says the same to whoever searches
-        _log.warning("the model is not warm: %s", error)
+        keeper.embed_missing()  # left by an interrupted re-embedding or undo
+    except CofioError as error:  # searching reports the same error
+        _log.warning("model not loaded: %s", error)
 
 
 @contextmanager
 def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
-    """The lock, with a function that writes down the URL; the file goes when the holder does."""
+    """Hold the lock; yield a function that writes the URL. The file is deleted on exit."""
     path = lock_path(settings)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -165,7 +166,7 @@ def _holding(settings: Settings) -> Iterator[Callable[[str], Instance]]:
             yield listening
         finally:
             if _is_at(file, path):
-                path.unlink()  # while it is still locked: nobody has taken it for theirs
+                path.unlink()  # while still locked, so that no other process has taken it
 
 
 def _locked(path: Path) -> IO[bytes]:
@@ -175,14 +176,14 @@ def _locked(path: Path) -> IO[bytes]:
         if _take(file, fcntl.LOCK_EX):
             if _is_at(file, path):
                 return file
-            file.close()  # its holder went and took it along just now
+            file.close()  # its holder has just deleted it
             continue
         holder = _told(file)
         file.close()
         if time.monotonic() > deadline:
             where = f" at {holder.url}" if holder.url else ", still starting"
-            hint = "Use that one, or stop it with `cofio down`."
-            raise Conflict(f"This store is served already{where} (pid {holder.pid}).", hint)
+            hint = "Use that service, or stop it with `cofio down`."
+            raise Conflict(f"This store is already served{where} (pid {holder.pid}).", hint)
         time.sleep(_STEP)
 
 
@@ -209,7 +210,7 @@ def _write(file: IO[bytes], instance: Instance) -> None:
 
 
 def _told(file: IO[bytes]) -> Instance:
-    """What the holder has written; pid 0 for one that has not come to it."""
+    """Return what the holder has written; pid 0 if it has not written yet."""
     try:
         file.seek(0)
         told = json.loads(file.read())
@@ -222,7 +223,7 @@ def _told(file: IO[bytes]) -> Instance:
 
 
 def up(settings: Settings) -> tuple[Instance, bool]:
-    """The service of this store, answering; and whether it had to be started."""
+    """Return the service of this store once it answers, and whether it was started now."""
     _refuse_elsewhere(settings)
     if instance := find(settings):
         return _answering(settings, instance, time.monotonic() + _START_SECONDS), False
@@ -233,22 +234,22 @@ def up(settings: Settings) -> tuple[Instance, bool]:
     while time.monotonic() < deadline:
         instance = find(settings)
         if instance and instance.url:
-            if instance.pid != child.pid:  # another `up` was faster; ours must not wait for its turn
+            if instance.pid != child.pid:  # another `up` was faster; ours must not wait for the lock
                 child.terminate()
                 child.wait()
             return _answering(settings, instance, deadline), instance.pid == child.pid
         if instance is None and child.poll() is not None:
-            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"All that it said is in {log}.")
+            raise Unavailable(f"The service did not start.\n{_tail(log, since)}", f"The full log is in {log}.")
         time.sleep(_STEP)
     message = f"The service (pid {child.pid}) is not ready after {_START_SECONDS:g} s.\n{_tail(log, since)}"
     raise Unavailable(message, f"A large store takes longer: see `cofio status` and {log}.")
 
 
 def _refuse_elsewhere(settings: Settings) -> None:
-    """A service here would be one that nobody asks, and take in what was said for the other."""
+    """Raise if the memories are elsewhere: a local service would get no queries, but captures meant for the other."""
     if settings.url and settings.url.rstrip("/") not in _own_urls(settings):
         where = settings.origins.get("url") or "url"
-        hint = f"Start it where it is, or unset {where} to have one here."
+        hint = f"Start it there, or unset {where} to run a local one."
         raise Misconfigured(f"The memories are at {settings.url}.", hint)
 
 
@@ -258,7 +259,7 @@ def _own_urls(settings: Settings) -> set[str]:
 
 
 def _answering(settings: Settings, instance: Instance, deadline: float) -> Instance:
-    """The instance, once /health answers there. One that was only starting may have gone since."""
+    """Return the instance once /health answers. A starting instance may have exited since."""
     while time.monotonic() < deadline:
         if instance.url and _answers(instance.url):
             return instance
@@ -283,7 +284,7 @@ def _answers(url: str) -> bool:
 def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-P", "-m", "cofio", "--home", str(settings.home), "serve"]  # -P: no module of the home
     command += ["--host", settings.host, "--port", str(settings.port)]
-    # The child stands in another folder: what was meant from here is written out.
+    # The child runs in another folder: write out what is relative to this one.
     store = settings.store if settings.store_file is None else f"sqlite://{settings.store_file}"
     with _piped(settings.api_key) as key, _piped(store) as where, log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603
@@ -299,7 +300,7 @@ def _spawned(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _piped(secret: str) -> Iterator[int]:
-    """A pipe that holds the text: what stands on the command line can be read by everybody."""
+    """Yield a pipe that holds the text: every user can read command lines."""
     reading, writing = os.pipe()
     try:
         os.write(writing, secret.encode())
@@ -310,7 +311,7 @@ def _piped(secret: str) -> Iterator[int]:
 
 
 def _opened_log(log: Path) -> int:
-    """Where the next line of the log will stand. A full one is put aside."""
+    """Return the offset of the next log line. A full log is rotated."""
     try:
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if log.exists() and log.stat().st_size > _LOG_BYTES:
@@ -325,14 +326,14 @@ def _tail(log: Path, since: int) -> str:
     with log.open("rb") as file:
         file.seek(since)
         lines = file.read().decode(errors="replace").strip().splitlines()
-    return "\n".join(lines[-_TAIL_LINES:]) or "It said nothing."
+    return "\n".join(lines[-_TAIL_LINES:]) or "It wrote no output."
 
 
 # ── down ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def down(settings: Settings, *, force: bool = False) -> Instance | None:
-    """The instance that ran and has stopped; None when there was none. It is killed only when forced."""
+    """Stop the running instance and return it; None if none runs. Kill it only if forced."""
     instance = _settled(settings)
     if instance is None:
         return None
@@ -344,12 +345,14 @@ def down(settings: Settings, *, force: bool = False) -> Instance | None:
         raise Unavailable(f"The service (pid {instance.pid}) has not stopped in {_STOP_SECONDS:g} s.", hint)
     _send(instance, signal.SIGKILL)
     if not _released(settings, instance):
-        raise Unavailable(f"The service (pid {instance.pid}) cannot be ended.", "The system holds it; try again later.")
+        raise Unavailable(
+            f"The service (pid {instance.pid}) cannot be stopped.", "It is blocked in the kernel; try again later."
+        )
     return instance
 
 
 def _settled(settings: Settings) -> Instance | None:
-    """The instance, once it has had the time to write its own pid over that of one which died."""
+    """Return the instance, after the time it needs to overwrite the PID of one that died."""
     seen = find(settings)
     deadline = time.monotonic() + _STOP_SECONDS
     while seen:
@@ -358,7 +361,9 @@ def _settled(settings: Settings) -> Instance | None:
         if again is None or (again.pid and again.pid == seen.pid):
             return again
         if time.monotonic() > deadline:
-            raise Unavailable(f"{lock_path(settings)} is held, but does not say by whom.", "Try again in a moment.")
+            raise Unavailable(
+                f"{lock_path(settings)} is locked, but does not say by which process.", "Try again in a moment."
+            )
         seen = again
     return None
 
@@ -370,9 +375,9 @@ def _send(instance: Instance, number: signal.Signals) -> None:
     try:
         os.kill(instance.pid, number)
     except ProcessLookupError:
-        return  # gone by itself
+        return  # exited already
     except PermissionError as error:
-        raise Denied(f"The service (pid {instance.pid}) is another user's.", "Stop it as that user.") from error
+        raise Denied(f"The service (pid {instance.pid}) belongs to another user.", "Stop it as that user.") from error
 
 
 def _released(settings: Settings, instance: Instance) -> bool:
@@ -389,7 +394,7 @@ def _released(settings: Settings, instance: Instance) -> bool:
 
 
 def status(settings: Settings) -> dict[str, Any]:
-    """Whether the service runs and answers, where, and what it says about itself and our key."""
+    """Return whether the service runs and answers, its address, its own report and the role of our key."""
     instance = None if settings.url else find(settings)
     state: dict[str, Any] = {
         "running": instance is not None,

@@ -1,4 +1,4 @@
-"""What was done with keys: put into the audit log off the request's path, in batches."""
+"""Buffered writes to the audit log, outside the request path."""
 
 from __future__ import annotations
 
@@ -11,34 +11,36 @@ from cofio.ports import Store
 
 _log = logging.getLogger(__name__)
 _EVERY = 1.0  # seconds between two batches
-_MOST_WAITING = 10_000  # beyond that a deed is told in the service's own log: a list may not eat the memory
-_MINUTE = len("2026-01-01T00:00")  # of a moment: a key that is used all the time is noted once in each
+_MOST_WAITING = 10_000  # beyond that, entries go to the service's own log: the list must not exhaust memory
+_MINUTE = len("2026-01-01T00:00")  # of a time: the last use of a key is recorded once a minute
 
 
 class DeedLog:
-    """A buffer that a background thread empties into the store; reading the log empties it first."""
+    """Buffer of audit log entries that a background thread writes to the store; reading the log flushes it first."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[Deed] = []
-        self._used: dict[int, str] = {}  # what is still to be written, by key
-        self._noted: dict[int, str] = {}  # the minute in which each key was noted last
+        self._used: dict[int, str] = {}  # pending writes by key id
+        self._noted: dict[int, str] = {}  # minute of the last recorded use, by key id
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     def note(self, deed: Deed) -> None:
-        """Have this written. Costs the caller an append."""
+        """Queue an entry. Costs the caller an append."""
         with self._lock:
             if len(self._waiting) < _MOST_WAITING:
                 self._waiting.append(deed)
             else:
-                _log.warning("not in the audit log, for too much waits: %s %s by %s", deed.act, deed.outcome, deed.name)
+                _log.warning(
+                    "not in the audit log, too many entries wait: %s %s by %s", deed.act, deed.outcome, deed.name
+                )
             self._begin()
 
     def used(self, key_id: int, at: str) -> None:
-        """Have it written that a key was used. Costs the caller a look into a dictionary."""
+        """Queue the last use of a key. Costs the caller a dictionary look-up."""
         with self._lock:
             if self._noted.get(key_id) == at[:_MINUTE]:
                 return
@@ -47,12 +49,12 @@ class DeedLog:
             self._begin()
 
     def flush(self) -> None:
-        """Write what waits, now."""
+        """Write pending entries now."""
         with self._writing:
             with self._lock:
                 batch, used = self._waiting[:], dict(self._used)
             if batch:
-                self._store.keys.log(batch)  # what cannot be written waits for the next time
+                self._store.keys.log(batch)  # on failure, kept for the next time
                 with self._lock:
                     del self._waiting[: len(batch)]
             if used:
@@ -61,14 +63,14 @@ class DeedLog:
                     self._used = {each: at for each, at in self._used.items() if used.get(each) != at}
 
     def flush_or_tell(self) -> None:
-        """Write what waits, if the store takes it: no answer may fail because of a log."""
+        """Write pending entries; log a failure, which must not fail the request."""
         try:
             self.flush()
         except CofioError as error:
             _log.warning("the audit log could not be written: %s", error)
 
     def close(self) -> None:
-        """Write what waits and stop."""
+        """Write pending entries and stop."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()

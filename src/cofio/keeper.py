@@ -1,7 +1,7 @@
-"""The façade that reads like the picture. It strings the steps together; what they decide is theirs.
+"""Public façade of the memory store: chains the ingestion, search, recall and maintenance steps.
 
 messages ─ hygiene ─▶ exchange ─ inbox ─▶ gate ─ extract ─ reconcile ─▶ decisions ─ apply ─▶ changes
-fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ search ─▶ hits ─ noted as retrievals
+fact ─ reconcile ─▶ decisions ─ apply ─▶ changes          query ─ search ─▶ hits ─ logged as retrievals
                                                           prompt ─ search ─▶ hits ─ recall ─▶ briefing
 """
 
@@ -122,21 +122,21 @@ from cofio.transfer.importing import Import, Imported
 from cofio.upkeep import duplicates
 from cofio.wording import passage, read_in_context
 
-#: What was said: a text, or messages with their roles.
+#: Text to learn from, or messages with roles.
 Messages: TypeAlias = str | Sequence[Mapping[str, Any]]
 
-_BATCH = 256  # texts embedded and written at a time in long work
+_BATCH = 256  # texts embedded and written per batch in bulk work
 MAX_PAGE = 1_000
 _USUAL = Care()
 _NO_NOTES = Notebook()
 _NO_LIMITS = Limits()
 _log = logging.getLogger(__name__)
-_LATE_DAYS = 90  # that what was recalled elsewhere may be told later
-_LOGGED = 1_000  # characters of a prompt that are looked through for secrets; fewer are noted
+_LATE_DAYS = 90  # maximum age in days of a recall that another process reports later
+_LOGGED = 1_000  # prompt characters checked for secrets; the log keeps fewer
 
 
 class Keeper:
-    """Remembers facts and finds them again. Safe to use from many threads; close it, or use it in a `with`."""
+    """Store of facts with search. Thread-safe; call `close`, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -166,17 +166,17 @@ class Keeper:
     ) -> None:
         self._store = self._whole = store
         self._notebook = notebook
-        self._seen: Seen | None = None  # the same store, where somebody may not see all of it
+        self._seen: Seen | None = None  # wraps the store for a viewer with limited access
         self._clock = clock
         self._embedder = embedder
-        self._reading = _Reading(reader, store.readings)  # the same for all viewers
+        self._reading = _Reading(reader, store.readings)  # shared by all viewers
         self._log = RetrievalLog(store, clock, hygiene.redact)
         self._deeds = DeedLog(store)
         self._atlas = Atlas()
-        self.key_changes = 0  # moves when a key is made or revoked here: what is known of keys is out of date
-        self._deciding = threading.RLock()  # what is decided on must still be so when it is done
+        self.key_changes = 0  # incremented when a key is created or revoked here, so that cached keys are dropped
+        self._deciding = threading.RLock()  # held from decision to write, so that decisions still hold when applied
         self._freshness = freshness or Freshness(reads=False)
-        self._judge = judge  # None: patterns and words judge
+        self._judge = judge  # None: patterns and words decide
         self._comparer = JudgedComparer(judge) if judge else WordComparer(dedup_at)
         self._learner = Learner(
             store,
@@ -192,8 +192,8 @@ class Keeper:
         )
         self._batching = batching
         self._llm_limits = llm_limits
-        self._llm_seconds = llm_seconds  # after which a call without an end is taken for dead
-        self._llm_problem = llm_problem  # why there is no model, where one was asked for
+        self._llm_seconds = llm_seconds  # after which an unfinished call counts as dead
+        self._llm_problem = llm_problem  # reason why a requested model is unavailable
         self._inbox_limit = inbox_limit
         self._episodes = EpisodeService(store.episodes, self._embed, lambda: embedder.floor, enabled=episodes)
         self._intake = Intake(
@@ -208,8 +208,8 @@ class Keeper:
         self._novel_below = novel_below
         self._start_tokens = start_tokens
         self._relevance = recall.Relevance(judge, recall_at)
-        self._taken_back = taken_back  # told when a memory no longer says what it said: copies elsewhere must go
-        self._elsewhere = elsewhere  # hands over what was recalled without us
+        self._taken_back = taken_back  # called when a memory's text is corrected or removed: copies must go
+        self._elsewhere = elsewhere  # yields recalls made without this keeper
         self._signed = False
         self._house = Housekeeper(
             store,
@@ -223,17 +223,17 @@ class Keeper:
         )
 
     def seen_by(self, viewer: Viewer | None) -> Keeper:
-        """The same keeper as this viewer may use it: it finds what they may see, and what it keeps is theirs.
+        """Return this keeper as seen by a viewer: it finds what they may see, and they own what it stores.
 
-        Upkeep, which looks at everything, is Forbidden. The keeper that it comes from closes the store.
+        Maintenance, which reads everything, raises Forbidden. Only the original keeper closes the store.
         """
         if viewer is None:
             return self
         if self._seen is not None:
-            refuse("Another's view")
+            refuse("Switching the viewer")
         narrowed = copy.copy(self)
         narrowed._store = narrowed._seen = seen = Seen(self._store, viewer)
-        narrowed._freshness = Freshness(reads=False)  # this machine's files are its owner's
+        narrowed._freshness = Freshness(reads=False)  # files of this machine belong to its owner
         narrowed._episodes = EpisodeService(seen.episodes, self._embed, lambda: self._embedder.floor)
         narrowed._intake = Intake(
             seen.inbox,
@@ -249,57 +249,57 @@ class Keeper:
 
     @property
     def viewer(self) -> Viewer | None:
-        """Who looks; None for the owner, who sees everything."""
+        """The viewer; None for the owner, who sees everything."""
         return self._seen.viewer if self._seen else None
 
     @property
     def knowledge(self) -> Knowing:
-        """What is known exactly of a domain: patterns, correlations, thresholds, seasonal patterns, feedback."""
+        """Structured domain knowledge: patterns, correlations, thresholds, seasonal patterns, feedback."""
         return Knowing(Lent(self._store.domain, self.apply, self._own_known, self._clock, self._deciding, self.viewer))
 
     @property
     def notes(self) -> Noting:
-        """Markdown files as memories."""
+        """Markdown files synced with memories."""
         return Noting(_LentForNotes(self), self._whole, self._clock, self._notebook)
 
     @property
     def outlook(self) -> Outlook:
-        """The store as a picture: over time, who is at work, memories on a map."""
+        """Dashboard views of the store: activity over time, agents, the memory map."""
         return Outlook(outlook.Lent(self._store, self._clock, self._log.flush_or_tell, self.viewer, self._atlas))
 
     def _refuse_viewer(self, what: str) -> None:
-        """Forbidden for all but the owner."""
+        """Raise Forbidden for everyone but the owner."""
         if self._seen:
             refuse(what)
 
     def _own(self, fact: Fact) -> Fact:
-        """The fact as whoever says it may keep it."""
+        """Return the fact with the ownership that the viewer may set."""
         return self._seen.fact(fact) if self._seen else fact
 
     def _own_known(self, known: Knowledge) -> Knowledge:
-        """The row as whoever puts it may keep it: theirs, and under the id that it gets then."""
+        """Return the row with the viewer's ownership, and with the id that follows from it."""
         return self._seen.row(known) if self._seen else known
 
     def _heard(self, messages: Messages, about: Mapping[str, Any]) -> Exchange:
-        """What was said, clean, and as told by whom."""
+        """Return the cleaned exchange with the viewer's ownership."""
         exchange = hygiene.clean(messages, **about)
         if exchange.series:
             self._refuse_viewer("Backfilling")
-            self.changeset(exchange.series)  # NotFound where there is none
+            self.changeset(exchange.series)  # raises NotFound if it does not exist
         return self._seen.exchange(exchange) if self._seen else exchange
 
     # ── the way in ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, fact: str | Fact, *, dedup: bool = True, by: str = "library", why: str = "", **about: Any) -> Change:
-        """Remember a fact: a change "add", "update" when it replaced a memory, "noop" when one says so already."""
+        """Store a fact. The change is "add", "update" (it replaced a memory) or "noop" (a memory already says it)."""
         return self.add_all([as_fact(fact, about)], dedup=dedup, by=by, why=why)[0]
 
     def add_all(
         self, facts: Sequence[str | Fact], *, dedup: bool = True, by: str = "library", why: str = ""
     ) -> builtins.list[Change]:
-        """Remember many facts in one changeset; one change a fact, in order."""
+        """Store many facts in one changeset; one change per fact, in order."""
         if isinstance(facts, str):
-            raise InvalidInput("facts is a text.", "Give a list of facts; `add` takes one.")
+            raise InvalidInput("facts is a string.", "Give a list of facts; `add` takes one.")
         checked = [self._anchored(self._own(as_fact(each, {}))) for each in facts]
         if not checked:
             return []
@@ -312,14 +312,14 @@ class Keeper:
             return self._reconcile_and_add([self._with_kind(each) for each in checked], vectors, by, why or "add")
 
     def _with_kind(self, fact: Fact) -> Fact:
-        """Return a typed fact with the kind that its words have, where none was given."""
+        """Return a typed-in fact with the kind detected from its text, if none was given."""
         if fact.kind != "other" or fact.category != "detail" or self._judge is None:
             return fact
         kind, _ = judged.kind_of(fact.text, self._judge)
         return fact if kind == "other" else replace(fact, kind=kind, category="")
 
     def _reconcile_and_add(self, facts: Sequence[Fact], vectors: Matrix, by: str, why: str) -> builtins.list[Change]:
-        """Add facts that were typed; what they repeat is noted, what they surely replace is archived."""
+        """Add typed-in facts: repeats are logged as sightings, clearly replaced memories are archived."""
         typed = decide.settle_typed(facts, vectors, self._store, self._comparer)
         needed = {
             place: vectors[fact]
@@ -333,37 +333,37 @@ class Keeper:
         return typed.changes(done.changes)
 
     def update(self, memory_id: int, *, by: str = "library", why: str = "", **changes: Any) -> Change:
-        """Change fields of a memory in place. With other words goes what was read from the old ones."""
+        """Change fields of a memory in place. A new text drops the domain knowledge read from the old text."""
         return self._corrected(Edit(memory_id, changes, why), by=by, why=why or "edit").changes[0]
 
     def supersede(
         self, old_id: int, new: str | Fact, *, by: str = "library", why: str = "", **about: Any
     ) -> tuple[Change, Change]:
-        """Put a new memory in an old one's place: the change that wrote it, and the one that archived the old.
+        """Replace a memory by a new one. Return the change that wrote it and the one that archived the old memory.
 
-        The domain knowledge that was read from the old one goes with it.
+        The domain knowledge read from the old memory is removed.
         """
         fact = as_fact(new, about) if isinstance(new, Fact) else _renewed(self.get(old_id), new, about)
         written, archived = self._corrected(Update(old_id, fact, why), by=by, why=why or "supersede").changes
         return written, archived
 
     def delete(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Archive a memory, and drop the domain knowledge that was read from it; `restore` or `undo` brings it back."""
+        """Archive a memory and drop the domain knowledge read from it; `restore` or `undo` brings both back."""
         return self._corrected(Delete(memory_id, why), by=by, why=why or "delete").changes[0]
 
     def restore(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Bring an archived memory back, and the domain knowledge that went with it."""
+        """Restore an archived memory with the domain knowledge that was dropped with it."""
         with self._deciding:
             rows = telling.back(memory_id, self._store, self.viewer)
             return self.apply([Restore(memory_id, why)], by=by, why=why or "restore", knowledge=rows).changes[0]
 
     def confirm(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Say that a memory still holds: what it speaks of is looked at anew. InvalidInput when none of it is there."""
+        """Mark a memory as still valid: fingerprint its references again. InvalidInput if none of them exists."""
         memory = self.get(memory_id)
         anchors = self._freshness.anchors(memory.text, memory.project)
         if not anchors:
-            hint = "Where it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
-            raise InvalidInput(f"Memory {memory_id} names nothing that is in a project's tree here.", hint)
+            hint = "If it no longer holds, `cofio supersede` corrects it and `cofio forget` archives it."
+            raise InvalidInput(f"Memory {memory_id} references nothing in a project tree on this machine.", hint)
         return self.apply([Edit(memory_id, {"anchors": anchors}, why)], by=by, why=why or "confirm").changes[0]
 
     def bulk(
@@ -378,8 +378,9 @@ class Keeper:
     ) -> Changeset:
         """Archive, restore, pin, unpin, edit, tag or untag many memories in one changeset.
 
-        `changes` are the fields of an edit, `tags` are added or taken away. What is so already is passed over; Conflict
-        when all of it is. Domain knowledge goes and comes with the memories, as `delete` and `restore` have it.
+        `changes` are the fields of an edit, `tags` are added or removed. Memories already in the wanted state are
+        skipped; Conflict if all are. Domain knowledge is dropped and restored with the memories, as in `delete` and
+        `restore`.
         """
         with self._deciding:
             decisions = bulk.decide(self._all_of(ids), action, changes, tags, why)
@@ -387,7 +388,7 @@ class Keeper:
             return self.apply(decisions, by=by, why=why or action, knowledge=[*gone, *back])
 
     def _all_of(self, ids: Sequence[int]) -> builtins.list[Memory]:
-        """These memories, each once. NotFound when one of them is not there."""
+        """Return these memories, each once. Raise NotFound if one does not exist."""
         wanted = list(dict.fromkeys(whole(each, "id") for each in ids))
         whole(len(wanted), "The number of ids", least=1, most=bulk.MOST)
         found = self._store.get(wanted)
@@ -397,13 +398,13 @@ class Keeper:
         return found
 
     def _brought_back(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
-        """The decisions that put back what went with the memories that these restore; each row once."""
+        """Return decisions that restore the rows dropped with these memories; each row once."""
         restored = [each.id for each in decisions if isinstance(each, Restore)]
         rows = [row for each in restored for row in telling.back(each, self._store, self.viewer)]
         return list({row.known.ref: row for row in rows if isinstance(row, Put)}.values())
 
     def purge(self, memory_id: int, *, by: str = "library", why: str = "") -> Change:
-        """Erase a memory for good, from the journal too; and the domain knowledge that was read from it."""
+        """Erase a memory permanently, from the journal too, with the domain knowledge read from it."""
         return self._corrected(Purge(memory_id, why), by=by, why=why or "purge").changes[0]
 
     def apply(
@@ -416,9 +417,9 @@ class Keeper:
         part_of: int | None = None,
         knowledge: Sequence[KnowledgeDecision] = (),
     ) -> Changeset:
-        """Do what was decided, in one transaction. Everything above, and every dry run, comes down to this.
+        """Apply decisions in one transaction. Every write above ends here.
 
-        `knowledge` is what was decided about the tables of domain knowledge; it is done after the rest.
+        `knowledge` holds decisions about domain knowledge; they are applied last.
         """
         _check_decided(decisions, knowledge)
         _check_who(by, why)
@@ -435,7 +436,7 @@ class Keeper:
     def _apply_anyway(
         self, decisions: Sequence[Decision], *, by: str, why: str, part_of: int | None
     ) -> tuple[Changeset, int]:
-        """As `apply`, but what cannot be embedded now waits for `embed_missing`; and how many memories do."""
+        """Apply as `apply` does, but leave vectors to `embed_missing` if the embedder fails; also return how many."""
         _check_decided(decisions, ())
         _check_who(by, why)
         decisions = [self._decided(each) for each in decisions]
@@ -443,7 +444,7 @@ class Keeper:
         try:
             vectors = self._vectors_for(decisions)
         except Unavailable as error:
-            _log.warning("memories wait for their vectors: %s", error)
+            _log.warning("memories left without vectors for now: %s", error)
             vectors, waiting = {}, sum(_brings_words(each) for each in decisions)
         with self._deciding:
             done = self._store.apply(
@@ -454,31 +455,31 @@ class Keeper:
         return done, waiting
 
     def _corrected(self, decision: Decision, *, by: str, why: str) -> Changeset:
-        """Do what a person decided about a memory; what was read from what it said goes in the same changeset."""
+        """Apply a person's decision about a memory and drop what was read from its text, in one changeset."""
         with self._deciding:
             return self.apply([decision], by=by, why=why, knowledge=self.read_from([decision]))
 
     def read_from(self, decisions: Sequence[Decision]) -> builtins.list[KnowledgeDecision]:
-        """The decisions that remove the domain knowledge read from memories that these forget, correct or erase."""
+        """Return decisions that remove domain knowledge read from memories that these archive, correct or erase."""
         return telling.gone(decisions, self._store, self.viewer)
 
     # ── learning from conversations ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def llm(self) -> LLM | None:
-        """The model that reads conversations, where there is one."""
+        """The language model that reads conversations, if configured."""
         return self._learner.llm
 
     def listen(self, told: Callable[[Learned], None]) -> None:
-        """Have every exchange that is learned from told, with how and how long it took."""
+        """Register a callback for every exchange learned from, with the method and duration."""
         self._learner.told = told
 
     def listen_to_recall(self, told: Callable[[Injection], None]) -> None:
-        """Have all that is put before agents told: when, to whom, how many memories and tokens."""
+        """Register a callback for every injected briefing: time, recipient, number of memories and tokens."""
         self._log.told = told
 
     def extraction(self) -> dict[str, Any]:
-        """Whether a model reads conversations, and which; where one was asked for and is not there, why."""
+        """Return the configured extraction model, or why a requested one is unavailable."""
         if self.llm is None:
             return {"enabled": False, **({"problem": self._llm_problem} if self._llm_problem else {})}
         named = {"provider": self.llm.provider_name, "model": self.llm.model, "audn": self.llm.supports_audn}
@@ -487,7 +488,7 @@ class Keeper:
         return {"enabled": True, **named, **({"spent_until": until} if until else {})}
 
     def llm_usage(self, *, limit: int = 20) -> LLMUsage:
-        """Calls of the language model today and in 7 and 30 days, by model and session; the newest calls."""
+        """Return model calls of today and the last 7 and 30 days, by model and session, and the newest calls."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         self._close_interrupted()
         calls, now = self._store.llm_calls, self._clock()
@@ -501,23 +502,23 @@ class Keeper:
         )
 
     def llm_call(self, call_id: int) -> LLMCall:
-        """One call of the language model, with its redacted texts."""
+        """Return one call of the language model, with redacted texts."""
         self._close_interrupted()
         return self._store.llm_calls.get(whole(call_id, "id"))
 
     def _close_interrupted(self) -> None:
-        """Close the calls of processes that died. Whoever reads the log is not to wait for a busy store."""
+        """Close the calls of processes that died. Readers of the log do not wait for a busy store."""
         with suppress(StoreError):
             self._store.llm_calls.interrupt(days_before(self._clock(), self._llm_seconds / 86_400))
 
     def _budget_spent_until(self) -> str:
-        """The time when the daily limits of the model reset; "" while none is reached."""
+        """Return the time when the model's daily limits reset; "" if none is reached."""
         if not any(self._llm_limits) or not self._whole.llm_calls.spent().reaches(self._llm_limits):
             return ""
         return reset_after(self._clock())
 
     def capture(self, messages: Messages, *, wait: bool = False, by: str = "library", **about: Any) -> Captured:
-        """Keep what was said, durably, and learn from it later; with `wait`, now.
+        """Store an exchange durably and learn from it later; with `wait`, now.
 
         `about` takes the fields of Exchange; the same client, session and turn is captured once.
         """
@@ -527,42 +528,42 @@ class Keeper:
     def observe(
         self, validated_intent: str, response: str, *, wait: bool = False, by: str = "library", **about: Any
     ) -> Captured:
-        """Keep a dialogue that somebody watched, and learn from it later; with `wait`, now.
+        """Store an observed dialogue and learn from it later; with `wait`, now.
 
-        What was answered counts like the user's own words. What is learned is the team's unless `visibility` says
-        otherwise; `session` names the activity that was watched, `turn` the dialogue in it. Else as `capture`.
+        The response counts like the user's own words. Memories are visible to the team unless `visibility` says
+        otherwise; `session` names the observed activity, `turn` the dialogue in it. Other arguments as for `capture`.
         """
         told = {"visibility": "team", **about, "context": OBSERVATION}
         return self.capture(dialogue(validated_intent, response), wait=wait, by=by, **told)
 
     def amend(self, messages: Messages, *, hold: float = 0.0, by: str = "library", **about: Any) -> Captured:
-        """Add what is new to a turn that may have come in before; it is learned from in `hold` seconds.
+        """Add new content to a turn that may have been captured before; learn from it after `hold` seconds.
 
-        A turn may be told in parts, in any order and more than once: every word of it is learned from once.
+        Parts of a turn may arrive in any order and more than once: every word is learned from once.
         """
         _check_who(by, "")
         return self._intake.amend(self._heard(messages, about), hold)
 
     def release(self, client: str, session: str) -> int:
-        """Have what is held of this session learned from now; of how many captures."""
+        """Make the held captures of a session due now; return their number."""
         return self._store.inbox.release(client, session)
 
     def go_on(self, client: str, session: str) -> None:
-        """Tell that a session goes on: its turns wait for more, to be read together where a language model reads."""
+        """Signal that a session continues: its turns wait, so that the language model reads several at once."""
         self._intake.go_on(client, session)
 
     def turns(self, client: str, session: str, *, any_key: bool = False) -> set[str]:
-        """Return every turn of this session that was ever captured; with `any_key` those of every key's session too."""
+        """Return every turn captured in this session; with `any_key` also in other keys' sessions of this name."""
         return self._store.inbox.turns(client, session, any_key=any_key)
 
     def purged_turns(self, client: str, session: str) -> set[str]:
-        """Return the turns of this session of which words were purged or are forgotten."""
+        """Return the turns of this session with purged or forgotten words."""
         return self._store.inbox.purged_turns(client, session)
 
     def begin_backfill(self, *, by: str = "library") -> int:
-        """Return the changeset that begins the series of a backfill: captures name it as their `series`.
+        """Return the changeset that begins a backfill series: captures name it as their `series`.
 
-        A backfill that did not end is resumed. Undoing that changeset takes back all that was learned in the series.
+        An unfinished backfill is resumed. Undoing that changeset reverts everything learned in the series.
         """
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
@@ -574,7 +575,7 @@ class Keeper:
         return series
 
     def end_backfill(self, series: int, *, by: str = "library") -> None:
-        """Note that a backfill is done: the next one begins a series of its own."""
+        """Mark a backfill as done: the next one begins its own series."""
         self._refuse_viewer("Backfilling")
         _check_who(by, "")
         last = self._last_backfill()
@@ -589,15 +590,15 @@ class Keeper:
             self._store.runs.finish(run.id, outcome, {}, series)
 
     def _is_taken_back(self, series: int) -> bool:
-        """Return whether a series was undone: the oldest part of it goes last."""
+        """Return whether a series was undone: its oldest part is undone last."""
         return any(self.changeset(part).undone_by for part in self._store.carrying.parts(series)[1:2])
 
     def learn(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
-        """Learn from what was said, past the inbox; a dry run tells what would be learned, sentence by sentence."""
+        """Learn from messages without the inbox; a dry run returns what would be learned, sentence by sentence."""
         return self._learned(self._heard(messages, about), "learn", by, dry_run=dry_run)
 
     def extract(self, messages: Messages, *, dry_run: bool = False, by: str = "library", **about: Any) -> Learned:
-        """Have the model read all of it. NotConfigured without one."""
+        """Learn with the language model reading everything. NotConfigured without a model."""
         self._refuse_without_model()
         return self._learned(self._heard(messages, about), "extract", by, dry_run=dry_run)
 
@@ -606,55 +607,55 @@ class Keeper:
             return self._learner.learn(exchange, task, by=by, dry_run=dry_run)
 
     def submit(self, messages: Messages, **about: Any) -> Captured:
-        """Have the model read all of it, later: an item of the inbox, with the result in it once it is done."""
+        """Queue messages for the language model to read in full; the inbox item gets the result when done."""
         self._refuse_without_model()
         return self._intake.receive([self._heard(messages, about)], "extract")[0]
 
     def attempt(self, *items: Item, by: str = "worker") -> None:
-        """Learn from items of the inbox, of one session; each is settled, postponed or parked by the end."""
+        """Learn from inbox items of one session; each ends up settled, postponed or parked."""
         self._refuse_viewer("Working on the inbox")
         self._intake.attempt(items, by)
 
     def batches(self, items: Sequence[Item]) -> Iterator[builtins.list[Item]]:
-        """The items, grouped as `attempt` is best given them."""
+        """Group items as `attempt` should receive them."""
         return self._intake.batches(items)
 
     def due(self, limit: int = 32) -> builtins.list[Item]:
-        """The items that wait to be learned from, oldest first."""
+        """Return the items that are due, oldest first."""
         return self._store.inbox.due(limit)
 
     def claim(self, limit: int = 32) -> builtins.list[Item]:
-        """The same, for this process to work on: others that serve the store are not given them meanwhile."""
+        """Claim due items for this process; other processes on the same store skip them meanwhile."""
         self._refuse_viewer("Working on the inbox")
         return self._intake.claim(limit)
 
     def give_back(self, items: Sequence[Item]) -> None:
-        """Let others have what was claimed and is not settled."""
+        """Release claimed items that are not settled."""
         self._store.inbox.give_back(items)
 
     def ledger(self) -> Ledger:
-        """Where everything is that was ever captured: stored, merged, rejected or pending."""
+        """Return counts of all captures ever: stored, merged, rejected or pending."""
         return self._store.inbox.ledger()
 
     def items(self, state: State | None = None, *, limit: int = 50, after: int | None = None) -> builtins.list[Item]:
-        """The newest items of the inbox, of one state if given."""
+        """Return the newest inbox items, optionally of one state."""
         if state is not None and state not in STATES:
             raise InvalidInput(f"state is {state!r}.", f"It is one of: {', '.join(STATES)}.")
         whole(limit, "limit", least=1, most=MAX_PAGE)
         return self._store.inbox.items(state, limit=limit, after=after if after is None else whole(after, "after"))
 
     def item(self, item_id: int) -> Item:
-        """One item of the inbox."""
+        """Return one inbox item."""
         return self._store.inbox.item(whole(item_id, "id"))
 
     def retry(self, item_id: int) -> Item:
-        """Have a parked or rejected item tried again."""
+        """Queue a parked or rejected item again."""
         return self._store.inbox.retry(whole(item_id, "id"))
 
     def forget_captures(self, before: str) -> int:
-        """Forget the words of what was settled before this time; the ledger still counts it.
+        """Forget the texts of captures settled before this time; the ledger still counts them.
 
-        What sessions were given before then is forgotten too.
+        The record of memories given to sessions before then is forgotten too.
         """
         self._store.forget_given_before(moment(before))
         return self._store.inbox.forget(moment(before))
@@ -662,29 +663,29 @@ class Keeper:
     # ── what a session was given ──────────────────────────────────────────────────────────────────────────────────────
 
     def now(self) -> str:
-        """Return the time by this keeper's clock."""
+        """Return the time of this keeper's clock."""
         return self._clock()
 
     def given(self, client: str, session: str) -> dict[int, str]:
-        """The memories that this session was given, each with a digest of its words."""
+        """Return the memories injected into this session, each with a digest of its text."""
         return self._store.given(client, session)
 
     def give(self, client: str, session: str, given: Mapping[int, str]) -> None:
-        """Note that this session was given these memories."""
+        """Record that these memories were injected into this session."""
         self._store.give(client, session, given)
 
     def forget_given(self, client: str, session: str) -> None:
-        """Forget what this session was given: it is no longer before the agent."""
+        """Forget what was injected into this session: its context no longer holds it."""
         self._store.forget_given(client, session)
 
     # ── the way out ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def search(self, query: str | Query, *, by: str = "library", **how: Any) -> builtins.list[Hit]:
-        """The memories that answer, best first. `how` takes the fields of Query and of Scope."""
+        """Return matching memories, best first. `how` takes the fields of Query and of Scope."""
         return self.search_all([as_query(query, how)], by=by)[0]
 
     def search_all(self, queries: Sequence[str | Query], *, by: str = "library") -> builtins.list[builtins.list[Hit]]:
-        """One list of hits a query, in order."""
+        """Return one list of hits per query, in order."""
         _check_who(by, "")
         asked = [as_query(query, {}) for query in queries]
         answers = self._answers(asked)
@@ -709,9 +710,9 @@ class Keeper:
         since: str = "",
         until: str = "",
     ) -> builtins.list[EpisodeHit]:
-        """Search what was said, turn by turn: the episodes that answer, best first, each with its best passage.
+        """Search conversations by turn: matching episodes, best first, each with its best passage.
 
-        The scores are on the scale of `search`. The fields from `source` on narrow as those of a Scope do.
+        Scores use the scale of `search`. The fields from `source` on filter as those of a Scope do.
         """
         scope = Scope(
             source=source,
@@ -726,24 +727,24 @@ class Keeper:
         return self._episodes.search(Query(text=query, k=k, skip=skip, min_score=min_score, scope=scope))
 
     def episode(self, episode_id: int) -> Episode:
-        """Return one episode: what was said in a turn."""
+        """Return one episode: the conversation of one turn."""
         return self._episodes.get(whole(episode_id, "id"))
 
     def episode_of(self, memory_id: int) -> int | None:
-        """Return the id of the episode that a memory was learned from; None where there is none."""
+        """Return the id of the episode that a memory was learned from; None if it has none."""
         return self._episodes.of_memory(self.get(memory_id).id)
 
     def purge_episode(self, episode_id: int) -> None:
-        """Erase an episode for good, with the words of its capture. The memories learned from it stay."""
+        """Erase an episode permanently, with the text of its capture. Memories learned from it stay."""
         self._episodes.purge(whole(episode_id, "id"))
 
     def sessions(
         self, *, limit: int = 20, client: str = "", project: str | None = None, since: str = ""
     ) -> builtins.list[AgentSession]:
-        """Return the sessions of agents by their last turn, newest first; of a client or a project, if one is given.
+        """Return agent sessions by their last turn, newest first, optionally of one client or project.
 
-        They are known as long as their episodes are kept. A project is a path, or the name of its folder; "" is what
-        belongs to none.
+        Sessions are known as long as their episodes are kept. A project is a path or a folder name; "" selects sessions
+        without a project.
         """
         return self._sessions.newest(
             whole(limit, "limit", least=1, most=MAX_PAGE),
@@ -753,9 +754,9 @@ class Keeper:
         )
 
     def session(self, session: str, *, client: str = "", owner: str | None = None) -> SessionDetail:
-        """Return one session by its id or a unique prefix of it: its turns, what was recalled, learned and changed.
+        """Return one session by its id or a unique prefix of it: its turns, recalls, memories learned and changes.
 
-        `owner` is a user or an agent, where several have a session of the same name; "" is nobody.
+        `owner` is a user or an agent, to tell sessions of the same name apart; "" selects sessions without an owner.
         """
         return self._sessions.show(
             checked_text(session, "session", MAX_LABEL).strip(),
@@ -766,9 +767,9 @@ class Keeper:
     def resume(
         self, project: str | None = None, *, limit: int = RESUMED, max_tokens: int = RESUME_TOKENS
     ) -> ResumeReport:
-        """Return where work on a project stopped: its last sessions, as bounded text too. No model is asked.
+        """Return where work on a project stopped: its last sessions, with a text of limited size. No model is called.
 
-        Without a project, of all of them; "" is what belongs to none.
+        None covers all projects; "" selects sessions without a project.
         """
         return self._sessions.resume(
             None if project is None else checked_text(project, "project", MAX_LABEL),
@@ -792,10 +793,11 @@ class Keeper:
         session: str = "",
         since: str = "",
     ) -> Briefing:
-        """Return the block to put before an agent: at the start of a session, or with a prompt. Falsy for nothing.
+        """Return the context block for a session start (no prompt) or for a prompt. An empty briefing is falsy.
 
-        `given` is what the session was given already (`Briefing.given` of earlier ones): that is left out. So are
-        memories that were learned in this `session` of this `client`, from `since` on: the agent has read the words.
+        `given` is what the session already received (`Briefing.given` of earlier calls) and is left out. So are
+        memories learned in this `session` of this `client` from `since` on: the agent still has those words in its
+        context.
         """
         _check_who(by, "")
         current = CurrentSession(client, session, since)
@@ -815,14 +817,14 @@ class Keeper:
         told = recall.brief(recall.first(found, most, self._freshness.check), briefing.PROMPT, exactly=exactly)
         told = told or self._brief_said(asked, project, given, current)
         self._log.note([each for each in found if each.id in told.given], hygiene.redact(prompt[:_LOGGED]), by)
-        if not briefing.is_trivial(prompt):  # for "yes" nothing was looked for
+        if not briefing.is_trivial(prompt):  # trivial prompts such as "yes" trigger no search
             self._log.inject(told, "prompt", by)
         return told
 
     def _brief_said(
         self, asked: Sequence[str], project: str, given: Mapping[int, str], current: CurrentSession
     ) -> Briefing:
-        """Return what was said in earlier sessions, where no memory answers and a passage surely does."""
+        """Return passages of earlier sessions, if no memory matches and a passage clearly does."""
         scope, least = Scope(seen_from=project), recall.SAID_SCORE
         hits = [
             hit
@@ -835,7 +837,7 @@ class Keeper:
     def _brief_start(
         self, project: str, given: Mapping[int, str], current: CurrentSession, k: int | None, by: str
     ) -> Briefing:
-        """Return the block for the start of a session. To be shown there is not a retrieval: nobody asked."""
+        """Return the block for a session start. Its memories do not count as retrievals: no query was made."""
         most = None if k is None else whole(k, "k", least=1, most=recall.MOST)
         rule = recall.start_rule(self._start_tokens, self._clock(), most)
         known = set(given.values())
@@ -855,14 +857,14 @@ class Keeper:
         most: int,
         is_known: Callable[[Memory], bool] = lambda _: False,
     ) -> builtins.list[Hit]:
-        """Return the hits that help with the questions, best first, without the memories that are known."""
+        """Return the hits relevant to the questions, best first, without known memories."""
         candidates = [hit for hit in recall.merge(answers) if not is_known(hit.memory)]
         hits = {hit.id: hit for hit in self._relevance.relevant(asked, candidates, most)}
         order = search.newer_first({each: hit.score for each, hit in hits.items()}, self._store)
         return [hits[each] for each in order]
 
     def _known_exactly(self, prompt: str, given: Mapping[int, str]) -> tuple[builtins.list[briefing.Line], set[int]]:
-        """What is known exactly of what a prompt names, as far as it is new, and the memories that say no more."""
+        """Return new domain knowledge lines for what a prompt names, and the memories that would only repeat them."""
         if briefing.is_trivial(prompt):
             return [], set()
         named = naming.named(prompt, self._store.domain, self.viewer, quantities)
@@ -879,11 +881,11 @@ class Keeper:
         at: str = "",
         by: str = "library",
     ) -> str:
-        """What an agent that watches something should know before it looks, as text inside `<relevant-context>`.
+        """Return background knowledge for a monitoring agent, as text inside `<relevant-context>`.
 
-        Memories that answer; patterns and thresholds, first those that the query names, then the surest, and which of
-        them fire at a value in it; what goes together with what it names; the seasons that are on at a time (default:
-        now). "No prior context found." when there is nothing.
+        Holds matching memories; patterns and thresholds, those named in the query first, then by confidence, and which
+        of them trigger at a value in it; correlations of what it names; and the seasons active at a time (default:
+        now). "No prior context found." if there is nothing.
         """
         checked_text(query, "query", MAX_TEXT)
         whole(max_memories, "max_memories", least=0, most=context.MOST)
@@ -911,11 +913,11 @@ class Keeper:
         *,
         by: str = "library",
     ) -> str:
-        """What memories say to this question, as text to put right behind a system message; "" when they say nothing.
+        """Return memories that answer a question, as text to append to a system message; "" if none do.
 
-        Under "## Relevant Personal Context:" what was said in the session; without one, what is private to the caller
-        or there for everybody. Under "## Relevant Team Context:", if asked for, what the team knows. At most so many of
-        either, best first, each fact once; only what answers the question as well as `recall` wants it.
+        "## Relevant Personal Context:" holds what was said in the session; without a session, what is private to the
+        caller or global. "## Relevant Team Context:", on request, holds what the team knows. Each lists up to
+        `max_facts`, best first, each fact once, and only those relevant enough for `recall`.
         """
         checked_text(query, "query", MAX_TEXT)
         checked_text(session, "session", MAX_LABEL)
@@ -930,7 +932,7 @@ class Keeper:
     def _for_prompt(
         self, asked: Sequence[str], session: str, include_team: bool, most: int
     ) -> tuple[builtins.list[Memory], builtins.list[Memory]]:
-        """Return the memories that help: the caller's own, and those of the team."""
+        """Return the relevant memories: the caller's own, and those of the team."""
         scopes = [enrichment.personal(session), *([enrichment.team()] if include_team else [])]
         queries = [each for scope in scopes for each in self._relevance.queries(asked, scope, most, most)]
         answers = self._answers(queries)
@@ -938,7 +940,7 @@ class Keeper:
         return own, enrichment.chosen(self._relevant(asked, answers[len(asked) :], most), most, own)
 
     def is_novel(self, fact: str | Fact, *, threshold: float | None = None, **within: Any) -> Novelty:
-        """Whether this says something that no memory of the scope says yet. Not a retrieval."""
+        """Return whether no memory of the scope says this yet. Does not count as a retrieval."""
         checked, scope = as_fact(fact, {}), as_scope(within)
         vector = self._embed([passage(checked.text, checked.speaker)])[0]
         least = 0.0 if threshold is None else share(threshold, "threshold")
@@ -946,7 +948,7 @@ class Keeper:
         return decide.novelty(checked, vector, self._store, scope, comparer, least)
 
     def get(self, memory_id: int) -> Memory:
-        """The memory, archived or not."""
+        """Return a memory, archived or not."""
         self._log.flush_or_tell()
         found = self._store.get([whole(memory_id, "id")])
         if not found:
@@ -956,15 +958,15 @@ class Keeper:
         return found[0]
 
     def freshness(self, memory_id: int) -> Freshly:
-        """Whether what the memory speaks of is still as it was."""
+        """Return whether the code that a memory references has changed."""
         return self._freshness.check(self.get(memory_id))
 
     def texts(self, ids: Sequence[int]) -> builtins.list[str]:
-        """What these memories say, in order; those that are gone are passed over."""
+        """Return the texts of these memories, in order; deleted ones are skipped."""
         return [memory.text for memory in self._store.get(ids)]
 
     def list(self, *, limit: int = 50, after: int | None = None, skip: int = 0, **within: Any) -> Page:
-        """A page of the scope's memories, newest first; so many as `skip` says are passed over."""
+        """Return a page of the scope's memories, newest first, after skipping the first `skip`."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         whole(skip, "skip", least=0)
         below = after if after is None else whole(after, "after")
@@ -975,24 +977,24 @@ class Keeper:
         return Page(tuple(shown), shown[-1].id if len(memories) > limit else None, total)
 
     def projects(self, *, limit: int = 100, after: str = "") -> builtins.list[Project]:
-        """The projects that live memories belong to, by name, from the one that follows `after`."""
+        """Return the projects of live memories by name, starting after `after`."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         checked_text(after, "after", MAX_LABEL)
         return [Project(*each) for each in self._store.projects(Scope(), limit, after)]
 
     def count(self) -> int:
-        """How many live memories there are."""
+        """Return the number of live memories."""
         return self._store.page(Scope(), limit=1)[1]
 
     def stats(self) -> dict[str, Any]:
-        """Counts of memories, changes and retrievals, and the size on disk."""
+        """Return counts of memories, changes and retrievals, and the size on disk."""
         self._log.flush_or_tell()
         return self._store.stats()
 
     def detect_cross_agent_patterns(
         self, *, min_occurrences: int = 2, limit: int = 20, category: str = "", team: str | None = None
     ) -> builtins.list[Repeated]:
-        """What agents have told the team again and again, most often first; of a category or a kind, if given."""
+        """Return facts that agents repeatedly stated to the team, most frequent first; optionally of one category."""
         whole(min_occurrences, "min_occurrences", least=1)
         whole(limit, "limit", least=1, most=MAX_PAGE)
         found = self._store.repeated(min_occurrences, limit, _of_the_team(category, team))
@@ -1000,9 +1002,9 @@ class Keeper:
         return [Repeated(agent, memories[each], times) for agent, each, times in found if each in memories]
 
     def get_team_facts(self, *, limit: int = 50, category: str = "", team: str | None = None) -> builtins.list[Memory]:
-        """What the team knows, by when it was said, newest first; of a category or a kind, if given.
+        """Return team memories, most recently stated first; optionally of a category or kind.
 
-        Whoever sees several teams may name one.
+        A viewer with several teams may select one.
         """
         whole(limit, "limit", least=1, most=MAX_PAGE)
         self._log.flush_or_tell()
@@ -1011,39 +1013,39 @@ class Keeper:
     # ── history ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def history(self, memory_id: int) -> builtins.list[Change]:
-        """Every change of a memory and of those it came from or went into, oldest first."""
+        """Return every change of a memory and of those merged with it, oldest first."""
         return self._store.history(whole(memory_id, "id"))
 
     def sightings(self, memory_id: int) -> builtins.list[Occurrence]:
-        """Who said it, where and when: the first time and every time since, those of what was merged into it too."""
+        """Return every sighting (who stated it, where and when), including those of merged memories."""
         return self._store.sightings(self.get(memory_id).id)
 
     def learned_from(self, memory_id: int) -> Item | None:
-        """The capture that the memory was learned from; None where it was none, or its words are forgotten."""
+        """Return the capture that the memory was learned from; None if it has none or its text is forgotten."""
         first = next(each for each in self._store.history(self.get(memory_id).id) if each.memory_id == memory_id)
         return self._store.inbox.settled_by(first.changeset)
 
     def changes(self, *, limit: int = 20) -> builtins.list[Changeset]:
-        """The newest changesets."""
+        """Return the newest changesets."""
         return self._store.changesets(whole(limit, "limit", least=1, most=MAX_PAGE))
 
     def changeset(self, changeset_id: int) -> Changeset:
-        """One changeset with all it changed."""
+        """Return one changeset with all its changes."""
         return self._store.changeset(whole(changeset_id, "changeset"))
 
     def undo(self, changeset_id: int, *, by: str = "library", why: str = "") -> Changeset:
-        """Take back a whole changeset, by a changeset of its own that can be undone in turn.
+        """Revert a whole changeset by a new changeset, which can be undone in turn.
 
-        One that begins a series, such as an import, takes the series with it, newest first; what comes back begins a
-        series too. If something is in the way, what was undone until then stays so, and undoing it again goes on. Of a
-        backfill, turns are left whose memories were changed since.
+        Undoing the first changeset of a series, such as an import, undoes the whole series, newest first; the undo is a
+        series too. If a conflict stops it, the parts undone so far stay undone, and calling it again continues. In a
+        backfill, turns with memories changed since are skipped.
         """
         parts = self._store.carrying.parts(whole(changeset_id, "changeset"))
         if len(parts) < 2:
             undone = self._undo_one(self.changeset(changeset_id), None, by, why)
         else:
             undone = self._undo_series(parts, by, why)
-        with suppress(CofioError):  # the undo stands; what lacks a vector is embedded when the model is back
+        with suppress(CofioError):  # the undo holds; missing vectors are embedded when the model is back
             self._embed_again([change.memory_id for change in undone.changes])
         return undone
 
@@ -1058,7 +1060,7 @@ class Keeper:
         return self.apply(decisions, by=by, why=why, undoes=done.id, part_of=part_of, knowledge=rows)
 
     def _undo_series(self, parts: Sequence[int], by: str, why: str) -> Changeset:
-        """The first of the changesets that undid the parts. What an earlier try undid belongs to the same series."""
+        """Return the first changeset that undid a part. Parts undone by an earlier attempt are in the same series."""
         head: int | None = None
         fresh = False
         leaves = self.changeset(parts[0]).why == BACKFILL
@@ -1075,7 +1077,7 @@ class Keeper:
                 if leaves:
                     continue
                 so_far = f"{number} of the {len(parts)} changesets are undone. {error.message}"
-                raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it goes on from here.") from error
+                raise Conflict(so_far, f"{error.hint} Then undo {parts[0]} again: it continues from here.") from error
             head, fresh = head or undone.id, True
         if not fresh:
             self._refuse_undone(self.changeset(parts[1] if leaves else parts[0]))
@@ -1084,7 +1086,7 @@ class Keeper:
         return self.changeset(head or parts[0])
 
     def _refuse_undone(self, done: Changeset) -> None:
-        """Conflict when it was undone, with what stands now and what to undo for the other."""
+        """Raise Conflict if it was undone, with its current state and the changeset to undo instead."""
         last, undone = done, False
         while last.undone_by:
             last, undone = self.changeset(last.undone_by), not undone
@@ -1092,12 +1094,12 @@ class Keeper:
             return
         number = last.part_of or last.id
         if undone:
-            raise Conflict(f"Changeset {done.id} is undone already.", f"To bring it back, undo changeset {number}.")
-        hint = f"To take it away again, undo changeset {number}."
-        raise Conflict(f"Changeset {done.id} was undone and is back.", hint)
+            raise Conflict(f"Changeset {done.id} is undone already.", f"To restore it, undo changeset {number}.")
+        hint = f"To revert it again, undo changeset {number}."
+        raise Conflict(f"Changeset {done.id} was undone and then restored.", hint)
 
     def _embed_again(self, ids: Sequence[int]) -> None:
-        """Embed those of these that lost their vector; of very many, whoever brought them without can do it later."""
+        """Embed those of these memories that lost their vector; if there are many, leave them to `embed_missing`."""
         missing = self._store.unembedded(_BATCH, among=ids)
         if missing and len(missing) < _BATCH:
             vectors = self._embed([passage(memory.text, memory.speaker) for memory in missing])
@@ -1106,20 +1108,20 @@ class Keeper:
     # ── upkeep ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def find_duplicates(self, *, threshold: float | None = None, **within: Any) -> builtins.list[Delete]:
-        """What would be merged into what, and why. Changes nothing."""
+        """Return decisions that would merge duplicates, with reasons. Changes nothing."""
         at = self._dedup_at if threshold is None else share(threshold, "threshold", least=0.5)
         return duplicates.decide(self._store, as_scope(within), at, self._comparer if self._judge else WordComparer(at))
 
     def merge_duplicates(
         self, *, threshold: float | None = None, by: str = "library", why: str = "", **within: Any
     ) -> Changeset | None:
-        """Merge the duplicates, in one changeset; None when there are none."""
+        """Merge duplicates in one changeset; return None if there are none."""
         with self._deciding:
             decisions = self.find_duplicates(threshold=threshold, **within)
             return self.apply(decisions, by=by, why=why or "merge duplicates") if decisions else None
 
     def find_all(self, why: str = "", **within: Any) -> builtins.list[Delete]:
-        """The decisions that would archive every live memory of the scope. Changes nothing."""
+        """Return decisions that would archive every live memory of the scope. Changes nothing."""
         scope, after, found = as_scope(within), None, []
         while memories := self._store.page(scope, limit=MAX_PAGE, after=after)[0]:
             found += [Delete(memory.id, why) for memory in memories if not memory.archived]
@@ -1127,7 +1129,7 @@ class Keeper:
         return found
 
     def embed_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
-        """Embed the memories that have no vector yet, all of them or `most`; how many."""
+        """Embed memories without a vector, all or at most `most`; return their number."""
         total = 0
         while memories := self._store.unembedded(_BATCH if most is None else min(_BATCH, most - total)):
             vectors = self._embed([passage(memory.text, memory.speaker) for memory in memories])
@@ -1138,13 +1140,13 @@ class Keeper:
         return total
 
     def unread(self) -> int:
-        """How many memories nobody has read word by word; none without a reader."""
-        self._refuse_viewer("Reading every memory")
+        """Return the number of memories without token embeddings; 0 if re-ranking is off."""
+        self._refuse_viewer("Computing token embeddings")
         return self._store.readings.counts()[1] if self._reading.bound() else 0
 
     def read_missing(self, progress: Callable[[int], None] | None = None, *, most: int | None = None) -> int:
-        """Read word by word what nobody has read yet, all of it or `most` memories; how many. None without a reader."""
-        self._refuse_viewer("Reading every memory")
+        """Compute missing token embeddings of all or `most` memories; return their number, 0 if re-ranking is off."""
+        self._refuse_viewer("Computing token embeddings")
         total = 0
         while (reader := self._reading.bound()) and (most is None or total < most):
             memories = self._store.readings.unread(_BATCH if most is None else min(_BATCH, most - total))
@@ -1159,24 +1161,24 @@ class Keeper:
         return total
 
     def index_episodes(self, *, most: int | None = None) -> int:
-        """Index captures that have no episode yet, all or `most` of them; return how many."""
+        """Index captures that have no episode yet, all or at most `most`; return their number."""
         self._refuse_viewer("Indexing episodes")
         return self._episodes.index_missing(most)
 
     def embed_episodes(self, *, most: int | None = None) -> int:
-        """Embed passages of episodes that have no vector yet, all or `most` of them; return how many."""
+        """Embed episode passages that have no vector yet, all or at most `most`; return their number."""
         self._refuse_viewer("Embedding every episode")
         return self._episodes.embed_missing(most)
 
     def forget_episodes(self, before: str, megabytes: int) -> int:
-        """Remove episodes from before this time, and the oldest beyond so many megabytes; return how many."""
+        """Remove episodes from before this time, and the oldest ones over `megabytes` in total; return their number."""
         self._refuse_viewer("Removing episodes")
         return self._episodes.forget(moment(before), whole(megabytes, "megabytes", least=0))
 
     def reembed(self, progress: Callable[[int], None] | None = None) -> int:
-        """Embed every memory again, with the embedder of now, and every episode; how many memories."""
-        self._refuse_viewer("Embedding every memory anew")
-        self._embedder.embed(["a first text, so that nothing is dropped for a model that cannot be had"], "document")
+        """Embed every memory and episode again with the current embedder; return the number of memories."""
+        self._refuse_viewer("Re-embedding every memory")
+        self._embedder.embed(["test text: fail before any vector is dropped"], "document")
         self._store.sign(self._embedder.signature, anew=True)
         self._signed = True
         total = self.embed_missing(progress)
@@ -1184,7 +1186,7 @@ class Keeper:
         return total
 
     def consolidate(self, *, dry_run: bool = True, source_prefix: str = "", by: str = "library", why: str = "") -> Plan:
-        """Merge what repeats, in one changeset; what is refused, and why. A dry run tells what would be done."""
+        """Merge duplicates in one changeset, and report refused merges with reasons. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
         truth(dry_run, "dry_run")
@@ -1192,7 +1194,7 @@ class Keeper:
         return self._house.consolidate(scope) if dry_run else self._house.do("consolidate", by=by, why=why, scope=scope)
 
     def prune(self, *, dry_run: bool = True, by: str = "library", why: str = "") -> Plan:
-        """Archive what nobody recalled for long, in one changeset. A dry run tells what would be done."""
+        """Archive memories that were not recalled for long, in one changeset. A dry run only previews."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
         truth(dry_run, "dry_run")
@@ -1201,29 +1203,29 @@ class Keeper:
     def chore(
         self, chore: str, *, slot: str, by: str = "schedule", halted: Callable[[], bool] | None = None
     ) -> Run | None:
-        """Do what is due at a slot of the schedule; the run with how it ended, None when another process does it."""
+        """Run a chore for a cron slot; return the finished run, or None if another process claimed the slot."""
         self._refuse_viewer("Upkeep")
         return self._house.scheduled(chore, moment(slot), by=by, halted=halted or (lambda: False))
 
     def begin_schedule(self, chore: str, slot: str) -> None:
-        """Note that the schedule of a chore begins after this slot, where it never ran."""
+        """Record that the schedule of a chore starts after this slot, if it has never run."""
         run = self._store.runs.claim(chore, moment(slot), "schedule")
         if run is not None:
             self._store.runs.finish(run.id, "began", {"note": "the schedule begins"})
 
     def last_run(self, chore: str) -> Run | None:
-        """The newest run of a slot of the schedule."""
+        """Return the newest run of a cron slot."""
         return self._store.runs.last(chore)
 
     def runs(self, *, limit: int = 20, chore: str = "") -> builtins.list[Run]:
-        """The newest runs of chores, of one if given."""
+        """Return the newest chore runs, optionally of one chore."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         if chore and chore not in CHORES:
             raise InvalidInput(f"There is no chore {chore!r}.", f"There are: {', '.join(CHORES)}.")
         return self._store.runs.newest(limit, chore)
 
     def usage(self, view: View = "most", *, limit: int = 50, days: int = 90, **within: Any) -> builtins.list[Memory]:
-        """What was "never" recalled, oldest first; what "most"; what is "stale": recalled, but not for so many days."""
+        """Return memories "never" recalled (oldest first), recalled "most", or "stale" (not for `days` days)."""
         if view not in VIEWS:
             raise InvalidInput(f"There is no view {view!r}.", f"There are: {', '.join(VIEWS)}.")
         whole(limit, "limit", least=1, most=MAX_PAGE)
@@ -1232,35 +1234,35 @@ class Keeper:
         return self._store.uses.view(view, as_scope(within), limit, before)
 
     def audit(self, *, examples: int = 5, progress: Callable[[int, int], None] | None = None) -> Audit:
-        """The profile of the store: duplicates, echoes, secrets, what is never recalled, stale or contradicted."""
+        """Return the profile of the store: duplicates, echoes, secrets, unused, stale or contradicted memories."""
         self._refuse_viewer("Upkeep")
         return self._house.audit(whole(examples, "examples", least=0, most=100), progress)
 
     def contradictions(self, *, limit: int = 50) -> Contradictions:
-        """Pairs of memories that cannot both hold, the newest first, for somebody to settle; and how many there are."""
+        """Return pairs of memories that contradict each other, newest first, and the total number of pairs."""
         self._refuse_viewer("Upkeep")
         return self._house.contradictions(whole(limit, "limit", least=1, most=MAX_PAGE))
 
     def approve(
         self, chore: str, decisions: Sequence[Decision], *, as_of: int, by: str = "library", why: str = ""
     ) -> Changeset:
-        """Do some of what `consolidate`, `prune` or `contradictions` showed, in one changeset.
+        """Apply some of the decisions that `consolidate`, `prune` or `contradictions` showed, in one changeset.
 
-        `as_of` is the plan's own: Conflict when anything was done since to a memory that they are about.
+        `as_of` comes from the plan: Conflict if one of its memories was changed since.
         """
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
         return self._house.approve(chore, decisions, as_of, by=by, why=why)
 
     def agree(self, ids: Sequence[int], *, by: str = "library", why: str = "") -> Changeset:
-        """Say of two memories that both hold: they are no contradiction, until one of them says something else."""
+        """Mark two memories as compatible: they no longer count as a contradiction until one of them changes."""
         self._refuse_viewer("Upkeep")
         _check_who(by, why)
         return self._house.agree(ids, by=by, why=why)
 
     def note_recalled(self, given: Sequence[tuple[str, str, Sequence[int]]]) -> None:
-        """Count what was given without us: when, to whom, which memories. A time that cannot be is taken for now."""
-        self._refuse_viewer("Counting what was recalled")
+        """Count recalls made without this keeper: time, recipient, memories. An impossible time is replaced by now."""
+        self._refuse_viewer("Counting recalled memories")
         now = self._clock()
         earliest = days_before(now, _LATE_DAYS)
         noted = []
@@ -1270,7 +1272,7 @@ class Keeper:
         self._store.note(noted)
 
     def forget_retrievals(self, before: str) -> int:
-        """Forget the queries of retrievals before this time; what they counted for stays counted."""
+        """Forget the queries of retrievals before this time; the counts stay."""
         return self._store.uses.forget(moment(before))
 
     def tidy(
@@ -1283,12 +1285,11 @@ class Keeper:
         episode_mb: int = 500,
         llm_texts: int = 7,
     ) -> None:
-        """Forget the words of what was settled, what was asked and given, what was done with keys, so many days ago.
+        """Apply the retention periods, in days: captures, retrievals, audit log, episodes and language model texts.
 
-        Episodes are removed after so many days too, and the oldest ones beyond `episode_mb` megabytes. So are the texts
-        of language model calls.
+        `episode_mb` also limits the total size of episodes in megabytes; the oldest are removed first.
         """
-        now = self._clock()  # the clock that dated them
+        now = self._clock()  # the clock that set their times
         self.forget_captures(days_before(now, captures))
         self.forget_retrievals(days_before(now, retrievals))
         self._store.pictures.forget_injected(days_before(now, retrievals))
@@ -1300,20 +1301,20 @@ class Keeper:
     # ── who may ask ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def create_key(self, grant: Grant, *, by: str = "library", deed: Deed | None = None) -> tuple[Key, str]:
-        """A new key, and its secret, which is told this once and not kept.
+        """Create a key; return it with its secret, which is not stored and cannot be shown again.
 
-        `deed` says for the audit log who asked for it, where more is known of them than a name.
+        `deed` describes the actor for the audit log, if more than a name is known.
         """
         _check_who(by, "")
         if grant.expires_at is not None and grant.expires_at <= self._clock():
-            raise InvalidInput(f"The key would have expired on {grant.expires_at}.", "Give a time that is to come.")
+            raise InvalidInput(f"expires_at is in the past: {grant.expires_at}.", "Give a future time.")
         secret = access.new_secret()
         key = self._store.keys.create(grant, access.digest(secret), access.hint(secret), by)
         self._key_changed("key created", f"key {key.id} ({key.grant.name}), {key.grant.role}", by, deed)
         return key, secret
 
     def revoke_key(self, key_id: int, *, by: str = "library", deed: Deed | None = None) -> Key:
-        """From now on this key opens nothing."""
+        """Revoke a key: it no longer grants access."""
         _check_who(by, "")
         key = self._store.keys.revoke(whole(key_id, "id"))
         self._key_changed("key revoked", f"key {key.id} ({key.grant.name})", by, deed)
@@ -1325,41 +1326,41 @@ class Keeper:
         self._deeds.note(replace(who, at=self._clock(), act=act, what=what))
 
     def keys(self) -> builtins.list[Key]:
-        """Every key that was ever made, newest first."""
+        """Return every key ever created, newest first."""
         self._deeds.flush_or_tell()
         return self._store.keys.all()
 
     def key_of(self, digest: str) -> Key | None:
-        """The key with this digest, revoked and expired ones too."""
+        """Return the key with this digest, even if revoked or expired."""
         return self._store.keys.find(digest)
 
     def wants_key(self) -> bool:
-        """Whether there is a key in force, so that the service wants one."""
+        """Return whether a valid key exists, so that the service requires one."""
         return self._store.keys.any_valid()
 
     def note_deed(self, deed: Deed) -> None:
-        """Have a line written into the audit log, of now unless it says when; soon, and nobody waits for it."""
+        """Queue an audit log entry, dated now unless it has a time; does not wait for the write."""
         self._deeds.note(deed if deed.at else replace(deed, at=self._clock()))
 
     def note_used(self, key: Key, at: str) -> None:
-        """Have it noted when a key was used."""
+        """Record when a key was used."""
         self._deeds.used(key.id, at)
 
     def deeds(self, *, limit: int = 50, after: int | None = None, key: int | None = None) -> builtins.list[Deed]:
-        """The newest lines of the audit log; of what was done with one key, if given."""
+        """Return the newest audit log entries, optionally of one key."""
         whole(limit, "limit", least=1, most=MAX_PAGE)
         below, of = (each if each is None else whole(each, name) for each, name in ((after, "after"), (key, "key")))
         self._deeds.flush_or_tell()
         return self._store.keys.deeds(limit, after=below, key=of)
 
     def forget_deeds(self, before: str) -> int:
-        """Forget the lines of the audit log from before this time; how many."""
+        """Delete audit log entries from before this time; return their number."""
         return self._store.keys.forget(moment(before))
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def export_lines(self, *, vectors: bool = False) -> Iterator[str]:
-        """Every memory as a line of JSON, after a header; archived ones too, with vectors where asked for."""
+        """Yield a header, then every memory as a line of JSON; archived ones included, with vectors on request."""
         self._log.flush_or_tell()
         return export.lines(self._store, vectors=vectors)
 
@@ -1372,7 +1373,7 @@ class Keeper:
     def import_facts(
         self, facts: Iterable[Fact | Skipped], *, name: str, embed: bool = True, by: str = "library", **how: Any
     ) -> Imported:
-        """Import facts that say where they come from, as another tool's memories; `how` as for `import_lines`."""
+        """Import facts that name their source, such as another tool's memories; `how` as for `import_lines`."""
         return self._import(name, embed, by, how).facts(facts)
 
     def _import(self, name: str, embed: bool, by: str, how: Mapping[str, Any]) -> Import:
@@ -1390,14 +1391,14 @@ class Keeper:
         )
 
     def _is_repeated(self, fact: Fact, vector: Vector) -> bool:
-        """Return whether a memory of the same place says what a fact says."""
+        """Return whether a memory of the same scope already says this fact."""
         near = decide.related(fact, vector, self._store, self._comparer)
         return any(verdict.kind == "same" for _, verdict in near)
 
     # ── life ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def warm(self) -> None:
-        """Load the models and the vectors and compile what reads now, so that the first who asks does not wait."""
+        """Load models and vectors and compile patterns now, so that the first request is fast."""
         vector = self._embed(["ready"], "query")[0]
         self._reading.questions(["ready"])()
         if self._judge:
@@ -1406,7 +1407,7 @@ class Keeper:
         late.compile_all()
 
     def close(self) -> None:
-        """Write what waits and let go of the store."""
+        """Flush pending writes and close the store."""
         if self._seen:
             return
         self._reading.close()
@@ -1423,29 +1424,29 @@ class Keeper:
         self.close()
 
     def __iter__(self) -> Iterator[Memory]:
-        """Every live memory, newest first."""
+        """Yield every live memory, newest first."""
         after = None
         while memories := self._store.page(Scope(), limit=MAX_PAGE, after=after)[0]:
             yield from memories
             after = memories[-1].id
 
     def _count_recalled(self) -> None:
-        """Count all that was recalled so far, by us and elsewhere, if the store takes it."""
+        """Count all recalls so far, by this process and others, if the store accepts the write."""
         try:
             self._elsewhere(self.note_recalled)
         except (OSError, CofioError) as error:
-            _log.warning("what was recalled elsewhere is not counted yet: %s", error)
+            _log.warning("recalls by other processes not counted yet: %s", error)
         self._log.flush_or_tell()
 
     def _refuse_without_model(self) -> None:
         if self.llm is None:
             hint = "Set EXTRACT_PROVIDER to anthropic, openai or ollama; `capture` learns without a model too."
-            raise NotConfigured("Extraction by a model is not configured.", self._llm_problem or hint)
+            raise NotConfigured("No language model is configured for extraction.", self._llm_problem or hint)
 
     def _answers(self, asked: Sequence[Query]) -> builtins.list[builtins.list[Hit]]:
         texts = list(dict.fromkeys(query.text for query in asked))
         closely = [query.text for query in asked if query.hybrid and query.closely]
-        read = self._reading.questions(closely)  # on another core, while the vectors are made
+        read = self._reading.questions(closely)  # runs on another core while the query vectors are computed
         vectors = dict(zip(texts, self._embed(texts, "query"), strict=True)) if texts else {}
         floor, questions = self._embedder.floor, read()
         return [
@@ -1457,11 +1458,11 @@ class Keeper:
         return replace(hit, freshness=told.state, stale=told.notes) if told.state else hit
 
     def _anchored(self, fact: Fact) -> Fact:
-        """The fact with the anchors of its text, unless it has some."""
+        """Return the fact with the anchors of its text, unless it has anchors."""
         return fact if fact.anchors else self._freshness.anchored(fact)
 
     def _decided(self, decision: Decision) -> Decision:
-        """The decision with the anchors of what it says now."""
+        """Return the decision with the anchors of its new text."""
         if isinstance(decision, Add | Update | Merge):
             return replace(decision, fact=self._anchored(decision.fact))
         if not isinstance(decision, Edit) or "anchors" in decision.fields:
@@ -1491,39 +1492,39 @@ class Keeper:
 
 
 class _Reading:
-    """Who reads word by word, for a keeper and all of its viewers; nobody any more, once that has failed."""
+    """Holder of the re-ranker, shared by a keeper and its viewers; disabled after the first failure."""
 
     def __init__(self, reader: Reader | None, readings: Readings) -> None:
         self._reader = reader
         self._readings = readings
         self._bound = False
-        self._pool = ThreadPoolExecutor(2, "cofio-reading")  # begins with the first question
+        self._pool = ThreadPoolExecutor(2, "cofio-reading")  # threads start with the first query
 
     def bound(self) -> Reader | None:
-        """The reader, once the store's readings are theirs. To search is not to bind: that may wait for writers."""
+        """Return the re-ranker after binding the store to its model. Search skips this: it may wait for writers."""
         if self._reader and not self._bound:
             self._readings.sign(self._reader.signature)
             self._bound = True
         return self._reader
 
     def questions(self, texts: Sequence[str]) -> Callable[[], Mapping[str, Read]]:
-        """What to ask for the questions as they are read, by their texts; for none of them where nobody reads."""
+        """Start encoding the queries; return a function that waits for the result, empty without a re-ranker."""
         reader = self._reader
         if reader is None or not texts:
             return dict
         try:
             reading = self._pool.submit(reader.read, texts, "query")
-        except RuntimeError:  # closed meanwhile, or the process ends
+        except RuntimeError:  # closed meanwhile, or the process exits
             return dict
         return lambda: self._as_read(reader, texts, reading)
 
     def documents(self, memories: Sequence[Memory]) -> builtins.list[bytes]:
-        """What is read of each memory; nothing where it cannot be."""
+        """Return the token embeddings of each memory; empty on failure."""
         try:
             texts = [read_in_context(each.text, each.speaker, each.context) for each in memories]
             return self._reader.read(texts, "document") if self._reader else []
-        except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
-            _log.warning("nothing is read word by word from now on: %s", error)
+        except Exception as error:  # noqa: BLE001 - a model may raise anything
+            _log.warning("Re-ranking disabled: %s", error)
             self._reader = None
             return []
 
@@ -1534,18 +1535,18 @@ class _Reading:
     def _as_read(
         self, reader: Reader, texts: Sequence[str], reading: Future[builtins.list[bytes]]
     ) -> Mapping[str, Read]:
-        """The questions as they were read. A reader that fails costs a closer look, not the answer."""
+        """Return the encoded queries. A failing re-ranker costs the re-ranking, not the answer."""
         try:
             read = reading.result()
-        except Exception as error:  # noqa: BLE001 - whatever a model stumbles over
-            _log.warning("nothing is read word by word from now on: %s", error)
+        except Exception as error:  # noqa: BLE001 - a model may raise anything
+            _log.warning("Re-ranking disabled: %s", error)
             self._reader = None
             return {}
         return {text: Read(reader, each) for text, each in zip(texts, read, strict=True) if each}
 
 
 class _LentForNotes:
-    """What the keeper lends to those who read and write notes."""
+    """Operations of the keeper that the notes sync needs."""
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
@@ -1558,7 +1559,7 @@ class _LentForNotes:
 
 
 class _Lent:
-    """What the keeper lends to the housekeeper."""
+    """Operations of the keeper that the housekeeper needs."""
 
     def __init__(self, keeper: Keeper) -> None:
         self.apply = keeper.apply
@@ -1577,7 +1578,7 @@ class _Lent:
 
 
 def _brings_words(decision: Decision) -> bool:
-    """Whether what it changes has to be embedded."""
+    """Return whether the decision brings text to embed."""
     if isinstance(decision, Edit):
         return bool(decision.fields.keys() & {"text", "speaker"})
     return isinstance(decision, Add | Update | Merge)
@@ -1594,9 +1595,9 @@ def _check_decided(decisions: Sequence[Decision], knowledge: Sequence[KnowledgeD
     if not decisions and not knowledge:
         raise InvalidInput("There is nothing to do.", "Give at least one decision.")
     if not all(isinstance(each, Decision) for each in decisions):
-        raise InvalidInput("That is no list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
+        raise InvalidInput("Not a list of decisions.", "Give Add, Update, Edit, Delete, Restore, Noop or Purge.")
     if not all(isinstance(each, KnowledgeDecision) for each in knowledge):
-        raise InvalidInput("That is no list of decisions about knowledge.", "Give Put, Drop or Erase.")
+        raise InvalidInput("Not a list of knowledge decisions.", "Give Put, Drop or Erase.")
 
 
 def _check_who(by: str, why: str) -> None:
@@ -1605,7 +1606,7 @@ def _check_who(by: str, why: str) -> None:
 
 
 def _of_the_team(category: str, team: str | None) -> Scope:
-    """What is visible to the team, or to one of them. Some call a kind of fact its category."""
+    """Return the scope of the team's memories, or of one team's. A kind is accepted as category too."""
     if category in KINDS and category not in CATEGORIES:
         return Scope(visibility=("team",), kind=category, team=team)
     if category and category not in CATEGORIES:
@@ -1615,10 +1616,10 @@ def _of_the_team(category: str, team: str | None) -> Scope:
 
 
 def _renewed(old: Memory, text: str, about: Mapping[str, Any]) -> Fact:
-    """What the old memory said, with a new text: its place and labels carry over, its time does not."""
+    """Return the old memory with a new text: scope and labels carry over, the time does not."""
     known_fields(about, Fact, "fact")
     given = {name: value for name, value in about.items() if value not in (None, "")}
     if "kind" in given:
-        given = {"category": "", **given}  # a new kind brings its own category
+        given = {"category": "", **given}  # a new kind sets its own category
     fresh = {"text": text, "created_at": "", "context": "", "origin": "", "anchors": ()}
     return replace(fact_of(old), **{**fresh, **given})

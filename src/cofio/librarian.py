@@ -1,10 +1,10 @@
-"""The librarian: has memories follow folders of Markdown, and makes missing vectors, in a thread of its own.
+"""Thread that syncs memories with Markdown folders and computes missing vectors.
 
-    folder ─ keeper.notes.look ─▶ stamps ─ rested since the last look ─▶ keeper.notes.index ─▶ Indexed
+    folder ─ keeper.notes.look ─▶ stamps ─ unchanged since the last look ─▶ keeper.notes.index ─▶ Indexed
 
-It looks again and again instead of being told: that works on network mounts and in containers too, needs no library,
-and costs a stat a file. A file is read once it has rested, that is, looked the same twice; likewise one that is gone
-has to stay away. What is still being written is left as it was read last.
+Folders are polled rather than watched: that works on network mounts and in containers too, needs no library, and costs
+one stat per file. A file is read once two consecutive looks agree; likewise a deleted file must stay away. Files still
+being written keep their last indexed content.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from cofio.errors import CofioError
 from cofio.keeper import Keeper
 from cofio.notes import Indexed, Stamp
 
-EVERY = 5.0  # seconds between two looks at the folders
-_FILL = 60.0  # seconds between two looks for memories without a vector
-_FILLED = 256  # vectors made at a time; whoever searches comes in between
-_BREATH = 0.05  # seconds, then
-_FOLDER_AGAIN = 60.0  # seconds at most until a folder that cannot be read is tried again
-_EMBEDDER_AGAIN = 600.0  # and the embedder, which may be paid for
+EVERY = 5.0  # seconds between two polls of the folders
+_FILL = 60.0  # seconds between two checks for memories without a vector
+_FILLED = 256  # vectors computed per batch; searches run in between
+_BREATH = 0.05  # seconds between two batches
+_FOLDER_AGAIN = 60.0  # longest delay in seconds until an unreadable folder is tried again
+_EMBEDDER_AGAIN = 600.0  # the same for the embedder, whose calls may cost money
 _log = logging.getLogger(__name__)
 
 
 class Librarian:
-    """Follows folders. `told` hears of every reading that changed something; with `every` 0 none is looked at.
+    """Background sync of folders. `told` receives every sync that changed something; `every` = 0 disables polling.
 
-    Folder or none, it sees to it that every memory gets its vector once the embedder works again.
+    Even without folders, it embeds every memory without a vector once the embedder works again.
     """
 
     def __init__(
@@ -47,23 +47,23 @@ class Librarian:
         self._told = told
         self._looking = _Pause(every, every, ticks)
         self._filling = _Pause(_FILL, _EMBEDDER_AGAIN, ticks)
-        self._filling.begin()  # whoever starts the service has better things to wait for
+        self._filling.begin()  # wait first: the start of the service has priority
         self._shelves = [_Shelf(each, _Pause(every, _FOLDER_AGAIN, ticks)) for each in dict.fromkeys(folders) if every]
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self.run, name="cofio-librarian", daemon=True)
 
     def start(self) -> None:
-        """Begin to look, in a thread."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """End, between two folders or two batches. One that takes longer than `patience` seconds is left."""
+        """Stop between two folders or two batches. One that takes longer than `patience` seconds is left."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(patience)
 
     def run(self) -> None:
-        """Look until it is stopped."""
+        """Poll until stopped."""
         while not self._stopping.is_set():
             if self._shelves and self._looking.is_over:
                 self.tick()
@@ -76,7 +76,7 @@ class Librarian:
     # ── folders ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tick(self) -> list[Indexed]:
-        """Look at every folder once; the readings that changed something. What goes wrong with one hinders no other."""
+        """Poll every folder once; return the syncs that changed something. A failing folder does not stop others."""
         done = []
         for shelf in self._shelves:
             if self._stopping.is_set():
@@ -87,8 +87,8 @@ class Librarian:
                 read = self._followed(shelf)
             except CofioError as error:
                 shelf.failed(str(error))
-            except Exception as error:  # noqa: BLE001 - the librarian outlives whatever goes wrong once
-                _log.exception("the librarian stumbled over %s", shelf.folder)
+            except Exception as error:  # noqa: BLE001 - the thread survives any error
+                _log.exception("unexpected error in folder %s", shelf.folder)
                 shelf.failed(repr(error))
             else:
                 shelf.worked()
@@ -96,7 +96,7 @@ class Librarian:
         return done
 
     def _followed(self, shelf: _Shelf) -> Indexed | None:
-        """Have the memories follow what has rested; None where that changes nothing."""
+        """Sync memories with files that are stable; return None if nothing changes."""
         found = self._keeper.notes.look(shelf.folder)
         moving = shelf.moving(found)
         if not shelf.has_news(found, moving):
@@ -107,63 +107,63 @@ class Librarian:
             return None
         _log.info("%s: %d added, %d updated, %d archived", shelf.folder, read.added, read.updated, read.archived)
         self._told(read)
-        self._filling.end()  # what came without its vector need not wait long for it
+        self._filling.end()  # memories written without a vector need not wait long
         return read
 
     # ── vectors ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def fill(self) -> int:
-        """Make a batch of the vectors that are missing; how many. More are made in a moment where there are more."""
+        """Compute a batch of missing vectors; return their number. If there are more, the next batch follows soon."""
         try:
             made = self._keeper.embed_missing(most=_FILLED)
         except CofioError as error:
             if self._filling.failed():
-                _log.warning("memories wait for their vectors: %s", error)
+                _log.warning("memories left without vectors for now: %s", error)
             return 0
-        except Exception:  # noqa: BLE001 - the librarian outlives whatever goes wrong once
-            _log.exception("the librarian stumbled over missing vectors")
+        except Exception:  # noqa: BLE001 - the thread survives any error
+            _log.exception("unexpected error while computing missing vectors")
             self._filling.failed()
             return 0
         self._filling.begin()
         if made:
-            _log.info("%d missing vectors were made", made)
+            _log.info("%d missing vectors computed", made)
         if made == _FILLED:
             self._filling.end()
         return made
 
 
 class _Shelf:
-    """A folder that is followed: how it looked the last time, and how it was when it was read."""
+    """Followed folder: its state at the last look, and when last read."""
 
     def __init__(self, folder: Path, pause: _Pause) -> None:
         self.folder = folder
         self.pause = pause
         self._looked: Mapping[str, Stamp] | None = None
         self._read: dict[str, Stamp] = {}
-        self._device: int | None = None  # where files were read; an empty folder elsewhere is a disk not mounted
+        self._device: int | None = None  # of the files read; an empty folder on another device is an unmounted disk
         self._problem = ""
 
     def moving(self, found: Mapping[str, Stamp]) -> set[str]:
-        """What is not as it was at the last look, come or gone or changed; at the first look, all of it."""
+        """Return files that are new, deleted or changed since the last look; at the first look, all files."""
         before, self._looked = self._looked, found
         if before is None:
             return set(found)
         return {path for path in {*before, *found} if before.get(path) != found.get(path)}
 
     def has_news(self, found: Mapping[str, Stamp], moving: set[str]) -> bool:
-        """Whether anything that rests is not as it was read."""
+        """Return whether a stable file differs from what was last read."""
         if not found and self._device != self.folder.stat().st_dev:
             return False
         return any(self._read.get(path) != found.get(path) for path in {*self._read, *found} - moving)
 
     def was_read(self, found: Mapping[str, Stamp], moving: set[str]) -> None:
-        """Note how it was when it was read; what moved is as it was before."""
+        """Record the state as read; files in `moving` keep their previous state."""
         kept = {path: stamp for path, stamp in self._read.items() if path in moving}
         self._read = {**{path: stamp for path, stamp in found.items() if path not in moving}, **kept}
         self._device = self.folder.stat().st_dev
 
     def failed(self, problem: str) -> None:
-        """Leave it alone for a while, and say so once."""
+        """Skip this folder for a while, and log that once."""
         self.pause.failed()
         if problem != self._problem:
             _log.warning("%s is not followed for now: %s", self.folder, problem)
@@ -173,12 +173,12 @@ class _Shelf:
         if self._problem:
             _log.info("%s is followed again", self.folder)
         self._problem = ""
-        self.pause.begin()  # the failures are forgotten
+        self.pause.begin()  # reset the back-off
         self.pause.end()
 
 
 class _Pause:
-    """How long to wait: as long as usual, and longer and longer, up to a limit, for what keeps failing."""
+    """Polling interval with exponential back-off up to a limit after repeated failures."""
 
     def __init__(self, usual: float, longest: float, ticks: Callable[[], float]) -> None:
         self._usual, self._longest, self._ticks = usual, longest, ticks
@@ -194,16 +194,16 @@ class _Pause:
         return self._until <= self._ticks()
 
     def begin(self) -> None:
-        """Wait as long as usual."""
+        """Start the normal interval."""
         self._failures = 0
         self._until = self._ticks() + self._usual
 
     def end(self) -> None:
-        """Wait no longer."""
+        """End the interval now."""
         self._until = self._ticks()
 
     def failed(self) -> bool:
-        """Wait longer than the last time; whether this was the first failure in a row."""
+        """Lengthen the interval; return whether this was the first failure in a row."""
         self._failures += 1
         self._until = self._ticks() + min(self._longest, self._usual * 2.0 ** min(self._failures, 20))
         return self._failures == 1

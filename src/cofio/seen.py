@@ -1,11 +1,11 @@
-"""A store as one viewer may use it: what they may not see is not there, and what they write is theirs.
+"""Authorization wrapper of a store: a viewer reads only what they may see, and owns what they write.
 
-    Scope ─ with the viewer in it ─▶ the store's own queries        ids, changes, items ─ Viewer.sees ─▶ what is left
+    Scope ─ with the viewer in it ─▶ the store's own queries        ids, changes, items ─ Viewer.sees ─▶ filtered
     Decision, row of knowledge ─ stamped with user, agent and team, or refused ─▶ store.apply
 
-Reads are narrowed inside the store's queries, so that nothing starves the k that were asked for. What is asked for by
-id is looked at before it is told. What may not be seen is NotFound, as if it were not there; what may be seen, but not
-done, is Forbidden.
+Reads are filtered inside the store's queries, so that a search for k still finds k. Results of look-ups by id are
+checked before they are returned. Hidden objects raise NotFound, as if they did not exist; visible objects with a
+forbidden operation raise Forbidden.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ from cofio.ports import (
 )
 from cofio.sessions import AgentSession, is_own
 
-_PAGE = 500  # rows looked through at a time
-_ADMIN = "It takes an admin key."
+_PAGE = 500  # rows checked per query
+_ADMIN = "Use an admin key."
 
 
 def of_teller(store: Store, exchange: Exchange) -> Store:
-    """The store as whoever told the exchange may use it; as it is where that is nobody in particular."""
+    """Return the store as seen by the exchange's speaker; unchanged if the exchange has no owner."""
     if not exchange.user and not exchange.agent:
         return store
     viewer = Viewer(agent=exchange.agent, user=exchange.user, team=exchange.team, prefixes=exchange.reach)
@@ -97,12 +97,12 @@ def of_teller(store: Store, exchange: Exchange) -> Store:
 
 
 def refuse(what: str, verb: str = "is") -> NoReturn:
-    """Say that this is not for a viewer."""
-    raise Forbidden(f"{what} {verb} not for this key.", _ADMIN)
+    """Raise Forbidden for an operation that viewers may not use."""
+    raise Forbidden(f"{what} {verb} not allowed with this key.", _ADMIN)
 
 
 class Seen:
-    """A Store, narrowed to what a viewer may see and do."""
+    """Store limited to what a viewer may see and do."""
 
     def __init__(self, store: Store, viewer: Viewer) -> None:
         self._store = store
@@ -148,15 +148,15 @@ class Seen:
     # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def fact(self, fact: Fact) -> Fact:
-        """The fact as theirs. Forbidden when its source is not."""
+        """Return the fact owned by the viewer. Forbidden if its source is out of reach."""
         return self._hand.fact(fact)
 
     def exchange(self, exchange: Exchange) -> Exchange:
-        """The exchange as told by them. Forbidden when its source is not theirs."""
+        """Return the exchange owned by the viewer. Forbidden if its source is out of reach."""
         return self._hand.exchange(exchange)
 
     def row(self, known: Knowledge) -> Knowledge:
-        """The row as theirs, under the id that it gets then. Forbidden where it is another's to say."""
+        """Return the row owned by the viewer, with the id that follows from it. Forbidden if it belongs to another."""
         return self._hand.row(known)
 
     def apply(
@@ -247,7 +247,10 @@ class Seen:
         return told
 
     def changesets(self, limit: int, *, within: Scope | None = None) -> list[Changeset]:
-        """The newest of which they may see a change. One that changed what is theirs by now may be none of them."""
+        """Return the newest changesets with visible changes.
+
+        One that changed a memory before it became visible may be missing.
+        """
         scope, asked = self._sight.scope(within or Scope(include_archived=True)), limit
         known: dict[int, Changeset | None] = {}
         while True:
@@ -276,7 +279,7 @@ class Seen:
 
     def sign(self, signature: str, *, anew: bool = False) -> None:
         if anew:
-            refuse("Embedding every memory anew")
+            refuse("Re-embedding every memory")
         self._store.sign(signature)
 
     def given(self, client: str, session: str) -> dict[int, str]:
@@ -291,10 +294,13 @@ class Seen:
         self._store.forget_given(self._hand.client(client), session)
 
     def forget_given_before(self, before: str) -> int:  # noqa: ARG002
-        refuse("Forgetting what sessions were given")
+        refuse("Deleting records of injected memories")
 
     def stats(self) -> dict[str, Any]:
-        """Counts of what they may see. What tells of the whole store alone (vectors, retrievals, size) is 0."""
+        """Return counts of what is visible.
+
+        Counts that exist for the whole store only (vectors, retrievals, size) are 0.
+        """
         live, everything = self._count(), self._count(include_archived=True)
         groups = (("category", CATEGORIES), ("kind", KINDS), ("visibility", VISIBILITIES))
         return {
@@ -315,7 +321,7 @@ class Seen:
         return self._store.page(self._sight.scope(Scope(**within)), limit=1)[1]
 
     def close(self) -> None:
-        """Nothing: whoever opened the store closes it."""
+        """Do nothing: the store is closed by its owner."""
 
 
 def _only(name: str, value: str) -> dict[str, Any]:
@@ -323,30 +329,30 @@ def _only(name: str, value: str) -> dict[str, Any]:
 
 
 def _counted(counts: Mapping[str, int]) -> dict[str, int]:
-    """Those of which there are any, the most first."""
+    """Return the non-zero counts, highest first."""
     return dict(sorted(((name, n) for name, n in counts.items() if n), key=lambda each: (-each[1], each[0])))
 
 
 class _Sight:
-    """What of a store a viewer may see."""
+    """Read permissions of a viewer in a store."""
 
     def __init__(self, store: Store, viewer: Viewer) -> None:
         self.store = store
         self.viewer = viewer
 
     def scope(self, scope: Scope) -> Scope:
-        """The scope, as far as they see it."""
+        """Return the scope limited to what the viewer sees."""
         return replace(scope, viewer=self.viewer)
 
     def ids(self, ids: Sequence[int]) -> list[int]:
-        """Those of these memories that they may see, in order."""
+        """Return the visible ones of these memories, in order."""
         if not ids:
             return []
         seen = {memory.id for memory in self.store.get(list(dict.fromkeys(ids))) if self.viewer.sees(memory)}
         return [each for each in ids if each in seen]
 
     def memories(self, found: Iterable[Memory]) -> list[Memory]:
-        """Those that they may see; what one of them said before only if they may see what it took the place of."""
+        """Return the visible memories; without the previous text, if the memory they replaced is hidden."""
         seen = [memory for memory in found if self.viewer.sees(memory)]
         asked = {each.supersedes for each in seen if each.previous_text is not None and each.supersedes is not None}
         known = set(self.ids(sorted(asked)))
@@ -360,13 +366,13 @@ class _Sight:
     # ── changes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def changes(self, changes: Sequence[Change]) -> list[Change]:
-        """Those that they may see. Reasons are told only where nothing else was done beside them."""
+        """Return the visible changes. Reasons are included only if the whole changeset is visible."""
         left = self._seen(changes)
         whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
         return [self._told(change, whole=whole[change.changeset]) for change in left]
 
     def changeset(self, done: Changeset) -> Changeset | None:
-        """As much of it as they may see; None for nothing."""
+        """Return the visible part of the changeset; None if nothing is visible."""
         left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
         if not left and not rows:
             return None
@@ -376,28 +382,28 @@ class _Sight:
         return replace(done, changes=changes, knowledge=knowledge, why=done.why if whole else "")
 
     def in_full(self, done: Changeset) -> bool:
-        """Whether they may see all of it, and there is something."""
+        """Return whether the changeset is not empty and fully visible."""
         left, rows = self._seen(done.changes), self._seen_rows(done.knowledge)
         return bool(left or rows) and (len(left), len(rows)) == (len(done.changes), len(done.knowledge))
 
     def done(self, changes: Sequence[Change]) -> list[Change]:
-        """Those of their own doing that they may see: with a memory that is brought back, another's counts may move."""
+        """Return the visible changes of the viewer's own write: a restore may change counts of a hidden memory."""
         return [replace(change, **self._states(change)) for change in changes if self._sees(change)]
 
     def _seen(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes of which they may see what was before and after, of memories that they may see as they stand."""
+        """Return the changes whose before and after are visible, of memories that are still visible."""
         open_ = [change for change in changes if self._sees(change)]
         standing = self._standing({change.memory_id for change in open_})
         return [change for change in open_ if change.memory_id in standing]
 
     def _sees(self, change: Change) -> bool:
-        """Of what was purged nobody can tell whose it was."""
+        """Return whether both states are visible. A purged memory has no owner any more."""
         states = [each for each in (change.before, change.after) if each]
         purged_now = change.action == "purge"
         return (bool(states) or purged_now) and all(self.viewer.sees(each) for each in states)
 
     def _standing(self, ids: set[int]) -> set[int]:
-        """Those that they may see as they are now; of those that are gone, as they were last."""
+        """Return those that are visible now; deleted ones count by their last state."""
         there = {memory.id: memory for memory in self.store.get(sorted(ids))}
         last = {each: there.get(each) or self._last_of(each) for each in ids}
         return {each for each, memory in last.items() if memory and self.viewer.sees(memory)}
@@ -407,7 +413,7 @@ class _Sight:
         return next((state for change in reversed(own) if (state := change.after or change.before)), None)
 
     def _told(self, change: Change, *, whole: bool) -> Change:
-        """The change as they may read it. A reason may quote what is not seen: what it was decided by, or beside."""
+        """Return the change as the viewer may read it. A reason may quote hidden memories that led to it."""
         reason = change.reason if whole and not self.viewer.prefixes else ""
         return replace(change, **self._states(change), reason=reason, why=change.why if whole else "")
 
@@ -421,24 +427,24 @@ class _Sight:
     # ── changes of domain knowledge ───────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
-        """Those that they may see, as `changes` tells those of memories."""
+        """Return the visible changes, by the rules of `changes`."""
         left = self._seen_rows(changes)
         whole = {each: self.in_full(self.store.changeset(each)) for each in dict.fromkeys(c.changeset for c in left)}
         return [self._told_row(change, whole=whole[change.changeset]) for change in left]
 
     def sees_row(self, change: KnowledgeChange) -> bool:
-        """Whether they may see what was before and after. Of what was erased nobody can tell whose it was."""
+        """Return whether before and after are visible. An erased row has no owner any more."""
         states = [each for each in (change.before, change.after) if each]
         return (bool(states) or change.action == "purge") and all(sees(self.viewer, each) for each in states)
 
     def last_row(self, table: Table, key: str) -> Knowledge | None:
-        """The row as it stands; one that is gone, as it was last; None where nothing is known of it."""
+        """Return the current row; if deleted, its last state; None if nothing is known of it."""
         there = self.store.domain.get(table, [key])
         past = [] if there else self.row_states(table, key)
         return there[0] if there else past[-1] if past else None
 
     def row_states(self, table: Table, key: str) -> list[Knowledge]:
-        """All that the row ever was, as far as it is known, oldest first. An id may have been given to several."""
+        """Return all known states of the row, oldest first. An id may have belonged to several owners."""
         try:
             lines = self.store.domain.history(table, key)
         except NotFound:
@@ -446,20 +452,20 @@ class _Sight:
         return [state for line in lines for state in (line.before, line.after) if state]
 
     def _seen_rows(self, changes: Sequence[KnowledgeChange]) -> list[KnowledgeChange]:
-        """As `_seen`; but an id may be given again, so that a line of an erasure is nobody's in particular."""
+        """Filter as `_seen` does; but an id may be reused, so an erasure cannot be attributed to an owner."""
         open_ = [change for change in changes if (change.before or change.after) and self.sees_row(change)]
         last = {each: self.last_row(*each) for each in {(change.table, change.key) for change in open_}}
         standing = {each for each, row in last.items() if row and sees(self.viewer, row)}
         return [change for change in open_ if (change.table, change.key) in standing]
 
     def _told_row(self, change: KnowledgeChange, *, whole: bool) -> KnowledgeChange:
-        """As `_told`."""
+        """Return the row change as `_told` does."""
         reason = change.reason if whole and not self.viewer.prefixes else ""
         return replace(change, reason=reason, why=change.why if whole else "")
 
 
 class _Hand:
-    """What a viewer may write, and how it is marked as theirs."""
+    """Write permissions of a viewer, and the ownership marks of what they write."""
 
     def __init__(self, sight: _Sight) -> None:
         self._sight = sight
@@ -467,10 +473,12 @@ class _Hand:
         told = "\x1f".join((self._viewer.user, self._viewer.agent, self._viewer.team, *self._viewer.prefixes))
         self._mark = "~" + hashlib.blake2b(told.encode(), digest_size=6).hexdigest()
         name = f"user\x1f{self._viewer.user}" if self._viewer.user else f"agent\x1f{self._viewer.agent}"
-        self._name = "~" + hashlib.blake2b(name.encode(), digest_size=3).hexdigest()  # the same with whichever key
+        self._name = (
+            "~" + hashlib.blake2b(name.encode(), digest_size=3).hexdigest()
+        )  # the same for all keys of this owner
 
     def _whose(self, agent: str = "") -> dict[str, Any]:
-        """Whose it is. A user's key that is for no agent in particular takes the one that is named."""
+        """Return the owner fields. A user's key that is not bound to an agent accepts the agent given."""
         return {"user": self._viewer.user, "agent": self._viewer.agent or agent, "team": self._viewer.team}
 
     def fact(self, fact: Fact) -> Fact:
@@ -482,35 +490,39 @@ class _Hand:
         return replace(exchange, **self._whose(exchange.agent), reach=self._viewer.prefixes, by_key=True)
 
     def client(self, client: str) -> str:
-        """The client under a name of the viewer's own: two people's sessions may have the same one."""
+        """Return the client name with the viewer's mark: sessions of two users may have the same name."""
         return client[: MAX_LABEL - len(self._mark)].removesuffix(self._mark) + self._mark
 
     def marked(self, exchange: Exchange) -> Exchange:
-        """The exchange as it is kept. What has no name stays without one."""
+        """Return the exchange as stored. Without client and session it stays unmarked."""
         theirs = self.exchange(exchange)
         named = theirs.client or theirs.session
         return replace(theirs, client=self.client(theirs.client)) if named else theirs
 
     def unmarked(self, item: Item) -> Item:
-        """The item as it was delivered, without what was put before the agent: that may not be theirs to see by now."""
+        """Return the item as delivered, without the injected context: it may no longer be visible to the viewer."""
         said = item.exchange
         if said is None:
             return item
         return replace(item, exchange=replace(said, client=said.client.removesuffix(self._mark), injected=()))
 
     def told(self, item: Item) -> bool:
-        """Whether the item is theirs: told by them, and learned from with no more in sight than they have."""
+        """Return whether the item is the viewer's: captured by them, and learned from with no more access than they
+        have.
+        """
         said, viewer = item.exchange, self._viewer
         if said is None or not viewer.reaches(said.source):
             return False
         mine = said.user == viewer.user if said.user else said.agent == viewer.agent != ""
-        mine = mine and said.team == viewer.team  # what it was compared with, and where what is learned goes
+        mine = (
+            mine and said.team == viewer.team
+        )  # the team decides what it was compared with, and where memories of it go
         return mine and (not viewer.prefixes or (bool(said.reach) and all(map(viewer.reaches, said.reach))))
 
     # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decision(self, decision: Decision) -> Decision:
-        """The decision with what it brings stamped as theirs. NotFound, or Forbidden, where it may not be."""
+        """Return the decision with the viewer as owner. Raise NotFound or Forbidden if it is not allowed."""
         match decision:
             case Add():
                 return self._add(decision)
@@ -534,7 +546,7 @@ class _Hand:
                 return decision
 
     def _check(self, decision: Edit | Delete | Restore | Purge | Revert) -> None:
-        """Refuse what may not be done to a memory that is there."""
+        """Raise if the viewer may not change this memory so."""
         match decision:
             case Edit():
                 self._check_edit(decision)
@@ -546,7 +558,9 @@ class _Hand:
                 self._target(decision.id)
             case Purge():
                 if self._target(decision.id).visibility != "private":
-                    raise Forbidden(f"Memory {decision.id} is not yours alone.", f"Archive it; to erase it, {_TAKES}.")
+                    raise Forbidden(
+                        f"Memory {decision.id} is not private to you.", f"Archive it; to erase it, {_TAKES}."
+                    )
 
     def _add(self, decision: Add) -> Add:
         fact = self.fact(decision.fact)
@@ -556,8 +570,9 @@ class _Hand:
         )
 
     def _may_be_known(self, fact: Fact) -> bool:
-        """Whether the store may take a memory that says the same for this one. Within a project, sources do not matter
-        to that: where they do to the viewer, it must be one that they see."""
+        """Return whether an existing memory with the same text may stand in for this one. Within a project, sources do
+        not matter for that: if the viewer is limited to sources, the existing memory must be visible.
+        """
         if not self._viewer.prefixes or not fact.project:
             return True
         store = self._sight.store
@@ -567,7 +582,7 @@ class _Hand:
     def _adopt(self, decision: Adopt) -> Adopt:
         memory = decision.memory
         if memory.id:
-            raise Forbidden("Which id a memory gets is not for this key to say.", f"Leave it 0; otherwise {_TAKES}.")
+            raise Forbidden("Memory ids cannot be set with this key.", f"Leave the id 0; otherwise {_TAKES}.")
         self._check_source(memory.source)
         for link in (memory.supersedes, memory.superseded_by):
             if link is not None:
@@ -582,19 +597,19 @@ class _Hand:
         before = self._target(decision.id)
         after = edited(before, decision.fields)
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
-            raise Forbidden("Whose a memory is cannot be changed with this key.", _ADMIN)
+            raise Forbidden("The owner of a memory cannot be changed with this key.", _ADMIN)
         if before.visibility != after.visibility and not self._viewer.owns(before):
-            raise Forbidden(f"Memory {before.id} is another's.", "Who sees it is for its owner to say.")
+            raise Forbidden(f"Memory {before.id} belongs to another user.", "Only its owner can change its visibility.")
         self._check_source(after.source)
         if not self._viewer.sees(after):
-            raise Forbidden("You would not see it any more.", f"Leave it where you do; otherwise {_TAKES}.")
+            raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {_TAKES}.")
 
     def refuse_undo(
         self, undoes: int | None, decisions: Sequence[Decision], knowledge: Sequence[KnowledgeDecision]
     ) -> None:
-        """Refuse to take back what they may not see in full, or only in part, or what only the owner may."""
+        """Raise if the viewer cannot see the whole changeset, undoes only part of it, or needs admin rights for it."""
         if undoes is None:
-            raise Forbidden("A change is taken back with all that was done beside it.", "Undo its changeset.")
+            raise Forbidden("A single change of a changeset cannot be reverted.", "Undo the whole changeset.")
         done = self._sight.store.changeset(undoes)
         if self._sight.changeset(done) is None:
             raise NotFound(f"There is no changeset {undoes}.", "cofio history shows the newest.")
@@ -603,17 +618,19 @@ class _Hand:
         reverted = {each.change_id if isinstance(each, Revert) else None for each in decisions}
         withdrawn = {each.change_id if isinstance(each, Withdraw) else None for each in knowledge}
         if (reverted, withdrawn) != ({each.id for each in done.changes}, {each.id for each in done.knowledge}):
-            raise Forbidden(f"That does not take back changeset {undoes}.", "Undo the whole changeset, and only that.")
+            raise Forbidden(
+                f"The decisions do not revert exactly changeset {undoes}.", "Undo the whole changeset, and only that."
+            )
         if not all(map(self._may_take_back, done.changes)) or not all(map(self._may_take_back, done.knowledge)):
-            told = f"Changeset {undoes} says whose a memory is, or who sees another's."
-            raise Forbidden(told, f"Its owner can undo who sees it; otherwise {_TAKES}.")
+            told = f"Changeset {undoes} changed an owner, or the visibility of another user's memory."
+            raise Forbidden(told, f"The owner can undo a change of visibility; otherwise {_TAKES}.")
 
     def _may_take_back(self, change: Change | KnowledgeChange) -> bool:
         before, after = change.before, change.after
         if before is None or after is None:
             return True
         if any(getattr(before, name) != getattr(after, name) for name in _WHOSE):
-            return False  # whose it is, the owner of the store has said
+            return False  # set by the store's owner
         return before.visibility == after.visibility or self._owns(before)
 
     def _owns(self, known: Memory | Knowledge) -> bool:
@@ -622,8 +639,8 @@ class _Hand:
     # ── domain knowledge ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def rows(self, decisions: Sequence[KnowledgeDecision]) -> list[KnowledgeDecision]:
-        """The decisions with what they put stamped as theirs. NotFound, or Forbidden, where it may not be."""
-        new: set[str] = set()  # that these put first
+        """Return the decisions with the viewer as owner. Raise NotFound or Forbidden if one is not allowed."""
+        new: set[str] = set()  # rows created by these decisions
         return [self._row_decision(each, new) for each in decisions]
 
     def _row_decision(self, decision: KnowledgeDecision, new: set[str]) -> KnowledgeDecision:
@@ -638,11 +655,11 @@ class _Hand:
                 if last is None or not sees(self._viewer, last):
                     raise _no_row(decision.table, decision.id)
                 if last.visibility != "private" or not self._had_alone(last):
-                    raise Forbidden(f"{last.ref} is not yours alone.", f"Remove it; to erase it, {_TAKES}.")
-        return decision  # what is withdrawn was looked at with its changeset
+                    raise Forbidden(f"{last.ref} is not private to you.", f"Remove it; to erase it, {_TAKES}.")
+        return decision  # a withdrawn change was checked with its changeset
 
     def _had_alone(self, known: Knowledge) -> bool:
-        """Whether it was theirs as long as it has had that id."""
+        """Return whether the viewer owned the row in all its states."""
         states = self._sight.row_states(known.TABLE, known.id)
         return all(sees(self._viewer, each) and owns(self._viewer, each) for each in states)
 
@@ -655,11 +672,16 @@ class _Hand:
         if there or row.ref in new:
             return replace(decision, known=row)
         new.add(row.ref)
-        return replace(decision, known=row, as_of="")  # were it another's by then, it would be written over
+        return replace(
+            decision, known=row, as_of=""
+        )  # if another viewer took the id meanwhile, their row is not overwritten
 
     def row(self, known: Knowledge) -> Knowledge:
-        """The row as theirs. One that is there stays whose it is; an id that another has gets an end of their own."""
-        made = replace(known, id="").id == known.id  # of what it says and for whom: for others it is another one
+        """Return the row with the viewer as owner.
+
+        An existing row keeps its owner; an id taken by another gets a suffix.
+        """
+        made = replace(known, id="").id == known.id  # derived from content and owner: it differs for other owners
         there = self._seen_row(known.TABLE, known.id)
         if there and (not made or whose(known) == whose(there)):
             return self._restated(known, there)
@@ -670,17 +692,17 @@ class _Hand:
         return replace(mine, id=self._free_id(mine.TABLE, mine.id))
 
     def _restated(self, known: Knowledge, there: Knowledge) -> Knowledge:
-        """What is there as it is to be, by the rules of an Edit."""
+        """Return the new state of an existing row, by the rules of an Edit."""
         place = known.place if self._viewer.reaches(known.place) else there.place
         after = replace(known, **{name: getattr(there, name) for name in _WHOSE}, place=place)
         if after.visibility != there.visibility and not owns(self._viewer, there):
-            raise Forbidden(f"{there.ref} is another's.", "Who sees it is for its owner to say.")
+            raise Forbidden(f"{there.ref} belongs to another user.", "Only its owner can change its visibility.")
         if not sees(self._viewer, after):
-            raise Forbidden("You would not see it any more.", f"Leave it where you do; otherwise {_TAKES}.")
+            raise Forbidden("The change would hide it from you.", f"Keep it visible to you; otherwise {_TAKES}.")
         return after
 
     def _free_id(self, table: Table, key: str) -> str:
-        """The id; where another has or had it whom they do not see, the same with an end of their own."""
+        """Return the id; with a suffix if it is or was used by an owner hidden from the viewer."""
         ends = (self._name + (str(number) if number else "") for number in count())
         wanted = key
         while (last := self._sight.last_row(table, wanted)) and not sees(self._viewer, last):
@@ -713,9 +735,9 @@ class _Hand:
 
     def _check_source(self, source: str) -> None:
         if not self._viewer.reaches(source):
-            told = f"The source {source!r} is" if source else "No source is"
+            told = f"The source {source!r} is" if source else "An empty source is"
             raise Forbidden(
-                f"{told} not within reach of this key.", f"Name one below: {', '.join(self._viewer.prefixes)}."
+                f"{told} out of reach of this key.", f"Give a source below: {', '.join(self._viewer.prefixes)}."
             )
 
 
@@ -723,12 +745,12 @@ def _no_row(table: Table, key: str) -> NotFound:
     return NotFound(f"There is no {table}/{key}.", f"cofio knowledge list {table} shows what there is.")
 
 
-_TAKES = "it takes an admin key"
-_WHOSE = ("user", "agent", "team")  # the fields that say whose a memory is
+_TAKES = "use an admin key"
+_WHOSE = ("user", "agent", "team")  # the owner fields
 
 
 class _SeenInbox:
-    """An Inbox that holds what the viewer told, and nothing else."""
+    """Inbox limited to the viewer's own captures."""
 
     def __init__(self, inbox: Inbox, hand: _Hand) -> None:
         self._inbox = inbox
@@ -808,11 +830,11 @@ class _SeenInbox:
         refuse("The ledger")
 
     def forget(self, before: str) -> int:  # noqa: ARG002
-        refuse("Forgetting what was captured")
+        refuse("Deleting captures")
 
 
 class _SeenDomain:
-    """The Domain of what the viewer may see, whoever else is named."""
+    """Domain knowledge limited to what the viewer may see, even if another viewer is given."""
 
     def __init__(self, domain: Domain, sight: _Sight) -> None:
         self._domain = domain
@@ -851,7 +873,7 @@ class _SeenDomain:
 
 
 class _SeenUses:
-    """The Uses of what the viewer may see. What was asked for, and by whom, is nobody else's business."""
+    """Recall counts of visible memories. Queries, and who made them, are hidden."""
 
     def __init__(self, uses: Uses, sight: _Sight) -> None:
         self._uses = uses
@@ -870,14 +892,14 @@ class _SeenUses:
         refuse("Upkeep")
 
     def queries(self, ids: Sequence[int], limit: int) -> list[str]:  # noqa: ARG002
-        refuse("What was asked for")
+        refuse("Reading logged queries")
 
     def forget(self, before: str) -> int:  # noqa: ARG002
-        refuse("Forgetting what was asked for")
+        refuse("Deleting logged queries")
 
 
 class _SeenPictures:
-    """What a viewer may look at: their memories. What others did and were given is the owner's to see."""
+    """Dashboard data of visible memories. Activity of others is for the owner only."""
 
     def __init__(self, pictures: Pictures, sight: _Sight) -> None:
         self._pictures, self._sight = pictures, sight
@@ -889,26 +911,26 @@ class _SeenPictures:
         return self._pictures.dots(self._sight.scope(scope), most, characters)
 
     def pulse(self) -> Pulse:
-        return self._pictures.pulse()  # that something has moved tells nobody what
+        return self._pictures.pulse()  # reveals only that something has changed
 
     def inject(self, injections: Sequence[Injection]) -> None:
         self._pictures.inject(injections)
 
     def done(self, since: str) -> dict[str, int]:  # noqa: ARG002
-        refuse("What others did")
+        refuse("Reading the activity of others")
 
     def injected(self, since: str) -> list[Injected]:  # noqa: ARG002
-        refuse("What others were given")
+        refuse("Reading the activity of others")
 
     def forget_injected(self, before: str) -> int:  # noqa: ARG002
         refuse("Upkeep")
 
     def agents(self, limit: int) -> list[Agent]:  # noqa: ARG002
-        refuse("Who is at work")
+        refuse("Listing agents")
 
 
 class _SeenReadings:
-    """What was read of the candidates of a search, which are the viewer's to see; nothing else."""
+    """Token embeddings of search candidates, which are already visible; nothing else."""
 
     def __init__(self, readings: Readings) -> None:
         self._readings = readings
@@ -917,20 +939,20 @@ class _SeenReadings:
         return self._readings.get(ids, by)
 
     def sign(self, signature: str) -> None:  # noqa: ARG002
-        refuse("Reading every memory")
+        refuse("Computing token embeddings")
 
     def unread(self, limit: int) -> list[Memory]:  # noqa: ARG002
-        refuse("Reading every memory")
+        refuse("Computing token embeddings")
 
     def put(self, readings: Sequence[tuple[Memory, bytes]], by: str) -> bool:  # noqa: ARG002
-        refuse("Reading every memory")
+        refuse("Computing token embeddings")
 
     def counts(self) -> tuple[int, int]:
-        refuse("Reading every memory")
+        refuse("Computing token embeddings")
 
 
 class _SeenEpisodes:
-    """The episodes that the viewer may see. Indexing and removing many of them is the owner's to do."""
+    """Episodes visible to the viewer. Indexing and bulk removal are for the owner only."""
 
     def __init__(self, index: EpisodeIndex, sight: _Sight) -> None:
         self._index = index
@@ -974,14 +996,14 @@ class _SeenEpisodes:
         return self._index.turns(session, limit, summaries=summaries, viewer=self._sight.viewer)
 
     def changesets(self, session: AgentSession, limit: int) -> list[int]:
-        """Those of which they may see anything, of a session of which they may see anything."""
+        """Return the changesets with visible parts, if the session has visible turns."""
         if not any(self.turns(session, 1, summaries=each) for each in (False, True)):
             return []
         found = self._index.changesets(session, limit)
         return [each for each in found if self._sight.changeset(self._sight.store.changeset(each))]
 
     def given(self, session: AgentSession) -> list[int]:
-        """What their own session was given; what others were given is not theirs to see."""
+        """Return what the viewer's own session received; nothing for sessions of others."""
         return self._sight.ids(self._index.given(session)) if is_own(session, self._sight.viewer) else []
 
     def nearest(self, vector: Vector, k: int, scope: Scope, *, also: Iterable[int] = ()) -> list[Candidate]:
@@ -995,7 +1017,7 @@ class _SeenEpisodes:
         mine = self.get(ids)
         for episode in mine:
             if episode.visibility != "private" or not self._sight.viewer.owns(episode):
-                raise Forbidden(f"Episode {episode.id} is not yours alone.", f"To erase it, {_TAKES}.")
+                raise Forbidden(f"Episode {episode.id} is not private to you.", f"To erase it, {_TAKES}.")
         return self._index.remove([episode.id for episode in mine]) if mine else 0
 
     def unindexed(self, limit: int) -> list[int]:  # noqa: ARG002
@@ -1017,11 +1039,11 @@ class _SeenEpisodes:
         refuse("Importing an export")
 
     def counts(self) -> EpisodeCounts:
-        refuse("Counting every episode")
+        refuse("Counting episodes")
 
 
 class _SeenCarrying:
-    """The Carrying of what the viewer may see. Names and ids of the store are not theirs to give."""
+    """Export access limited to visible memories. Names and ids of the store cannot be set."""
 
     def __init__(self, carrying: Carrying, sight: _Sight) -> None:
         self._carrying = carrying
@@ -1062,7 +1084,7 @@ class _SeenCarrying:
         return told
 
     def _all(self, after: int, *, vectors: bool) -> Iterator[Carried]:
-        """Those that they may see, however many others lie between them."""
+        """Yield the visible ones, page by page."""
         while found := self._carrying.rows(after, _PAGE, vectors=vectors):
             shown = {memory.id: memory for memory in self._sight.memories(each.memory for each in found)}
             yield from (replace(each, memory=shown[each.memory.id]) for each in found if each.memory.id in shown)

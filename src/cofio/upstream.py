@@ -1,7 +1,7 @@
-"""The server that a chat goes on to: one request over one connection, which may be hung up from another thread.
+"""Client of the upstream chat server: one request per connection, which another thread may close.
 
-Its answer is passed on as it comes, so it is read in parts and never held whole unless asked for. No redirect is
-followed: the key is for one server alone.
+The answer is forwarded as it arrives, so it is read in chunks and never buffered in full unless asked for. Redirects
+are not followed: the key is for one server only.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from typing import Any, NamedTuple
 from cofio.errors import Misconfigured, Unavailable
 from cofio.web import checked_url, opener
 
-MOST = 64 << 20  # bytes of an answer; no server may fill our memory, nor talk for ever
+MOST = 64 << 20  # largest answer in bytes; no server may fill our memory or stream for ever
 _LONGEST_ERROR = 1 << 20
 _AT_ONCE = 1 << 16
-_CONNECT = 15.0  # seconds to reach it; how long it may think is a setting
-_HINT = "Is it up? CHAT_UPSTREAM_URL says where it is, CHAT_UPSTREAM_TIMEOUT how long it may be silent."
+_CONNECT = 15.0  # seconds to connect; the time to think is a setting
+_HINT = "Is it up? CHAT_UPSTREAM_URL is its address, CHAT_UPSTREAM_TIMEOUT the longest silence in seconds."
 
 
 class Answered(NamedTuple):
-    """How an answer begins."""
+    """Status and headers of an answer."""
 
     status: int
-    headers: Mapping[str, str]  # by lower-case name; of those that came more than once the last
+    headers: Mapping[str, str]  # by lower-case name; the last of repeated ones
 
 
 class Upstream:
-    """A server that speaks like OpenAI's, with the key that it wants. `timeout` is how long it may be silent."""
+    """OpenAI-compatible server with its key. `timeout` is the longest silence in seconds."""
 
     def __init__(self, url: str, key: str = "", timeout: float = 600.0) -> None:
         self.url = checked_url(url.strip(), "the chat upstream").rstrip("/")
         if key and not (key.isascii() and key.isprintable() and " " not in key.strip()):
             hint = "Set CHAT_UPSTREAM_KEY again, without line breaks."
-            raise Misconfigured("The key for the chat upstream holds blanks or odd characters.", hint)
+            raise Misconfigured("The key for the chat upstream contains spaces or non-ASCII characters.", hint)
         self.key = key.strip()
         self._timeout = timeout
         self._opener = opener(self.url, _Plain(), _Secure(), _NoRedirect())
 
     def line(self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Line:
-        """A request, not sent yet. The key goes with it, and nothing that is not named here."""
+        """Prepare a request without sending it. It carries the key and the given headers only."""
         sent = {"Accept-Encoding": "identity", "User-Agent": "cofio", **(headers or {})}
         if body is not None:
             sent["Content-Type"] = "application/json"
@@ -59,7 +59,7 @@ class Upstream:
 
 
 class Line:
-    """A request on its way and the answer to it. One thread uses it; any may hang it up."""
+    """Request in progress with its answer. Used by one thread; any thread may hang it up."""
 
     request: _Asking
 
@@ -73,58 +73,60 @@ class Line:
         self._lock = threading.Lock()
 
     def open(self) -> Answered:
-        """Send the request, and wait for the beginning of the answer. Unavailable when none comes."""
+        """Send the request and wait for the status and headers. Unavailable if none arrive."""
         try:
             self._reply = self._opener.open(self.request, timeout=self._timeout)
-        except urllib.error.HTTPError as error:  # an answer like any other
+        except urllib.error.HTTPError as error:  # handled like any other answer
             self._reply = error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._silence(error) from error
         if not 200 <= self._reply.status < 600:
-            raise Unavailable(f"The upstream answered {self._reply.status}, which is no status of HTTP.", _HINT)
-        told = {name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()}  # some are folded
+            raise Unavailable(f"The upstream answered {self._reply.status}, which is not an HTTP status.", _HINT)
+        told = {
+            name.lower(): " ".join(value.split()) for name, value in self._reply.headers.items()
+        }  # some headers are folded
         return Answered(self._reply.status, told)
 
     def read(self) -> bytes:
-        """What has come of the answer, at least a byte; b"" at its end. Unavailable when it breaks off."""
+        """Return the bytes received, at least one; b"" at the end. Unavailable if the connection breaks."""
         try:
             part: bytes = self._reply.read1(_AT_ONCE)
-        except (OSError, http.client.HTTPException, ValueError) as error:  # a hung-up reply is closed: a ValueError
+        except (OSError, http.client.HTTPException, ValueError) as error:  # reading a closed reply raises ValueError
             raise self._silence(error) from error
         self._size += len(part)
         if self._size > MOST:
             raise Unavailable(f"The upstream's answer is longer than {MOST:,} bytes.", _HINT)
-        if not part and self._reply.length:  # `read1` does not say that the connection was cut
-            raise Unavailable("The upstream broke off in the middle of its answer.", _HINT)
+        if not part and self._reply.length:  # `read1` does not report that the connection was cut
+            raise Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
         return part
 
     def whole(self) -> bytes:
-        """All that is left of the answer."""
+        """Return the rest of the answer."""
         return b"".join(iter(self.read, b""))
 
     def error(self) -> bytes:
-        """What a refusal says, as much of it as can be had."""
+        """Return the body of an error response, as much as is readable."""
         try:
             raw: bytes = self._reply.read(_LONGEST_ERROR)
-        except (OSError, http.client.HTTPException, ValueError):  # the status alone has to do, then
+        except (OSError, http.client.HTTPException, ValueError):  # the status alone must do
             return b""
         return raw
 
     def hang_up(self) -> None:
-        """End it, from any thread, at any time: whoever waits for the answer is told that it broke off."""
+        """Abort the request from any thread at any time: its reader gets an error."""
         with self._lock:
             self._hung_up = True
             if self._socket is not None:
                 _shut(self._socket)
 
     def close(self) -> None:
-        """Let go of the connection; for the thread that uses it."""
+        """Close the connection; called by the thread that uses it."""
         self.hang_up()
         if self._reply is not None:
             self._reply.close()
 
     def hold(self, connected: socket.socket) -> None:
-        """Note the connection, once there is one."""
+        """Store the connection once it exists."""
         with self._lock:
             self._socket = connected
             if self._hung_up:
@@ -135,13 +137,13 @@ class Line:
         if isinstance(reason, TimeoutError):
             return Unavailable(f"The upstream was silent for {self._timeout:g} seconds.", _HINT)
         if self._reply is not None:
-            return Unavailable("The upstream broke off in the middle of its answer.", _HINT)
+            return Unavailable("The upstream closed the connection in the middle of its answer.", _HINT)
         where = self.request.host if isinstance(self.request.host, str) else ""
         return Unavailable(f"The upstream could not be reached at {where}: {reason}.", _HINT)
 
 
 class _Asking(urllib.request.Request):
-    """A request that knows whose line it is."""
+    """urllib request with a reference to its line."""
 
     def __init__(self, url: str, body: bytes | None, headers: Mapping[str, str], line: Line) -> None:
         super().__init__(url, body, dict(headers))
@@ -149,7 +151,7 @@ class _Asking(urllib.request.Request):
 
 
 class _Held:
-    """A connection that is told to its line as soon as it is there."""
+    """Connection that registers its socket with its line as soon as it exists."""
 
     sock: Any
     timeout: Any
@@ -181,7 +183,7 @@ class _Plain(urllib.request.HTTPHandler):
 
 class _Secure(urllib.request.HTTPSHandler):
     def __init__(self) -> None:
-        self._trusted = ssl.create_default_context()  # made once: it reads every authority there is
+        self._trusted = ssl.create_default_context()  # created once, as it reads all CA certificates
         super().__init__(context=self._trusted)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
@@ -195,6 +197,6 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _shut(connected: socket.socket) -> None:
-    """End the connection below any encryption: the thread that reads it wakes, and nobody is in its way."""
-    with suppress(OSError):  # it has ended already
+    """Shut the socket down below TLS: the reading thread wakes up, without a lock."""
+    with suppress(OSError):  # already closed
         socket.socket.shutdown(connected, socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""A request to a provider: tried again where that helps, its failures told in our words, its key never among them."""
+"""HTTP requests to model providers, with retries; error messages never contain the key."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from urllib.parse import urlsplit
 
 from cofio.errors import Misconfigured, NoReply, Unavailable
 
-TRANSIENT = (429, 500, 502, 503, 504, 529)  # 529 is Anthropic's word for too busy
-LONGEST_PAUSE = 10.0  # seconds; a provider may ask for more, but somebody is waiting
-LONGEST_QUOTE = 300  # characters of what the provider said
-MOST = 128 << 20  # bytes of an answer; no server may fill our memory
+TRANSIENT = (429, 500, 502, 503, 504, 529)  # 529 is Anthropic's status for overload
+LONGEST_PAUSE = 10.0  # seconds; a provider may ask for more, but a caller is waiting
+LONGEST_QUOTE = 300  # characters quoted from the provider's message
+MOST = 128 << 20  # largest answer in bytes; no server may fill our memory
 
-#: An account without money: waiting does not fill it.
+#: Errors of an account without credit: waiting does not help.
 UNPAID = re.compile(
     r"insufficient[_ ](?:quota|balance|credits|funds)|credit balance is too low|exceeded your current quota"
     r"|billing_error|billing hard limit|reached your specified .{0,20}usage limit",
@@ -34,11 +34,11 @@ UNPAID = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long to wait for an answer, how often to ask, and the first of the pauses between, which double."""
+    """Timeout, number of attempts, and first pause between attempts, which doubles."""
 
-    timeout: float = 30.0  # seconds
+    timeout: float = 30.0  # in seconds
     attempts: int = 4
-    pause: float = 0.25  # seconds
+    pause: float = 0.25  # in seconds
     sleep: Callable[[float], None] = time.sleep
 
 
@@ -46,9 +46,9 @@ USUAL = Patience()
 
 
 class Rejection(Exception):
-    """A status that is no success and that asking again does not mend.
+    """Error status that a retry does not fix.
 
-    `text` is all that the provider said, without keys; `message` a line of it, as it may be shown.
+    `text` is the provider's whole message without keys; `message` an excerpt of one line, fit to show.
     """
 
     def __init__(self, status: int, code: str, text: str, message: str) -> None:
@@ -59,15 +59,15 @@ class Rejection(Exception):
         self.message = message
 
     def says(self, pattern: re.Pattern[str]) -> bool:
-        """Whether its code or its words have this."""
+        """Return whether its code or text matches."""
         return bool(pattern.search(f"{self.code} {self.text}"))
 
 
 class Provider:
-    """One provider's HTTP interface. `patience` covers an answer from the first byte sent to the last received.
+    """HTTP interface of one provider. `patience` covers an answer from the first byte sent to the last received.
 
-    `hints` says what to do about a status that is the owner's to mend, `hint` about every other failure. The key goes
-    as a bearer's, or bare under the header that `key_header` names; `headers` go with every request.
+    `hints` say what to do about a status that the owner must fix, `hint` about every other failure. The key is sent as
+    a bearer token, or as it is in the header `key_header`; `headers` are sent with every request.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Provider:
         self._opener = opener(self.url, _NoRedirect())
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON that comes back. Unavailable when none does, Misconfigured for a status that has a hint."""
+        """Return the JSON reply. Unavailable if none arrives, Misconfigured for a status that has a hint."""
         try:
             return self.ask(path, body, repeat_broken=True)
         except Rejection as rejection:
@@ -103,9 +103,9 @@ class Provider:
             raise Unavailable(rejection.message, self._hint) from rejection
 
     def ask(self, path: str, body: Mapping[str, Any], *, repeat_broken: bool = False) -> Any:
-        """The JSON that comes back. Unavailable when none does, Rejection for a status that will not pass.
+        """Return the JSON reply. Unavailable if none arrives, Rejection for a permanent error status.
 
-        A request whose reply broke off may be billed: it is sent again only with `repeat_broken`.
+        A request whose reply was cut off may be billed: it is retried only with `repeat_broken`.
         """
         payload = json.dumps(body).encode()
         attempt = 1
@@ -120,14 +120,14 @@ class Provider:
             attempt += 1
 
     def get(self, path: str, timeout: float) -> Any:
-        """What is there, asked for once. Unavailable and Rejection as with `ask`."""
+        """Return the JSON at this path, without retries. Raises as `ask` does."""
         try:
             return self._once(path, None, timeout)
         except _TryAgain as failure:
             raise failure.kind(failure.message, self._hint) from failure.__cause__
 
     def quoted(self, text: str) -> str:
-        """What the provider said, as it may be shown: one short line, without keys."""
+        """Return the provider's message, fit to show: one short line without keys."""
         return " ".join(self._unkeyed(text).split())[:LONGEST_QUOTE]
 
     def _once(self, path: str, payload: bytes | None, timeout: float) -> Any:
@@ -154,7 +154,7 @@ class Provider:
 
     def _refusal(self, error: urllib.error.HTTPError) -> Exception:
         raw = b""
-        with contextlib.suppress(OSError, http.client.HTTPException):  # the status alone has to do, then
+        with contextlib.suppress(OSError, http.client.HTTPException):  # the status alone must do
             raw = error.read(65_536)
         code, text = _error_in(raw.decode("utf-8", "replace"))
         said = self.quoted(text)
@@ -167,7 +167,7 @@ class Provider:
     def _silence(self, error: OSError | http.client.HTTPException, timeout: float) -> Exception:
         reason = getattr(error, "reason", error)
         kind = Unavailable if isinstance(error, urllib.error.URLError) else NoReply  # urllib wraps errors of sending
-        if isinstance(reason, TimeoutError):  # not tried again: the caller has waited long enough
+        if isinstance(reason, TimeoutError):  # not retried: the caller has waited long enough
             return kind(f"{self.name} did not answer within {timeout:g} seconds.", self._hint)
         return _TryAgain(f"{self.name} could not be reached at {self.url}: {reason}.", kind=kind)
 
@@ -182,7 +182,7 @@ class Provider:
 
 
 class _TryAgain(Exception):
-    """A failure that may pass; `after` is the pause that the provider asks for, `kind` the error if it stays."""
+    """Failure that may pass; `after` is the pause requested by the provider, `kind` the error if it persists."""
 
     def __init__(self, message: str, after: float | None = None, kind: type[Unavailable] = Unavailable) -> None:
         super().__init__(message)
@@ -192,21 +192,21 @@ class _TryAgain(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """urllib would follow with a GET, and hand the key to whatever host it is sent to."""
+    """Handler that refuses redirects: urllib would follow with a GET, and send the key to any host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def opener(url: str, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
-    """What opens this address: through the proxies of the environment, but for this machine's own services."""
+    """Return an opener for this address: it uses the proxies of the environment, except for loopback addresses."""
     if is_loopback(urlsplit(url).hostname or ""):
         handlers = (urllib.request.ProxyHandler({}), *handlers)
     return urllib.request.build_opener(*handlers)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the host is this machine."""
+    """Return whether the host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -214,44 +214,48 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_url(url: str, name: str) -> str:
-    """The address, once it is known to be one of HTTP and to carry no password."""
-    hint = "Give one that begins with https:// or http://."
-    if "@" in url:  # before anything of it is quoted
-        raise Misconfigured(f"The address of {name} holds a name or a password.", "Give the key as the key.")
+    """Return the address. Raise if it is not HTTP or contains a password."""
+    hint = "Give a URL that begins with https:// or http://."
+    if "@" in url:  # checked before the URL is quoted in an error
+        raise Misconfigured(
+            f"The address of {name} contains a user name or a password.", "Set the API key setting instead."
+        )
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isascii()
-    except ValueError as error:  # a port or a bracket that makes no sense
-        raise Misconfigured(f"{url!r} is not an address of {name}: {error}.", hint) from error
+    except ValueError as error:  # an invalid port or bracket
+        raise Misconfigured(f"{url!r} is not a valid address of {name}: {error}.", hint) from error
     if not usable:
-        raise Misconfigured(f"{url!r} is not an address of {name}.", hint)
+        raise Misconfigured(f"{url!r} is not a valid address of {name}.", hint)
     return url
 
 
 def _checked_key(key: str, name: str) -> str:
     if key and not re.fullmatch(r"[!-~]+", key.strip()):
-        raise Misconfigured(f"The key for {name} holds blanks or odd characters.", "Set it again, without line breaks.")
+        raise Misconfigured(
+            f"The key for {name} contains spaces or non-ASCII characters.", "Set it again, without line breaks."
+        )
     return key.strip()
 
 
 def _whole(reply: http.client.HTTPResponse, end: float) -> bytes:
-    """The body, to its end. A server that sends it in drops runs into the same time-out as one that sends nothing."""
+    """Return the whole body. A server that trickles bytes hits the same timeout as one that sends none."""
     parts, size = [], 0
     while part := reply.read1(1 << 20):
         parts.append(part)
         size += len(part)
         if size > MOST:
-            return b""  # which is no answer that anybody can use
+            return b""  # not usable by any caller
         if time.monotonic() > end:
             raise TimeoutError
     whole = b"".join(parts)
-    if reply.length:  # the connection was cut; `read1` does not say so
+    if reply.length:  # the connection was cut; `read1` does not report that
         raise http.client.IncompleteRead(whole, reply.length)
     return whole
 
 
 def _error_in(body: str) -> tuple[str, str]:
-    """The code and the message of an error's body, in the form of OpenAI, Anthropic, vLLM, Ollama, or none."""
+    """Return code and message of an error body, in the form of OpenAI, Anthropic, vLLM, Ollama, or plain text."""
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
@@ -264,7 +268,7 @@ def _error_in(body: str) -> tuple[str, str]:
 
 
 def _asked_pause(value: str | None) -> float | None:
-    """Seconds from a Retry-After of either form, within bounds; None when it says nothing sensible."""
+    """Return the seconds of a Retry-After header of either form, within bounds; None if it is not valid."""
     if value is None:
         return None
     try:

@@ -82,7 +82,7 @@ def test_readers_who_do_not_read_keep_nobody_from_the_store(keeper: Keeper, monk
             deaf.sendall(f"GET /export HTTP/1.1\r\nHost: {service.host}\r\n\r\n".encode())
             assert deaf.recv(12) == b"HTTP/1.1 200"
         refused = service.get("/export")
-        assert (refused.status, "exports are under way" in refused.error["message"]) == (429, True)
+        assert (refused.status, "exports are already running" in refused.error["message"]) == (429, True)
         assert service.post("/search", {"query": "fact"}).status == 200
         deadline = time.monotonic() + 30
         while service.get("/export").status != 200:

@@ -288,7 +288,7 @@ def test_the_documents_tell_the_roles(house: House) -> None:
     document = house.caller.get("/openapi.json").json
     for route in ROUTES:
         assert document["paths"][route.path][route.method.lower()]["x-role"] == route.role
-    assert "Takes a key with the role <b>admin</b>" in house.caller.get("/docs").body.decode()
+    assert "Requires a key with the role <b>admin</b>" in house.caller.get("/docs").body.decode()
 
 
 def test_a_key_sees_what_its_holder_may(house: House) -> None:
@@ -417,7 +417,7 @@ def test_refusals_are_written_down_with_why(house: House) -> None:
         ("GET /memories", key.id, "127.0.0.1"),
         ("GET nowhere", key.id, "127.0.0.1"),
     ]
-    for each, word in zip(told, ("not the service's", "role write", "expired", "revoked"), strict=True):
+    for each, word in zip(told, ("not valid", "role write", "expired", "revoked"), strict=True):
         assert word in each.what
 
 
@@ -564,7 +564,7 @@ def test_that_somebody_is_made_to_wait_is_written_down_once_a_minute(house: Hous
         house.caller.having("guess").get("/memories")
     refusals = [each.what for each in house.deeds() if each.outcome == "refused"]
     assert len(refusals) == MOST_TRIES + 1
-    assert "10 wrong keys came from 127.0.0.1" in refusals[0]
+    assert "10 invalid keys came from 127.0.0.1" in refusals[0]
 
 
 def test_on_an_open_service_no_key_is_a_guess(house: House) -> None:

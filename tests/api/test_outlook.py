@@ -280,7 +280,7 @@ def test_there_are_only_so_many_readers_and_who_hangs_up_makes_room(
     readers = [reading(service) for _ in range(WATCHERS)]
     refused = service.get("/events")
     assert (refused.status, refused.error["code"]) == (429, "too_busy")
-    assert f"{WATCHERS} readers of events" in refused.error["message"]
+    assert f"{WATCHERS} event streams" in refused.error["message"]
     assert service.get("/health").status == 200  # nobody else waits for them
     assert service.get("/export").status == 200
     readers[0].close()

@@ -62,7 +62,7 @@ def test_a_head_request_is_a_get_without_the_body(served: Caller) -> None:
         (b'"text"', "str"),
         (b"null", "null"),
         (b"{}", "`text` is missing"),
-        (b'{"text": null}', "Leave out"),
+        (b'{"text": null}', "Omit"),
         (b'{"text": 1}', "`text`"),
         (b'{"text": ["x"]}', "`text`"),
         (b'{"text": "x", "k": 1}', "`k` is not known"),
@@ -118,7 +118,7 @@ def test_metadata_of_a_reasonable_depth_comes_back(service: Caller) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b'{"query": "x", "k": "x"}', "`k` is not right: expected `int`, got `str`."),
+        (b'{"query": "x", "k": "x"}', "`k` is invalid: expected `int`, got `str`."),
         (b'{"query": "x", "k": true}', "`k`"),
         (b'{"query": "x", "k": 1.5}', "`k`"),
         (b'{"query": "x", "k": 0}', "`k`"),

@@ -291,7 +291,7 @@ def test_the_doctor_is_for_admins_of_this_machine_alone(home: Path) -> None:
             assert proxied.status == 403  # a proxy beside us asks for somebody elsewhere
             assert Caller(url).having(root).get("/settings").status == 200
     desk: Any = type("Desk", (), {"doctor": staticmethod(look)})
-    with pytest.raises(Forbidden, match="own machine alone") as refusal:
+    with pytest.raises(Forbidden, match="own machine only") as refusal:
         examine(desk, Examine(), Call(by="page", auth="ok"))
     assert "cofio doctor" in refusal.value.hint
     assert asked == [1]

@@ -99,13 +99,13 @@ def test_a_service_that_does_not_answer_in_time_is_told() -> None:
 def test_something_else_on_the_port_is_not_taken_for_cofio(status: int, content: bytes) -> None:
     with odd(status=status, content=content) as (url, _), Client(url) as client:
         for ask in (client.health, client.changes):
-            with pytest.raises(Unavailable, match="not as cofio does"):
+            with pytest.raises(Unavailable, match="not like a cofio service"):
                 ask()
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8900", "ftp://x", "http://", "http://x:port", "http://x:99999"])
 def test_a_url_that_is_none_is_refused_before_anything_is_sent(url: str) -> None:
-    with pytest.raises(Misconfigured, match="not the URL"):
+    with pytest.raises(Misconfigured, match="not a valid service URL"):
         Client(url)
 
 
@@ -124,7 +124,7 @@ def test_a_connection_that_the_service_has_let_go_is_replaced_unseen() -> None:
 
 
 def test_what_answers_but_tells_something_else_is_not_taken_for_cofio() -> None:
-    with odd() as (url, _), Client(url) as client, pytest.raises(Unavailable, match="not as cofio does"):
+    with odd() as (url, _), Client(url) as client, pytest.raises(Unavailable, match="not like a cofio service"):
         client.changes()
 
 
@@ -186,7 +186,7 @@ def test_what_a_query_string_cannot_say_is_refused_and_not_widened(url: str) -> 
         for scope in ({"source": ""}, {"tags": ("a,b",)}):
             with pytest.raises(InvalidInput, match="cannot list"):
                 client.list(**scope)
-        with pytest.raises(InvalidInput, match="source_prefix alone"):
+        with pytest.raises(InvalidInput, match="source_prefix only"):
             client.merge_duplicates(kind="preference")
 
 

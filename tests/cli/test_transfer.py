@@ -251,7 +251,7 @@ def test_a_series_is_undone_brought_back_and_undone_again(cofio: Cofio, tmp_path
     cofio("undo", back[1], "--yes")
     assert cofio.json("stats")["memories"] == everything
     again = cofio("undo", str(first), "--yes").stderr
-    assert "was undone and is back" in again
+    assert "was undone and then restored" in again
     away = re.search(r"undo changeset ([0-9]+)", again)
     assert away is not None
     cofio("undo", away[1], "--yes")

@@ -261,7 +261,7 @@ def test_a_server_that_cannot_be_reached_is_unavailable(home: Path) -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "x"])
 def test_only_http_addresses_are_downloaded_from(home: Path, url: str) -> None:
-    with pytest.raises(Misconfigured, match="not an address"):
+    with pytest.raises(Misconfigured, match="not a valid address"):
         models.find(home, carrier=ABSENT, url=url)
 
 

@@ -169,7 +169,7 @@ class Contract:
         address = f"cofio://project/{quote(project, safe='')}/briefing"
         assert address in agent.every_resource()
         said, data = agent.read(address)
-        assert said.startswith(f"What a session in {project} is given at its start.\n<{TAG}>\n{NOTICE}\n")
+        assert said.startswith(f"The context that a session in {project} gets at its start.\n<{TAG}>\n{NOTICE}\n")
         assert "The shop sells tea" in said
         assert (data["project"], data["notice"]) == (project, NOTICE)
         assert data["briefing"] in said
@@ -213,7 +213,7 @@ class Contract:
 
     @pytest.mark.parametrize("cursor", ["nonsense", "memory:", "memory:x:1", "project:", "memory:1:99999", "a" * 9_000])
     def test_what_is_no_cursor_is_refused(self, agent: Agent, cursor: str) -> None:
-        assert "no cursor" in agent.wrong(lambda: agent.resources(cursor))
+        assert "cursor is not valid" in agent.wrong(lambda: agent.resources(cursor))
 
     # ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -408,7 +408,7 @@ def test_where_the_store_is_is_nothing_for_others(keeper: Keeper, url: str, monk
     secret, owner = key(keeper), key(keeper, "root", role="admin")
     monkeypatch.setattr(SqliteStore, "history", busy)
     with Calling(url, bearing(secret)) as agent:
-        assert agent.refused("memory_history", id=1).startswith("The store does not answer just now.")
+        assert agent.refused("memory_history", id=1).startswith("The store is not available at the moment.")
     with Calling(url, bearing(owner)) as agent:
         assert "/home/ann/cofio.db" in agent.refused("memory_history", id=1)
 

@@ -227,7 +227,7 @@ def test_search_tells_the_strength_and_when_nothing_fits_well(ask: Ask) -> None:
     assert "strong)" in strong.text
     assert "Nothing fits well" not in strong.text
     weak = ask("memory_search", query="bananas")
-    assert weak.text.startswith("Nothing fits well. 1 note from earlier work")
+    assert weak.text.startswith("No good match. 1 note from earlier work")
     assert [each["strength"] for each in weak.data["memories"]] == ["weak"]
 
 

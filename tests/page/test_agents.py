@@ -115,7 +115,7 @@ def test_a_service_without_a_doctor_says_so_and_the_rest_is_there(serve: Serve, 
 
 def test_an_empty_store_says_how_an_agent_comes_here(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/agents")
-    expect(page.locator(".empty")).to_contain_text("Nobody yet")
+    expect(page.locator(".empty")).to_contain_text("No agents yet")
     page.locator(".empty").get_by_role("link", name="Connect an agent").click()
     expect(page.locator(".way")).to_have_count(5)
     expect(page.locator(".way").nth(1)).to_contain_text(f"export COFIO_URL={service.url}")
@@ -142,11 +142,11 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
     press(page, "Make the first key")
     form = page.get_by_role("dialog", name="Make the first key")
     expect(form.get_by_role("radio", name="admin")).to_be_checked()
-    expect(form).to_contain_text("wants a key of everybody")
+    expect(form).to_contain_text("requires a key from everyone")
     box(form, "Name").fill("ada")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada")
-    expect(made).to_contain_text("the only time that it is shown")
+    expect(made).to_contain_text("shown only once")
     expect(made).to_contain_text("cofio config set api_key")
     secret = made.locator(".secret").inner_text()
     press(made.locator(".copyable.whole"), "Copy the key")
@@ -154,7 +154,7 @@ def test_an_open_service_says_so_and_the_first_key_closes_it_while_the_page_goes
     assert secret not in page.url
     assert secret not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, history.state])")
     assert service.get("/memories").status == 401  # it is closed by now
-    press(made, "Go on here with this key")
+    press(made, "Use this key here")
     expect(key(page, "ada")).to_contain_text("this tab’s")
     expect(page.locator("#who")).to_contain_text("key: admin")
     expect(page.locator("#door")).to_be_empty()
@@ -171,8 +171,8 @@ def test_done_without_it_leads_to_the_door(service: Caller, visit: Visitor) -> N
     press(page, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada")
     secret = made.locator(".secret").inner_text()
-    press(made, "Done, without it")
-    expect(page.get_by_role("heading", name="The service wants a key")).to_be_visible()
+    press(made, "Close without using it")
+    expect(page.get_by_role("heading", name="The service requires a key")).to_be_visible()
     assert secret not in page.content()
     assert page.evaluate("JSON.stringify({...sessionStorage})") == "{}"
     enter(page, secret)
@@ -189,7 +189,7 @@ def test_a_first_key_that_is_no_admins_is_warned_of(service: Caller, visit: Visi
     box(form, "User").fill("ada")
     press(form, "Make the key")
     made = page.get_by_role("dialog", name="The key of ada's laptop")
-    expect(made.get_by_role("button", name="Go on here")).to_have_count(0)
+    expect(made.get_by_role("button", name="Use this key here")).to_have_count(0)
     secret = made.locator(".secret").inner_text()
     press(made, "Done")
     enter(page, secret)
@@ -265,7 +265,7 @@ def test_a_key_is_made_with_its_bounds_and_revoked_behind_a_question(service: Ca
     expect(row).to_contain_text("in 2 months")
     press(row, "Revoke ci")
     asked = page.get_by_role("dialog", name="Revoke “ci”?")
-    expect(asked).to_contain_text("cannot be taken back")
+    expect(asked).to_contain_text("cannot be undone")
     press(asked, "Cancel")
     assert theirs.get("/memories").status == 200
     press(row, "Revoke ci")
@@ -288,7 +288,7 @@ def test_what_is_missing_is_told_in_the_form_and_nothing_is_made(service: Caller
     expect(form.get_by_role("alert")).to_contain_text("“Name” is empty.")
     box(form, "Name").fill("nobody")
     press(form, "Make the key")
-    expect(form.get_by_role("alert")).to_contain_text("The key is nobody's.")
+    expect(form.get_by_role("alert")).to_contain_text("The key has no owner.")
     form.get_by_label("Ends", exact=True).select_option("date")
     press(form, "Make the key")
     expect(form.get_by_role("alert")).to_contain_text("“Ends” has no date.")  # and it is not one that never ends
@@ -303,7 +303,7 @@ def test_the_key_of_the_tab_is_named_before_it_is_revoked_and_the_page_says_what
     enter(page, secret)
     press(key(page, "root"), "Revoke root")
     asked = page.get_by_role("dialog")
-    expect(asked).to_contain_text("It is the key of this tab")
+    expect(asked).to_contain_text("This tab uses the key")
     expect(asked).to_contain_text("No other is in force")
     press(asked, "Revoke")
     expect(page.get_by_role("region", name="This service is open")).to_be_visible()

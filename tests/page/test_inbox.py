@@ -134,7 +134,7 @@ def some_of_everything(here: Inbox) -> None:
 
 def test_an_empty_inbox_says_where_captures_come_from(inbox: Open, visit: Visitor) -> None:
     page = open_page(visit, inbox())
-    expect(page.locator(".empty")).to_contain_text("Nothing was handed over yet")
+    expect(page.locator(".empty")).to_contain_text("No captures yet")
     page.locator(".empty").get_by_role("link", name="Try a conversation").click()
     expect(page.get_by_role("textbox", name="A conversation, or plain notes")).to_be_focused()
 
@@ -147,7 +147,7 @@ def test_every_capture_stands_with_its_state_why_from_whom_and_when(inbox: Open,
         "Remember the thing": ["Parked", "tried once", "gave nothing usable"],
         "What time is it": ["Rejected", "Nothing that will matter in a month", "cursor", "2 hours ago"],
         "Flag AAPL": ["Stored", "1 kept, 1 row of knowledge", "watcher"],
-        "We deploy on Fridays": ["Merged", "What it says was known already."],
+        "We deploy on Fridays": ["Merged", "Its facts were already known."],
         "We switched from MySQL": ["Stored", "1 kept", "claude-code · ann"],
         "Thanks, that works": ["Rejected", "Nothing that will matter in a month"],
     }
@@ -202,7 +202,7 @@ def test_what_was_learned_is_taken_back(inbox: Open, visit: Visitor) -> None:
     detail = row(page, "We switched from MySQL").locator(".detail")
     detail.locator(".back").get_by_role("button", name="Undo").click()
     expect(detail.locator(".back .tag")).to_have_text("undone")
-    expect(notice(page)).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Undone.")
     assert here.keeper.count() == before - 1
 
 
@@ -210,7 +210,7 @@ def test_a_parked_one_is_tried_again_and_the_page_hears_what_became_of_it(inbox:
     here = inbox(lambda it: it.park("User: We switched from npm to pnpm."))
     page = open_page(visit, here, "#/1")
     detail = row(page, "We switched").locator(".detail")
-    expect(detail).to_contain_text("Nothing yet: it waits for you.")
+    expect(detail).to_contain_text("Nothing yet: it waits for a retry.")
     press(detail, "Retry")
     expect(row(page, "We switched").locator(".chip.stored").first).to_be_visible()  # without a reload
     expect(row(page, "We switched").locator(".detail .outcome a")).to_be_visible()
@@ -221,7 +221,7 @@ def test_all_that_are_shown_are_tried_again(inbox: Open, visit: Visitor) -> None
     here = inbox(lambda it: [it.park(f"User: We switched from tool {n} to tool {n}b.") for n in range(3)])
     page = open_page(visit, here, "#/parked")
     press(page, "Retry all 3 shown")
-    expect(notice(page)).to_contain_text("3 captures are tried again")
+    expect(notice(page)).to_contain_text("3 captures are queued again")
     expect(page.locator(".empty")).to_contain_text("Nothing is parked.")
 
 
@@ -265,7 +265,7 @@ def test_new_ones_appear_and_the_focus_and_the_open_one_stay(inbox: Open, visit:
 def test_of_what_is_forgotten_nothing_is_quoted(inbox: Open, visit: Visitor) -> None:
     here = inbox(lambda it: (it.hear("User: We never deploy on a Friday."), it.keeper.forget_captures("2030-01-01")))
     page = open_page(visit, here, "#/1")
-    expect(rows(page).first).to_contain_text("Its words are forgotten by now.")
+    expect(rows(page).first).to_contain_text("Its text has been deleted by retention.")
     expect(rows(page).first.locator(".outcome a")).to_be_visible()
 
 
@@ -310,7 +310,7 @@ def test_all_of_it_is_learned_only_when_asked_for(inbox: Open, visit: Visitor) -
     assert item.exchange
     assert (item.exchange.project, item.exchange.source) == ("/srv/shop", "claude-code/shop")
     notice(page).get_by_role("button", name="Undo").click()
-    expect(notice(page)).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Undone.")
     assert here.keeper.get(3).superseded_by is None
 
 
@@ -328,7 +328,7 @@ def test_one_fact_is_kept_and_taken_back(inbox: Open, visit: Visitor) -> None:
     kept = here.keeper.list(limit=1).memories[0]
     assert (kept.text, kept.project, kept.kind) == (CAUSE, "/srv/shop", "decision")
     press(port, "Undo")
-    expect(notice(page)).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Undone.")
     expect(port.get_by_role("button", name="Keep this one")).to_be_focused()
     assert here.keeper.get(3).superseded_by is None
 

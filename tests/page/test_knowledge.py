@@ -189,7 +189,7 @@ def test_numbers_are_read_as_the_command_line_reads_them(service: Caller, visit:
 
 
 def ask(page: Page, source: str, metric: str, value: str) -> Locator:
-    asking = page.get_by_role("region", name="Does this fire?")
+    asking = page.get_by_role("region", name="Does this trigger?")
     for label, text in (("Source", source), ("Metric", metric), ("Value", value)):
         box(asking, label).fill(text)
     asking.get_by_role("button", name="Check").click()
@@ -199,7 +199,7 @@ def ask(page: Page, source: str, metric: str, value: str) -> Locator:
 def test_a_value_fires_is_judged_and_moves_how_sure_it_is(service: Caller, visit: Visitor) -> None:
     keep(service, "thresholds", **VOLUME)
     page = visit(service)
-    expect(ask(page, "AAPL", "volume", "5M")).to_contain_text("Nothing fires.")
+    expect(ask(page, "AAPL", "volume", "5M")).to_contain_text("No threshold triggers.")
     asking = ask(page, "aapl", "volume", "6.2M")
     expect(asking).to_contain_text("crossed by 1,200,000")
     asking.get_by_role("button", name="Judge it").click()
@@ -292,7 +292,7 @@ def test_verdicts_that_wait_are_let_count(service: Caller, visit: Visitor) -> No
     service.post("/knowledge/feedback", {"anomaly": "monday", "verdict": "confirmed", "about": [REF], "process": False})
     page = visit(service, "/ui/knowledge#/feedback")
     expect(row(page, "monday")).to_contain_text("waits")
-    press(page, "Let them count")
+    press(page, "Apply them")
     expect(row(page, "monday")).to_contain_text("counts")
     assert service.get(f"/knowledge/{REF}").json["confirmed"] == 1
 
@@ -432,13 +432,13 @@ def test_the_keyboard_is_enough(service: Caller, visit: Visitor) -> None:
 def test_a_key_is_asked_for_and_kept_in_this_tab_alone(serve: Callable[..., Caller], visit: Visitor) -> None:
     service = serve(api_key="sécret key")
     page = visit(service)
-    gate = page.get_by_role("region", name="The service wants a key")
+    gate = page.get_by_role("region", name="The service requires a key")
     expect(gate.get_by_label("API key")).to_be_focused()
     expect(page.locator("#page")).to_be_hidden()
     visit.expected.add(401)
     page.keyboard.type("guess")
     page.keyboard.press("Enter")
-    expect(gate.locator(".trouble")).to_contain_text("The API key is not the service's.")
+    expect(gate.locator(".trouble")).to_contain_text("The API key is not valid.")
     gate.get_by_label("API key").fill("sécret key")
     press(page, "Open")
     expect(page.locator(".empty")).to_be_visible()

@@ -448,7 +448,7 @@ def test_what_answers_a_search_lights_up(told: Caller, visit: Visitor) -> None:
     assert chart.colour(number) != plain  # it recedes
     assert told.get("/stats").json["retrievals"] == before
     expect(page).to_have_url(re.compile("find=Stripe"))
-    press(page, "Choose them")
+    press(page, "Select them")
     expect(title(page)).to_have_text("50 memories chosen")
     chart.canvas.focus()
     page.keyboard.press("Escape")
@@ -504,7 +504,7 @@ def test_a_project_or_a_category_has_a_map_of_its_own(told: Caller, visit: Visit
 def test_nothing_fits_and_the_way_back(service: Caller, visit: Visitor) -> None:
     seed(service, story.facts(12))
     page = visit(service, "/ui/map#/category?project=nowhere", **CALM)
-    expect(page.locator(".empty")).to_contain_text("No memory that is on the map fits.")
+    expect(page.locator(".empty")).to_contain_text("No memory on the map matches the filters.")
     press(page, "Show all")
     Chart(page, service)
 
@@ -536,7 +536,7 @@ def test_the_chosen_are_archived_at_once_and_undone_at_once(service: Caller, vis
     expect(notice(page)).to_contain_text(f"Pinned: {len(expected)} memories.")
     assert all(service.get(f"/memory/{each}").json["pinned"] for each in expected)
     notice(page).get_by_role("button", name="Undo").click()
-    expect(notice(page)).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Undone.")
     assert not any(service.get(f"/memory/{each}").json["pinned"] for each in expected)
 
 
@@ -563,7 +563,7 @@ def test_what_is_new_is_told_and_drawn_when_it_is_asked_for(service: Caller, vis
     expect(page.locator("#news")).to_contain_text("1 new")
     assert chart.view == before
     expect(page.locator("#what")).to_contain_text("40 memories")
-    press(page, "Draw anew")
+    press(page, "Redraw")
     expect(page.locator("#what")).to_contain_text("41 memories")
     expect(page.locator("#news")).to_be_empty()
     expect(chart.canvas).to_be_focused()
@@ -639,7 +639,7 @@ def test_an_empty_store_says_what_to_do(service: Caller, visit: Visitor) -> None
     expect(page.locator(".empty code")).to_contain_text("cofio add")
     assert hindrances(page) == []
     service.post("/memory/add", {"text": "The first of them."})
-    press(page, "Draw anew")
+    press(page, "Redraw")
     Chart(page, service)
     expect(page.locator("#what")).to_have_text("1 memory, 0 groups")
 

@@ -255,7 +255,7 @@ def test_pinned_and_archived_ones_are_told_apart(shop: Caller, visit: Visitor) -
     expect(lines(page).first).to_contain_text("Tuesdays and Thursdays")
     expect(lines(page).first).to_contain_text("archived")
     page.goto(f"{shop.url}/ui/memories#/?tags=none&q=storefront")
-    expect(page.locator(".empty")).to_contain_text("Nothing answers to that")
+    expect(page.locator(".empty")).to_contain_text("No memory matches")
     press(page, "Show all")
     expect(page.locator("#count")).to_have_text("13 memories, newest first")
     assert page.url.endswith("#/")
@@ -294,15 +294,15 @@ def test_lineage_history_and_what_differs_are_shown_and_undone(shop: Caller, vis
     steps = detail.locator(".history > li")
     expect(steps).to_have_count(3)
     expect(steps.nth(0)).to_contain_text("Archived")
-    expect(steps.nth(1)).to_contain_text("Said anew")
+    expect(steps.nth(1)).to_contain_text("Reworded")
     expect(steps.nth(1)).to_contain_text("decided in the retro")
     detail.locator(".lineal a").click()
-    expect(detail.locator(".lineal")).to_contain_text("Memory 14 stands in its place.")
+    expect(detail.locator(".lineal")).to_contain_text("Memory 14 replaced it.")
     detail.locator(".lineal a").click()
     expect(steps).to_have_count(3)
     expect(steps.nth(1).get_by_role("button", name="Undo")).to_have_count(0)  # it is taken back with the one above
     steps.nth(0).get_by_role("button", name="Undo").click()
-    expect(notice(page)).to_contain_text("Taken back.")
+    expect(notice(page)).to_contain_text("Undone.")
     expect(detail).to_contain_text("Memory 14 is no longer there")
     expect(line(page, "Tuesdays and Thursdays")).to_have_count(1)
 
@@ -347,7 +347,7 @@ def test_what_a_memory_speaks_of_is_looked_at_and_still_holds(tree: tuple[Caller
     service, project = tree
     add(service, "The limit of a batch stands in src/cart.py", project=str(project))
     page = visit(service, "/ui/memories#/1")
-    expect(pane(page)).to_contain_text("All of it is as it was.")
+    expect(pane(page)).to_contain_text("Unchanged.")
     expect(pane(page).locator(".anchors")).to_contain_text("src/cart.py")
     expect(page.get_by_role("button", name="Still holds")).to_have_count(0)
     (project / "src" / "cart.py").write_text("LIMIT = 60\n")
@@ -355,7 +355,7 @@ def test_what_a_memory_speaks_of_is_looked_at_and_still_holds(tree: tuple[Caller
     expect(pane(page)).to_contain_text("Some of it has changed.")
     press(page, "Still holds")
     expect(notice(page)).to_contain_text("It still holds")
-    expect(pane(page)).to_contain_text("All of it is as it was.")
+    expect(pane(page)).to_contain_text("Unchanged.")
     notice(page).get_by_role("button", name="Undo").click()
     expect(pane(page)).to_contain_text("Some of it has changed.")
 
@@ -427,16 +427,16 @@ def test_what_was_begun_is_there_when_one_comes_back_and_cancel_drops_it(shop: C
 def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: Visitor) -> None:
     page = visit(shop, "/ui/memories#/4")
     expect(pane(page).locator(".history")).to_be_visible()
-    press(page, "Say it anew")
-    form = page.get_by_role("dialog", name="Say it anew")
-    press(page, "Put it in its place")
-    expect(form.get_by_role("alert")).to_contain_text("That is what it says already.")
+    press(page, "Reword")
+    form = page.get_by_role("dialog", name="Reword")
+    press(page, "Replace it")
+    expect(form.get_by_role("alert")).to_contain_text("The text is unchanged.")
     form.get_by_role("textbox", name="What holds now").fill("Terraform state lives in OpenTofu Cloud.")
-    press(page, "Put it in its place")
+    press(page, "Replace it")
     expect(pane(page).get_by_role("heading", name="Memory 15")).to_be_visible()
     expect(pane(page).locator(".lineal")).to_contain_text("memory 4")
     assert shop.get("/memory/4").json["superseded_by"] == 15
-    expect(notice(page)).to_contain_text("Said anew: Terraform")
+    expect(notice(page)).to_contain_text("Reworded: Terraform")
     press(page, "Pin")
     expect(notice(page)).to_contain_text("Pinned: Terraform")
     expect(page.get_by_role("button", name="Unpin", exact=True)).to_be_focused()
@@ -446,7 +446,7 @@ def test_it_is_said_anew_pinned_archived_and_brought_back(shop: Caller, visit: V
     expect(pane(page).locator(".label.archived")).to_be_visible()
     press(page, "Restore")
     expect(line(page, "Terraform")).to_have_count(1)
-    expect(notice(page)).to_contain_text("Brought back: Terraform")  # until then, Undo is of the archiving
+    expect(notice(page)).to_contain_text("Restored: Terraform")  # until then, Undo is of the archiving
     notice(page).get_by_role("button", name="Undo").click()
     expect(line(page, "Terraform")).to_have_count(0)
     expect(page.get_by_role("button", name="Restore", exact=True)).to_be_visible()
@@ -462,7 +462,7 @@ def test_nothing_is_erased_before_one_is_sure(shop: Caller, visit: Visitor) -> N
     press(page, "Erase for good")
     expect(form.get_by_role("alert")).to_contain_text("Nothing was erased.")
     assert shop.get("/memory/4").status == 200
-    form.get_by_label("I know that nobody can bring it back").check()
+    form.get_by_label("I know that it cannot be restored").check()
     press(page, "Erase for good")
     expect(notice(page)).to_contain_text("Memory 4 is erased.")
     expect(notice(page).get_by_role("button", name="Undo")).to_have_count(0)
@@ -475,7 +475,7 @@ def test_a_memory_is_added_and_one_that_was_known_says_so(shop: Caller, visit: V
     expect(lines(page)).to_have_count(13)
     for text, answer in (
         ("Feature flags live in Unleash.", "Added: Feature"),
-        ("feature flags  live in unleash.", "That was known already"),
+        ("feature flags  live in unleash.", "Already known"),
     ):
         press(page, "Add a memory")
         form = page.get_by_role("dialog", name="Add a memory")
@@ -643,7 +643,7 @@ def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, v
     expect(pill).to_be_visible()
     assert row.bounding_box() == where
     crowd.patch("/memory/5000", {"tags": ["elsewhere"]})
-    expect(pane(page)).to_contain_text("Somebody has changed it meanwhile.")
+    expect(pane(page)).to_contain_text("It was changed meanwhile.")
     expect(text).to_have_value("half a thou")
     expect(text).to_be_focused()
     assert row.bounding_box() == where
@@ -656,7 +656,7 @@ def test_what_comes_meanwhile_moves_nothing_under_whoever_reads(crowd: Caller, v
     press(page, "Cancel")
     expect(pane(page).locator(".history > li").last).to_contain_text("with 249 others")
     pane(page).get_by_role("button", name=re.compile("Undo")).last.click()
-    expect(page.get_by_role("dialog", name="Take back the whole change?")).to_contain_text("249 others")
+    expect(page.get_by_role("dialog", name="Undo the whole change?")).to_contain_text("249 others")
     press(page, "Cancel")
     for each in (fresh, fresh + 1):
         crowd.delete(f"/memory/{each}", purge="true")
@@ -689,7 +689,7 @@ def test_a_key_to_read_shows_everything_and_offers_nothing(serve: Callable[..., 
     expect(page.locator(".line .tick")).to_have_count(0)
     detail = open_line(page, "The whole team")
     names = page.get_by_role("button").all_inner_texts()
-    assert not {"Edit", "Archive", "Pin", "Say it anew", "Erase …", "Add a memory", "Undo"} & set(names)
+    assert not {"Edit", "Archive", "Pin", "Reword", "Erase …", "Add a memory", "Undo"} & set(names)
     expect(detail.locator(".history")).to_contain_text("Kept")
     page.get_by_role("listbox").focus()
     page.keyboard.press("Space")
@@ -715,9 +715,9 @@ def test_a_key_to_write_sees_its_own_and_changes_it(serve: Callable[..., Caller]
     page.goto(f"{owner.url}/ui/memories#/1")
     expect(pane(page).locator(".saying")).to_contain_text("The whole team")
     press(page, "Erase …")
-    page.get_by_role("dialog").get_by_label("I know that nobody can bring it back").check()
+    page.get_by_role("dialog").get_by_label("I know that it cannot be restored").check()
     press(page, "Erase for good")
-    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Memory 1 is not yours alone.")
+    expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text("Memory 1 is not private to you.")
     assert owner.get("/memory/1").status == 200
 
 

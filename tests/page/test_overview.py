@@ -236,7 +236,7 @@ def test_the_ledger_adds_up_and_tells_when_it_does_not(service: Caller, visit: V
     parts = [f"{sign}{ledger[name]} {name}"
              for sign, name in (("=", "stored"), ("+", "merged"), ("+", "rejected"), ("+", "pending"))]  # fmt: skip
     expect(shown.locator(".parts li")).to_have_text(parts)
-    expect(shown).to_contain_text("It adds up: every capture is accounted for.")
+    expect(shown).to_contain_text("Consistent: every capture is accounted for.")
     expect(shown.locator("[data-part=missing]")).to_have_count(0)
     ends = "(bars) => bars.map((bar) => Math.round(bar.lastElementChild.getBoundingClientRect().right))"
     [whole, together] = shown.locator(".pieces").evaluate_all(ends)
@@ -336,7 +336,7 @@ def test_a_service_that_goes_away_and_comes_back_is_told(tmp_path: Path, visit: 
             expect(page.locator("#live")).to_contain_text("Live")
             expect(value(page, "Memories")).to_have_text("1")
         expect(page.locator("#live")).to_contain_text("Not live")
-        expect(page.locator("#live")).to_contain_text("The service does not answer. It is tried again.")
+        expect(page.locator("#live")).to_contain_text("The service does not answer. Retrying.")
         expect(page.locator(".dot")).to_have_class("dot off")
         expect(value(page, "Memories")).to_have_text("1")  # what was known stays
         assert hindrances(page) == []
@@ -398,7 +398,7 @@ def test_a_key_sees_its_share_and_no_broken_boxes(serve: Callable[..., Caller], 
         expect(page.locator("body")).not_to_contain_text("Everybody deploys")  # nothing stays behind
     page = visit(service, "/ui/overview")
     unlock(page, a_key(owner, "eve", user="eve", role="read", prefixes=["ci/web"]))
-    expect(page.locator(".empty")).to_contain_text("Nothing is here for this key yet")
+    expect(page.locator(".empty")).to_contain_text("No memories for this key yet")
     expect(page.locator(".empty code")).to_have_count(0)
 
 

@@ -74,7 +74,7 @@ def test_sessions_are_narrowed_and_the_address_says_so(worked: Caller, visit: Vi
     expect(rows(page)).to_have_count(1)
     expect(rows(page)).to_contain_text("/srv/api")
     page.get_by_label("Project").fill("/srv/none")
-    expect(page.get_by_text("No session fits that.")).to_be_visible()
+    expect(page.get_by_text("No session matches.")).to_be_visible()
     assert "project=%2Fsrv%2Fnone" in page.url
     page.reload()
     expect(page.get_by_label("Client")).to_have_value("codex")

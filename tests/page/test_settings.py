@@ -96,7 +96,7 @@ def test_every_setting_stands_there_with_its_value_where_it_comes_from_and_how_i
     expect(page.get_by_role("heading", level=2, name="Upkeep")).to_be_visible()
     expect(setting(page, "inbox_days")).to_contain_text("7")
     expect(setting(page, "inbox_days").locator(".origin")).to_have_text("config.toml")
-    expect(setting(page, "recall_min_score").locator(".origin")).to_have_text("given at the start")
+    expect(setting(page, "recall_min_score").locator(".origin")).to_have_text("given as a flag")
     expect(setting(page, "anthropic_key").locator(".value")).to_have_text("set")
     expect(setting(page, "anthropic_key").locator(".origin")).to_have_text("ANTHROPIC_API_KEY")
     expect(setting(page, "openai_key").locator(".value")).to_have_text("not set")
@@ -126,12 +126,12 @@ def test_settings_are_found_by_any_words_and_by_whether_somebody_set_them(house:
     expect(page.locator(".setting")).to_have_count(1)
     expect(setting(page, "inbox_days")).to_be_visible()
     text.fill("nothing of that kind")
-    expect(page.locator(".empty")).to_contain_text("No setting fits.")
+    expect(page.locator(".empty")).to_contain_text("No setting matches.")
     text.fill("")
     page.get_by_label("About").select_option("Notes")
     expect(page.locator(".setting")).to_have_count(3)
     page.get_by_label("About").select_option("everything")
-    page.get_by_label("Only what somebody has set").check()
+    page.get_by_label("Only changed settings").check()
     expect(setting(page, "hook_recall_ms")).to_have_count(0)
     expect(setting(page, "inbox_days")).to_be_visible()
     assert page.locator(".setting").count() < 5
@@ -169,7 +169,7 @@ def test_the_doctor_looks_when_asked_and_says_what_to_do_first(house: House, vis
         return FOUND
 
     page = visit(house(look), "/ui/settings#/doctor", permissions=["clipboard-read", "clipboard-write"])
-    expect(page.locator(".empty")).to_contain_text("Nothing was looked at yet")
+    expect(page.locator(".empty")).to_contain_text("No checks yet")
     assert asked == []
     checks = examine(page)
     assert asked == [False]

@@ -97,7 +97,7 @@ def test_facts_are_narrowed_and_the_address_says_so(team: Caller, visit: Visitor
     expect(facts(page)).to_have_count(4)
     page.goto(f"{team.url}/ui/team#/threshold")
     expect(box(page, "Facts")).to_contain_text("The team knows nothing of this kind.")
-    expect(box(page, "What agents keep saying")).to_contain_text("Nothing of this kind was told twice.")
+    expect(box(page, "What agents keep saying")).to_contain_text("Nothing of this kind was stated twice.")
     visit.expected.add(400)
     page.goto(f"{team.url}/ui/team#/gossip")
     expect(page.locator(".trouble")).to_contain_text("gossip")
@@ -131,7 +131,7 @@ def test_many_facts_are_shown_bit_by_bit(service: Caller, visit: Visitor) -> Non
 
 def test_where_nobody_told_the_team_anything_it_says_how(service: Caller, visit: Visitor) -> None:
     page = visit(service, "/ui/team")
-    expect(page.locator(".empty")).to_contain_text("Nothing was told to the team yet")
+    expect(page.locator(".empty")).to_contain_text("No team memories yet")
     expect(page.locator(".empty .command")).to_have_text(
         'cofio add "Billing never migrates on a Friday" --agent ops --visibility team',
     )
@@ -139,7 +139,7 @@ def test_where_nobody_told_the_team_anything_it_says_how(service: Caller, visit:
     picture(page, "team-empty")
     tell(service, "Billing never migrates on a Friday", "ops")
     expect(facts(page)).to_have_count(1)  # it came by itself
-    expect(box(page, "What agents keep saying")).to_contain_text("No agent has told the same twice yet.")
+    expect(box(page, "What agents keep saying")).to_contain_text("No agent has stated the same fact twice yet.")
     link = facts(page).first.locator(".words")
     link.focus()
     tell(service, "Billing never migrates on a Friday", "ops")
@@ -163,7 +163,7 @@ def test_a_key_sees_its_own_team(serve: Callable[..., Caller], visit: Visitor) -
     secret = owner.post("/keys", {"name": "eve", "user": "eve", "team": "ops", "role": "read"}).json["secret"]
     page = visit(service, "/ui/team")
     unlock(page, secret)
-    expect(page.locator(".empty")).to_contain_text("Nothing was told to the team yet")
+    expect(page.locator(".empty")).to_contain_text("No team memories yet")
     expect(page.locator(".empty code")).to_have_count(0)  # it may not add
     page.get_by_role("button", name="Forget key").click()
     expect(page.locator("#team")).to_be_empty()

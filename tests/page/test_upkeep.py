@@ -139,7 +139,7 @@ def test_copies_are_shown_as_what_goes_and_what_stays_and_nothing_is_changed_by_
     here = house(repeating)
     before = here.live()
     page = open_page(visit, here)
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     expect(told(page)).to_have_text("10 memories were looked at. One merge is proposed.")
     expect(cards).to_have_count(1)  # what touches the same memories belongs together
     expect(cards.locator(".side.gone")).to_have_count(2)
@@ -154,7 +154,7 @@ def test_a_merge_of_the_model_is_approved_and_undone_and_approved_again(house: O
     here = house(repeating, llm=Merger())
     before = here.live()
     page = open_page(visit, here)
-    card = look(page, "repeats").filter(has_text=BACKUP)
+    card = look(page, "duplicates").filter(has_text=BACKUP)
     comes = card.locator(".side.come")
     expect(comes).to_contain_text(MERGED)
     expect(comes.locator("ins").first).to_have_text(",")
@@ -186,9 +186,9 @@ def test_a_long_look_says_that_it_goes_on(house: Open, visit: Visitor) -> None:
 
     page = open_page(visit, house(repeating, llm=Slow()))
     try:
-        press(page, "Look for repeats")
+        press(page, "Look for duplicates")
         expect(page.locator(".busy")).to_contain_text("Looking through the memories")
-        expect(page.get_by_role("button", name="Look for repeats")).to_have_attribute("aria-busy", "true")
+        expect(page.get_by_role("button", name="Look for duplicates")).to_have_attribute("aria-busy", "true")
         assert hindrances(page) == []
     finally:
         go_on.set()
@@ -198,7 +198,7 @@ def test_a_long_look_says_that_it_goes_on(house: Open, visit: Visitor) -> None:
 
 def test_what_is_refused_is_told_with_the_reason(house: Open, visit: Visitor) -> None:
     page = open_page(visit, house(repeating, llm=Merger()))
-    look(page, "repeats")
+    look(page, "duplicates")
     page.get_by_text("One was left as it is, and why").click()
     refused = page.locator(".refused")
     expect(refused).to_contain_text("lost")
@@ -210,14 +210,14 @@ def test_all_are_approved_but_what_is_left_and_undone_at_once(house: Open, visit
     here = house(lambda it: it.add(*(f"Rule {n} is kept" for n in range(4) for _ in range(2))))
     before = here.live()
     page = open_page(visit, here)
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     expect(cards).to_have_count(4)
     press(cards.first, "Leave")
     expect(cards.first).to_contain_text("Left as it is")
     press(page, "Approve all")
     expect(page.locator(".notice")).to_contain_text("All 3 are done.")
     assert len(here.live()) == len(before) - 3
-    expect(cards.filter(has_text="Done, with all the others.")).to_have_count(3)
+    expect(cards.filter(has_text="Approved with all the others.")).to_have_count(3)
     press(page, "Undo all")
     expect(page.get_by_role("button", name="Approve all")).to_be_focused()
     assert here.live() == before
@@ -227,7 +227,7 @@ def test_all_are_approved_but_what_is_left_and_undone_at_once(house: Open, visit
     expect(page.locator(".notice")).to_contain_text("Done.")
     assert len(here.live()) == len(before) - 1
     undo(cards.first)
-    expect(page.locator(".notice")).to_contain_text("Taken back.")
+    expect(page.locator(".notice")).to_contain_text("Undone.")
     press(page, "Approve all")  # some were taken back together, one by itself
     expect(page.locator(".notice")).to_contain_text("All 4 are done.")
     assert len(here.live()) == len(before) - 4
@@ -239,7 +239,7 @@ def test_all_are_approved_but_what_is_left_and_undone_at_once(house: Open, visit
 def test_what_was_touched_meanwhile_is_refused_with_the_reason(house: Open, visit: Visitor) -> None:
     here = house(repeating)
     page = open_page(visit, here)
-    card = look(page, "repeats").first
+    card = look(page, "duplicates").first
     here.keeper.update(2, pinned=True)
     visit.expected.add(409)
     press(card, "Approve")
@@ -250,7 +250,7 @@ def test_what_was_touched_meanwhile_is_refused_with_the_reason(house: Open, visi
 def test_many_cards_come_a_few_at_a_time(house: Open, visit: Visitor) -> None:
     here = house(lambda it: it.add(*(f"Rule number {n} says {n * n}" for n in range(30) for _ in range(2))))
     page = open_page(visit, here)
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     expect(cards).to_have_count(20)
     press(page, "Show more of the other 10")
     expect(cards).to_have_count(30)
@@ -264,9 +264,9 @@ def test_what_nobody_asks_for_is_set_aside_one_by_one(house: Open, visit: Visito
     here = house(unused)
     before = here.live()
     page = open_page(visit, here, "#/unused")
-    cards = look(page, "what nobody asks for")
+    cards = look(page, "unused memories")
     expect(cards).to_have_count(3)
-    expect(told(page)).to_contain_text("3 would be set aside.")
+    expect(told(page)).to_contain_text("3 would be archived.")
     kettle = cards.filter(has_text="kettle")
     expect(kettle).to_contain_text("never recalled in the")
     press(kettle, "Approve")
@@ -284,8 +284,8 @@ def test_what_nobody_asks_for_is_set_aside_one_by_one(house: Open, visit: Visito
 
 def test_why_nothing_is_set_aside_is_told(house: Open, visit: Visitor) -> None:
     page = open_page(visit, house(contradicting), "#/unused")
-    look(page, "what nobody asks for")
-    expect(told(page)).to_contain_text("There is nothing to set aside.")
+    look(page, "unused memories")
+    expect(told(page)).to_contain_text("There is nothing to archive.")
     expect(page.locator(".plan")).to_contain_text("no retrieval was ever noted")
 
 
@@ -351,8 +351,8 @@ def test_a_calm_store_says_so(house: Open, visit: Visitor) -> None:
     look(page, "contradictions")
     expect(told(page)).to_have_text("No contradictions found.")
     page.get_by_role("link", name="Repeats").click()
-    look(page, "repeats")
-    expect(told(page)).to_have_text("0 memories were looked at. Nothing repeats.")
+    look(page, "duplicates")
+    expect(told(page)).to_have_text("0 memories were looked at. No duplicates found.")
 
 
 # ── use and runs ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -370,7 +370,7 @@ def test_use_is_shown_in_short_lists(house: Open, visit: Visitor) -> None:
     press(never, "Show more")
     expect(never.get_by_role("listitem")).to_have_count(19)
     stale = page.get_by_role("region", name="Not recalled for 90 days")
-    expect(stale).to_contain_text("Nothing that was ever recalled is that old.")
+    expect(stale).to_contain_text("Every recalled memory was used since then.")
 
 
 def test_model_calls_are_shown_with_their_texts(house: Open, visit: Visitor) -> None:
@@ -401,7 +401,7 @@ def test_what_ran_is_told_and_taken_back(house: Open, visit: Visitor) -> None:
     page = open_page(visit, here)
     runs = page.get_by_role("region", name="What ran").locator(".run")
     expect(runs).to_have_count(2)
-    expect(runs.first).to_contain_text("Setting aside what is unused")
+    expect(runs.first).to_contain_text("Archiving unused memories")
     expect(runs.first).to_contain_text("by ann")
     expect(runs.last).to_contain_text("2 done, 0 left")
     itself = page.get_by_role("region", name="By itself")
@@ -420,7 +420,7 @@ def test_without_a_schedule_it_says_how_to_have_one(house: Open, visit: Visitor)
 
 def test_a_plan_stays_while_one_looks_elsewhere(house: Open, visit: Visitor) -> None:
     page = open_page(visit, house(repeating))
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     press(cards.first, "Approve")
     expect(cards.first).to_contain_text("Done")
     page.get_by_role("link", name="Use", exact=True).click()
@@ -441,7 +441,7 @@ def test_whatever_a_memory_says_is_shown_as_it_is_and_does_nothing(house: Open, 
         )
     )
     page = open_page(visit, here)
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     expect(cards.filter(has_text="alert(2)").first).to_contain_text("<script>alert(2)</script>{{7*7}}")
     assert page.locator("main img, main script").count() == 0
     long = cards.filter(has_text="The plan is").first
@@ -510,7 +510,7 @@ def test_a_key_that_may_not_is_told_kindly(house: Open, visit: Visitor, role: st
     page.get_by_label("API key").fill(secret)
     press(page, "Open")
     expect(page.locator(".empty")).to_contain_text("Upkeep is for admins")
-    expect(page.get_by_role("button", name="Look for repeats")).to_have_count(0)
+    expect(page.get_by_role("button", name="Look for duplicates")).to_have_count(0)
     assert hindrances(page) == []
 
 
@@ -520,7 +520,7 @@ def test_an_admin_with_a_key_does_it_under_their_name(house: Open, visit: Visito
     page = open_page(visit, here)
     page.get_by_label("API key").fill(secret)
     press(page, "Open")
-    card = look(page, "repeats").first
+    card = look(page, "duplicates").first
     press(card, "Approve")
     expect(card).to_contain_text("Done")
     assert here.keeper.changes(limit=1)[0].by == "root (key 1) · page"
@@ -543,7 +543,7 @@ def test_nothing_keeps_anybody_out(house: Open, visit: Visitor, scheme: str) -> 
     dark = "-dark" if scheme == "dark" else ""
     expect(page.locator(".run")).to_be_visible()
     assert hindrances(page) == []
-    cards = look(page, "repeats")
+    cards = look(page, "duplicates")
     press(cards.filter(has_text="Fly.io"), "Approve")
     expect(cards.filter(has_text="Fly.io")).to_contain_text("Done")
     page.locator(".refused summary").click()
@@ -561,7 +561,7 @@ def test_nothing_keeps_anybody_out(house: Open, visit: Visitor, scheme: str) -> 
 
 def test_on_a_phone_nothing_is_cut_off(house: Open, visit: Visitor) -> None:
     page = open_page(visit, house(everything, llm=Merger()), viewport=PHONE)
-    look(page, "repeats")
+    look(page, "duplicates")
     assert overflow(page) == 0
     picture(page, "upkeep-phone")
     page.goto(f"{page.url.split('#')[0]}#/contradictions")

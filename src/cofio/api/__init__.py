@@ -1,5 +1,5 @@
-"""The HTTP service: an edge that knows the keeper and nothing below it.
+"""HTTP service: depends on the keeper, and on nothing below it.
 
 request ─ guard ─▶ admitted ─ reading ─▶ schema ─ answers (in a worker thread) ─▶ reply
-                        routes: the one list that the router, the OpenAPI document and the docs page are made from
+                        routes: one list, from which the router, the OpenAPI document and the docs page are generated
 """

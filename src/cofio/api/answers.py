@@ -1,4 +1,4 @@
-"""The answers: what each route does with the keeper. Synchronous, from values to plain values."""
+"""Handlers of the core routes: synchronous functions from values to plain values."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def edit(desk: Desk, given: schemas.Edit, call: Call) -> Plain:
 
 def delete(desk: Desk, given: schemas.Delete, call: Call) -> Plain:
     if given.purge:
-        with suppress(CofioError):  # a purge is not put off
-            desk.attendant.fetch()  # what waits outside would bring it back; in the inbox it is erased too
+        with suppress(CofioError):  # a purge is not delayed
+            desk.attendant.fetch()  # pending spool entries could bring it back; in the inbox they are erased too
     remove = desk.keeper.purge if given.purge else desk.keeper.delete
     change = remove(call.id, by=call.by, why=given.reason())
     return {"id": change.memory_id, "action": change.action, "changeset": change.changeset}
@@ -225,7 +225,7 @@ def _found(query: str, hits: Sequence[Hit]) -> Plain:
 
 
 def settled(change: Change) -> Plain:
-    """Return what became of a fact: the memory that it replaced, or those that it may replace and that were left."""
+    """Return the outcome for a fact: the memory it replaced, or similar ones that stayed but may be outdated."""
     replaced = change.memory.supersedes if change.action == "update" else None
     near = [{"id": each.id, "text": each.text, "replace": f"cofio forget {each.id}"} for each in change.near]
     about = {"id": change.memory_id, "action": change.action, "reason": change.reason}
@@ -243,6 +243,6 @@ def _plan(decisions: Sequence[Decision], done: int | None, *, dry: bool = True) 
 
 
 def _deletions(done: Changeset | None) -> list[Delete]:
-    """What a merge decided, read off what it did."""
+    """Return the decisions of a merge, reconstructed from its changes."""
     gone = [change for change in done.changes if change.action == "delete"] if done else []
     return [Delete(change.memory_id, change.reason, change.memory.superseded_by) for change in gone]

@@ -1,4 +1,4 @@
-"""The ASGI app: the list of routes behind the guard, each answer in a worker thread, never on the event loop."""
+"""ASGI application: the routes behind the guard; handlers run in worker threads, never on the event loop."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ from cofio.upstream import Upstream
 from cofio.worker import Worker
 
 WORKERS = 32
-#: What an id means, by how the path begins.
+#: Object of an id, by the beginning of the path.
 _THINGS = {"/changes": "changeset", "/inbox": "item", "/memory/extract": "job", "/keys": "key", "/episodes": "episode"}
-_QUICK = 8  # kept apart, so that /health answers while every worker is busy
-_APART = 8  # calls of agents' tools, of which some wait for a model
+_QUICK = 8  # separate, so that /health answers while every worker is busy
+_APART = 8  # calls of agents' tools, some of which wait for a model
 
 
 def make(
@@ -61,16 +61,16 @@ def make(
     ticks: Ticks = time.monotonic,
     doctor: Doctor | None = None,
 ) -> Starlette:
-    """The service as an ASGI app. Whoever opened the keeper closes it. Keys expire by the clock, guesses by ticks."""
+    """Return the service as an ASGI app. The caller closes the keeper. Keys expire by `clock`, guesses by `ticks`."""
     desk = replace(_desk(keeper, settings), settings=settings, doctor=doctor)
     caretaker = Caretaker(keeper, settings.schedules, clock)
     librarian = Librarian(keeper, settings.notes_followed, every=settings.notes_every)
     processors = max(2, os.cpu_count() or 2)
     hungry, drawing = CapacityLimiter(processors), CapacityLimiter(processors // 2)
-    passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "readers of events")
+    passing_on = Lane(RELAYS, "chats"), Lane(EXPORTS, "exports"), Lane(WATCHERS, "event streams")
     workers, quick, apart = (CapacityLimiter(each) for each in (WORKERS, _QUICK, _APART))
     lanes = _Lanes(workers, quick, hungry, drawing, apart, *passing_on)
-    # People beside the service keep their own key where the service's own would stand: that makes nobody its owner.
+    # If COFIO_API_KEY is set to a key of the store, it keeps that key's role and does not act as the owner's key.
     lent = bool(settings.api_key) and keeper.key_of(digest(settings.api_key)) is not None
     at_door = guard.Guard(settings, Keyring(keeper, ticks), Tries(ticks), clock, keeper.note_deed, lent)
     ways = _Ways(desk, at_door, settings.max_body, lanes, clock)
@@ -85,7 +85,7 @@ def make(
         await to_thread.run_sync(librarian.stop)
         await to_thread.run_sync(caretaker.stop)
         await to_thread.run_sync(desk.worker.stop)
-        if isinstance(keeper.llm, Stoppable):  # threads of requests that wait for it are joined at the end
+        if isinstance(keeper.llm, Stoppable):  # its request threads are joined at exit
             await to_thread.run_sync(keeper.llm.stop)
         await to_thread.run_sync(desk.close)
 
@@ -106,7 +106,7 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
         keeper,
         settings.home,
         codex_home=codex,
-        patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # what a hook waits
+        patience=max(settings.hook_recall_ms / 2, settings.hook_recall_ms - 300) / 1000,  # how long a hook waits
         is_mine=lambda: not address.is_others(settings.home, settings.store_name),
     )
     upstream, problem = _upstream(settings)
@@ -138,7 +138,7 @@ def _desk(keeper: Keeper, settings: Settings) -> Desk:
 
 @cache
 def _described() -> dict[str, Any]:
-    """The routes as OpenAPI has them. Made when somebody asks: it takes a tenth of a second, and few do."""
+    """Return the OpenAPI document. Built on first use: it takes 0.1 s and is rarely requested."""
     return openapi.document(ROUTES)
 
 
@@ -153,7 +153,7 @@ def _page() -> Reply:
 
 
 def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
-    """Where a chat goes on to, or why nowhere. A wrong address is told to whoever chats; the rest works."""
+    """Return the chat upstream, or why there is none. A wrong address is reported to chat requests only."""
     if not settings.chat_upstream_url.strip():
         return None, ""
     where = (settings.chat_upstream_url, settings.chat_upstream_key, settings.chat_upstream_timeout)
@@ -165,16 +165,16 @@ def _upstream(settings: Settings) -> tuple[Upstream | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Lanes:
-    """How many answers are made at once, by what they need. Searches would otherwise starve whoever writes."""
+    """Concurrency limits of handlers, by their cost. Searches would otherwise starve writers."""
 
     workers: CapacityLimiter
     quick: CapacityLimiter
     hungry: CapacityLimiter
     drawing: CapacityLimiter
     apart: CapacityLimiter
-    relays: Lane  # of those who wait for an upstream, each in a thread of its own
-    exports: Lane  # of those who hold on to a moment of the store for as long as their readers take
-    watchers: Lane  # of those who wait for something to move
+    relays: Lane  # requests that wait for an upstream, each in its own thread
+    exports: Lane  # exports, which hold a snapshot of the store until the client has read it
+    watchers: Lane  # event streams
 
     def of(self, route: Route) -> CapacityLimiter:
         if route.apart or route.drawing:
@@ -187,7 +187,7 @@ class _Lanes:
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """What every place needs to answer."""
+    """Dependencies shared by all places."""
 
     desk: Desk
     guard: guard.Guard
@@ -197,7 +197,7 @@ class _Ways:
 
 
 class Place:
-    """One path with its methods: admits the request, and has the answer made in a thread."""
+    """Endpoint: one path with its methods. Admits the request and runs the handler in a thread."""
 
     def __init__(
         self, path: str, methods: Mapping[str, Route], ways: _Ways, named: Mapping[str, str] = MappingProxyType({})
@@ -205,7 +205,7 @@ class Place:
         self.path = path
         self._methods = methods
         self._ways = ways
-        self._named = named  # what the words of a fixed path stand for, where it may name a row as well
+        self._named = named  # row names that a fixed path stands for, if it could also name a row
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = await self._reply(Request(scope, receive))
@@ -220,13 +220,13 @@ class Place:
             return self._no_such_method(request.method)
         call = _call(request, shown, self.path, {**self._named, **request.path_params})
         if route.bodiless and _has_body(request):
-            raise InvalidInput(f"{route.path} takes no body.", "Give what you want in the query string.")
+            raise InvalidInput(f"{route.path} takes no body.", "Use the query string.")
         body = await guard.body(request, self._ways.max_body) if route.has_body else b""
         lane = self._ways.lanes.of(route)
         return await to_thread.run_sync(self._answered, route, request, body, call, limiter=lane)
 
     async def _shown(self, request: Request, route: Route | None) -> guard.Pass:
-        """What the caller's key lets it do; refused, where that is not enough for the route."""
+        """Return what the caller's key permits. Raise if that is not enough for the route."""
         address = _address(request)
         act = f"{request.method[:10]} {self.path or 'nowhere'}"
         shown = await self._ways.guard.identify(request.headers, address, act)
@@ -239,7 +239,7 @@ class Place:
         return shown
 
     def _answered(self, route: Route, request: Request, body: bytes, call: Call) -> ASGIApp:
-        """Reading, answering and writing, all off the event loop."""
+        """Read, handle and write, all off the event loop."""
         given = _given(route, request, body)
         noted = Noted(route, call, self._ways.clock, self._ways.desk.keeper.note_deed)
         with noted.refusals():
@@ -256,14 +256,14 @@ class Place:
 
 
 class Nowhere(Place):
-    """Every path that is none of ours."""
+    """Endpoint of all unknown paths."""
 
     def _no_such_method(self, method: str) -> Response:  # noqa: ARG002
-        return refusal(NotFound("There is nothing here.", "GET /docs shows every route."))
+        return refusal(NotFound("There is no such path.", "GET /docs shows every route."))
 
 
 def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
-    """The paths, fixed ones before those with an id, so that none hides another."""
+    """Return the endpoints, fixed paths before those with an id, so that none hides another."""
     methods: dict[str, dict[str, Route]] = {}
     for route in sorted(routes, key=lambda each: "{" in each.path):
         methods.setdefault(route.path, {})[route.method] = route
@@ -271,7 +271,7 @@ def _places(routes: Sequence[Route], ways: _Ways) -> list[Place]:
 
 
 def _place(path: str, methods: Mapping[str, Mapping[str, Route]], ways: _Ways) -> Place:
-    """The place of a path. A fixed word may be the name of a row too, which takes what every row takes."""
+    """Return the endpoint of a path. A fixed word may also be a row's name, and then accepts a row's methods."""
     for other in methods if "{" not in path else ():
         if "{row}" in other and (found := re.fullmatch(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", other), path)):
             return Place(path, {**methods[other], **methods[path]}, ways, found.groupdict())
@@ -291,7 +291,7 @@ def _given(route: Route, request: Request, body: bytes) -> object:
     if not route.has_body:
         return reading.of_query(query, route.takes)
     if query:
-        raise InvalidInput(f"{route.path} takes no query string.", "Send what you want in the body, as JSON.")
+        raise InvalidInput(f"{route.path} takes no query string.", "Send the fields in the body, as JSON.")
     return reading.of_body(body, request.headers.get("content-type", ""), route.takes)
 
 
@@ -321,11 +321,11 @@ def _address(request: Request) -> str:
 
 
 def _id(request: Request, path: str) -> int:
-    """The id in the path; 0, which nothing has, where the path has none."""
+    """Return the id in the path; 0, which no object has, if the path has none."""
     if "{id}" not in path:
         return 0
     said = str(request.path_params["id"])
     if not re.fullmatch(r"[0-9]{1,18}", said):
         thing = next((name for start, name in _THINGS.items() if path.startswith(start)), "memory")
-        raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a whole number, as replies give it.")
+        raise NotFound(f"There is no {thing} {said[:40]!r}.", "An id is a positive integer, as returned in replies.")
     return int(said)

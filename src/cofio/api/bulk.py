@@ -1,4 +1,4 @@
-"""The answers to those who look after many memories: one change of all of them, and where one was learned."""
+"""Handlers for bulk changes of memories, and for the capture that a memory was learned from."""
 
 from __future__ import annotations
 

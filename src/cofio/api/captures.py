@@ -1,4 +1,4 @@
-"""The answers of the way in: what was said is captured, read, and accounted for."""
+"""Handlers for captures: store, extract, and report them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def retry(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 def _taken_in(
     desk: Desk, given: schemas.Capture | schemas.Observe, call: Call, messages: Messages, about: Plain
 ) -> Reply:
-    """Kept, and learned from later; now for one who waits; not at all in a dry run, which tells what would be."""
+    """Store the exchange and learn from it later, or now with `wait`; a dry run only previews."""
     if given.dry_run:
         with _reading(desk):
             learned = desk.keeper.learn(messages, dry_run=True, by=call.by, **about)
@@ -111,7 +111,7 @@ def _taken_in(
 
 
 def kept(desk: Desk, messages: Messages, *, wait: bool, by: str, about: Plain) -> Captured:
-    """What became of what was said: it is learned from now for one who waits, or like any other when its turn comes."""
+    """Return the capture's outcome: learned from now with `wait`, else when it is due."""
     waits = wait and desk.reading.acquire(blocking=False)
     try:
         captured = desk.keeper.capture(messages, wait=waits, by=by, **about)
@@ -124,9 +124,9 @@ def kept(desk: Desk, messages: Messages, *, wait: bool, by: str, about: Plain) -
 
 @contextmanager
 def _reading(desk: Desk) -> Iterator[None]:
-    """A turn with the model; those who would have to queue for long are sent away instead."""
+    """Reserve the model for one request; raise if the queue is too long."""
     if not desk.reading.acquire(blocking=False):
-        hint = 'Try again in a few seconds, or send "async": true and fetch the result later.'
+        hint = 'Retry in a few seconds, or send "async": true and fetch the result later.'
         raise TooBusy("The model is busy with other conversations.", hint)
     try:
         yield

@@ -1,6 +1,6 @@
-"""The chat: an OpenAI client asks, memories are added, an upstream answers, and what was said is learned from.
+"""Chat completions: memories are added to an OpenAI request, an upstream answers, the exchange is captured.
 
-request ─ enrich ─▶ upstream ─▶ answer, passed on as it comes ─ capture ─▶ inbox
+request ─ enrich ─▶ upstream ─▶ answer, streamed through ─ capture ─▶ inbox
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from cofio.errors import CofioError, NotConfigured, Unavailable
 from cofio.model import MAX_LABEL
 from cofio.upstream import Answered, Line, Upstream
 
-CLIENT = "chat"  # who hands it over, where the caller does not say
+CLIENT = "chat"  # client name, if the caller sends none
 _EVENTS = "text/event-stream"
-_TURN_GOES_ON = 30.0  # seconds that a turn is held in which the model has called a tool: its answer is to come
-#: Headers of the caller's that go on, and of the upstream's that come back. Keys and cookies are not among them.
+_TURN_GOES_ON = 30.0  # seconds to hold a turn that ends in a tool call: its answer is still to come
+#: Headers passed on to the upstream, and back to the caller. Keys and cookies are excluded.
 _ONWARD = ("idempotency-key", "openai-beta")
 _BACK = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id", "openai-version", "openai-processing-ms")
 _LIMITS = "x-ratelimit-"
@@ -43,20 +43,20 @@ def models(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
 
 
 class Passed:
-    """An answer of the upstream's, passed on: whole, or line by line where it streams."""
+    """Upstream answer passed on: whole, or line by line if streamed."""
 
     def __init__(self, line: Line, key: str) -> None:
         self._line = line
         self._key = key
-        self._rest = b""  # of a line that has not come whole
+        self._rest = b""  # incomplete last line
         self._broken = False
 
     def head(self) -> Reply:
-        """How it begins. A refusal is passed on as one; that nobody answers is one of ours."""
+        """Return the status and headers. Errors are passed on; an unreachable upstream is our error."""
         try:
             answered = self._line.open()
             if 300 <= answered.status < 400:
-                hint = "Set CHAT_UPSTREAM_URL to where it leads; with the key, none is followed."
+                hint = "Set CHAT_UPSTREAM_URL to its target; redirects are not followed, as requests carry the key."
                 raise Unavailable(f"The upstream answered {answered.status}, a redirect.", hint)
             if answered.status >= 400:
                 return Reply(self._refusal(answered.status), answered.status, JSON, _passed_back(answered))
@@ -70,7 +70,7 @@ class Passed:
         return Reply(whole or b"{}", answered.status, media, _passed_back(answered))
 
     def part(self) -> bytes:
-        """The lines that have come, byte for byte; when it breaks off, an event that says so, and the end."""
+        """Return the lines received, byte for byte; if the stream breaks, an error event and the end marker."""
         while not self._broken:
             try:
                 more = self._line.read()
@@ -85,10 +85,10 @@ class Passed:
         return b""
 
     def came(self, lines: bytes) -> None:
-        """What has passed by of a stream."""
+        """Handle the lines of a stream that were passed on."""
 
     def came_whole(self, body: bytes) -> None:
-        """What has passed by in one piece."""
+        """Handle a whole body that was passed on."""
 
     def done(self) -> None:
         self._line.close()
@@ -97,7 +97,7 @@ class Passed:
         self._line.hang_up()
 
     def _refusal(self, status: int) -> bytes:
-        """What the upstream refuses with, in OpenAI's shape, without the key."""
+        """Return the upstream's error in OpenAI's format, without the key."""
         raw = self._line.error()
         if self._key:
             raw = raw.replace(self._key.encode(), "…".encode())
@@ -105,13 +105,13 @@ class Passed:
             if isinstance(json.loads(raw)["error"], dict):
                 return raw
         except (ValueError, RecursionError, TypeError, KeyError):
-            pass  # a gateway's page, or none: put into the shape that clients read
+            pass  # no JSON, such as a gateway's page: converted to OpenAI's format
         said = " ".join(raw.decode("utf-8", "replace").split())[:300]
         return _fault(f"The upstream answered {status}: {said or 'nothing'}", status, "upstream_error")
 
 
 class Completion(Passed):
-    """An answer that is learned from when it has passed by."""
+    """Answer that is captured after it was passed on."""
 
     def __init__(self, line: Line, key: str, talk: Talk) -> None:
         super().__init__(line, key)
@@ -132,14 +132,14 @@ class Completion(Passed):
         self._answer.take_whole(body)
 
     def done(self) -> None:
-        """Capture what was said. That this fails is the log's business: the answer is with its reader."""
+        """Capture the exchange. A failure is only logged: the client has its answer."""
         super().done()
         if self._answered:
             self._talk.capture(self._answer)
 
 
 class Talk:
-    """What a caller asks, and where it belongs."""
+    """Caller, project and session of a chat."""
 
     def __init__(self, desk: Desk, call: Call, request: Request, context: str) -> None:
         self._desk = desk
@@ -152,7 +152,7 @@ class Talk:
         self._about: dict[str, Any] = {
             "client": headers.get("x-cofio-client", "").strip() or CLIENT,
             "session": _label(headers, "x-cofio-session") or request.session or f"chat-{request.conversation}",
-            "turn": digest(*whose, request.turn),  # two who say the same have not said it for each other
+            "turn": digest(*whose, request.turn),  # equal words of two callers are different turns
             "source": _label(headers, "x-cofio-source") or (viewer.below(usual) if viewer else usual),
             "project": call.project,
             "injected": (context,) if context else (),
@@ -168,25 +168,25 @@ class Talk:
             self._desk.keeper.amend(told, hold=hold, by=self._by, **self._about)
             self._desk.worker.wake()
         except CofioError as error:
-            _log.warning("a chat is not captured: %s", error)
+            _log.warning("chat not captured: %s", error)
 
 
 def _upstream(desk: Desk) -> Upstream:
     if desk.upstream is None:
         hint = "Set CHAT_UPSTREAM_URL to an OpenAI-compatible server, such as https://api.openai.com/v1."
-        raise NotConfigured("There is no upstream to pass a chat on to.", desk.upstream_problem or hint)
+        raise NotConfigured("No chat upstream is configured.", desk.upstream_problem or hint)
     return desk.upstream
 
 
 def _context(desk: Desk, request: Request, call: Call) -> str:
-    """What memories say to what the user said last. A chat goes on without them where they cannot be had."""
+    """Return memories relevant to the last user message. If they cannot be read, the chat continues without."""
     question = request.question
     if not question.strip():
         return ""
     try:
         return desk.keeper.enrich_prompt(question, include_team=True, by=call.by)
     except CofioError as error:
-        _log.warning("a chat goes on without memories: %s", error)
+        _log.warning("chat continues without memories: %s", error)
         return ""
 
 

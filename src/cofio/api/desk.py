@@ -1,4 +1,4 @@
-"""What the answers work with: the keeper, and what the service knows about itself."""
+"""State shared by the handlers: the keeper, and what the service knows about itself."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ from cofio.settings import Settings
 from cofio.upstream import Upstream
 from cofio.worker import Worker
 
-_READERS = 4  # exchanges that the model reads at once while somebody waits for it
+_READERS = 4  # exchanges that the model reads at once for waiting callers
 _Told = TypeVar("_Told")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, beside what it sent: who asks, with what key, about which id of the path, at work on what, where."""
+    """One request besides its body: caller, key, ids in the path, and current project."""
 
     by: str
     auth: Auth
     id: int = 0
-    table: str = ""  # of domain knowledge, and the row of it, where the path names them
+    table: str = ""  # of domain knowledge, with its row, if named in the path
     row: str = ""
-    file: str = ""  # of the pages
+    file: str = ""  # of the web UI
     project: str = ""
-    local: bool = False  # from this machine: the paths that it names are ours
-    at: str = ""  # when it happened, where that was a while ago
-    viewer: Viewer | None = None  # what its key lets it see; None sees everything
+    local: bool = False  # from this machine: its paths are valid here
+    at: str = ""  # time of the event, for a late delivery
+    viewer: Viewer | None = None  # what its key lets it see; None for everything
     role: Role = "admin"  # what its key lets it do
-    key: Key | None = None  # the key of the store that it came with
-    address: str = ""  # from where
-    holder: str = ""  # whose key it is, for the audit log
-    headers: Mapping[str, str] = field(default_factory=dict)  # as they came; keys may be among them
+    key: Key | None = None  # the store's key it was sent with
+    address: str = ""  # of the caller
+    holder: str = ""  # holder of the key, for the audit log
+    headers: Mapping[str, str] = field(default_factory=dict)  # as received; may contain keys
 
     def deed(self, act: str = "", outcome: str = "done", what: str = "", at: str = "") -> Deed:
-        """A line of the audit log about this request."""
+        """Return an audit log entry for this request."""
         key = self.key.id if self.key else None
         name = self.holder or self.by
         return Deed(at=at, act=act, outcome=outcome, key=key, name=name, what=what, address=self.address)
 
 
 class Lately(Generic[_Told]):
-    """What somebody says who may take long: told in time, if need be as it was the last time.
+    """Cached call of a slow function: waits for a limited time, then returns the last known value.
 
-    Within `fresh` seconds nobody is asked again.
+    Within `fresh` seconds the function is not called again.
     """
 
     def __init__(self, ask: Callable[[], _Told], *, patience: float = 0.5, fresh: float = 0.0) -> None:
@@ -67,13 +67,13 @@ class Lately(Generic[_Told]):
         self._lock = Lock()
         self._thread = ThreadPoolExecutor(1, "cofio-lately")
         self._asking: Future[_Told] | None = None
-        self._known: tuple[_Told, float] | None = None  # and when it was so
+        self._known: tuple[_Told, float] | None = None  # value and time of the last call
 
     def told(self, patience: float | None = None) -> _Told:
-        """The answer, or the last one; StoreBusy when there is neither. `patience` is for one who waits less long."""
+        """Return the value, or the last one; StoreBusy if neither is known. `patience` overrides the time to wait."""
         if self._known and time.monotonic() - self._known[1] < self._fresh:
             return self._known[0]
-        with self._lock:  # one question at a time, however many ask
+        with self._lock:  # one call at a time, for all callers
             if self._asking is None or self._asking.done():
                 self._asking = self._thread.submit(self._answered)
             asking = self._asking
@@ -81,7 +81,7 @@ class Lately(Generic[_Told]):
             return asking.result(self._patience if patience is None else patience)
         except TimeoutError:
             if self._known is None:
-                raise StoreBusy("There is no answer yet.", "Try again in a moment.") from None
+                raise StoreBusy("The value is not known yet.", "Try again in a moment.") from None
             return self._known[0]
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Lately(Generic[_Told]):
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Everything that an answer may need."""
+    """Dependencies of the handlers."""
 
     keeper: Keeper
     worker: Worker
@@ -109,18 +109,18 @@ class Desk:
     page: Callable[[], Reply]
     reading: BoundedSemaphore = field(default_factory=lambda: BoundedSemaphore(_READERS))
     began: float = field(default_factory=time.monotonic)
-    upstream: Upstream | None = None  # where a chat goes on to
-    upstream_problem: str = ""  # why there is none, where one was asked for
-    schedules: Mapping[str, str] = field(default_factory=dict)  # when the service does which chore by itself
-    settings: Settings = field(default_factory=Settings)  # those in force
+    upstream: Upstream | None = None  # where chats are sent on to
+    upstream_problem: str = ""  # why a configured upstream is not used
+    schedules: Mapping[str, str] = field(default_factory=dict)  # cron expression of each scheduled chore
+    settings: Settings = field(default_factory=Settings)  # in force
     doctor: Doctor | None = None
 
     def seen_by(self, viewer: Viewer | None) -> Desk:
-        """The same desk, with no more on it than the viewer may see."""
+        """Return the same state, limited to what the viewer may see."""
         return replace(self, keeper=self.keeper.seen_by(viewer)) if viewer else self
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop all background calls."""
         for each in (self.census, self.ledger, self.checkup, self.news):
             each.close()
         self.attendant.close()

@@ -1,4 +1,4 @@
-"""The docs page: the OpenAPI document as one HTML file that asks for nothing else, not even a script."""
+"""Docs page: the OpenAPI document as one HTML file that loads nothing else, not even a script."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ openapi.json</a>.</p>
 
 
 def page(routes: Sequence[Route], document: Mapping[str, Any]) -> Reply:
-    """The page, and the policy that lets a browser load its own style and nothing else."""
+    """Return the page, with a policy that allows only its own style."""
     schemas = document["components"]["schemas"]
     html = _PAGE.format(
         version=escape(__version__),
@@ -58,7 +58,7 @@ def _route(route: Route, schemas: Mapping[str, Any]) -> str:
     if route.has_body and route.takes:
         rows += _rows(schemas[route.takes.__name__], "required", "")
     gives = route.gives if isinstance(route.gives, str) else _link(route.gives.__name__)
-    role = "" if route.keyless else f" Takes a key with the role <b>{route.role}</b>, where keys are in force."
+    role = "" if route.keyless else f" Requires a key with the role <b>{route.role}</b>, if keys are in use."
     parts = [_table(rows), _example(route), f"<p>Gives {gives}.{role}</p>"]
     head = f"<b>{route.method}</b><code>{escape(route.path)}</code><span>{escape(route.says)}</span>"
     return f"<details><summary>{head}</summary><div>{''.join(parts)}</div></details>"

@@ -1,4 +1,4 @@
-"""The answers about episodes: search them, show one, erase one."""
+"""Handlers for episodes: search, show, erase."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def show_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 
 
 def purge_episode(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
-    with suppress(CofioError):  # a purge is not put off
-        desk.attendant.fetch()  # what waits outside would bring it back
+    with suppress(CofioError):  # a purge is not delayed
+        desk.attendant.fetch()  # pending spool entries could bring it back
     desk.keeper.purge_episode(call.id)
     return {"id": call.id, "action": "purge"}

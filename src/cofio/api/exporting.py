@@ -1,4 +1,4 @@
-"""The answer to an export: lines of JSON, passed on as they are read, all of one moment."""
+"""Handler of the export: lines of JSON, streamed from one snapshot of the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 
 MEDIA = "application/x-ndjson"
-_PART = 65_536  # characters sent at a time, at the least
+_PART = 65_536  # minimum characters per chunk
 
 
 def export(desk: Desk, given: schemas.Export, call: Call) -> Reply:  # noqa: ARG001
@@ -18,7 +18,7 @@ def export(desk: Desk, given: schemas.Export, call: Call) -> Reply:  # noqa: ARG
 
 
 class Exported:
-    """An export as a relay: read no faster than it is sent."""
+    """Export as a stream: read no faster than it is sent."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
@@ -26,7 +26,7 @@ class Exported:
         self._stopped = Event()
 
     def head(self) -> Reply:
-        """How it begins. What is wrong with the store shows here, while it can still be told."""
+        """Return the status and headers. Errors of the store appear here, before the reply has started."""
         self._first = self._next()
         return Reply(b"", media=MEDIA)
 
@@ -38,7 +38,7 @@ class Exported:
         self._stopped.set()
 
     def done(self) -> None:
-        """Let go of the moment that was read."""
+        """Release the snapshot."""
         close = getattr(self._lines, "close", None)
         if close:
             close()

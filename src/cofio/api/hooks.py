@@ -1,4 +1,4 @@
-"""The answers to the clients' hooks, in the clients' own JSON: what a hook sends goes in, what comes out is printed."""
+"""Handlers of the clients' hooks, in the clients' own JSON: hook input in, hook output out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cofio.api.desk import Call, Desk
 from cofio.api.replies import Reply
 from cofio.hooks.clients import event, reply
 
-#: The clients, as people call them.
+#: Display names of the clients.
 CALLED: Mapping[str, str] = {
     "claude-code": "Claude Code",
     "codex": "Codex",
@@ -18,7 +18,7 @@ CALLED: Mapping[str, str] = {
 
 
 def answer_to(client: str) -> Callable[[Desk, bytes, Call], Reply]:
-    """The answer to hooks of this client."""
+    """Return the handler for hooks of this client."""
 
     def answer(desk: Desk, given: bytes, call: Call) -> Reply:
         happened = event(client, given)

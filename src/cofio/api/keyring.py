@@ -1,8 +1,8 @@
-"""The keys of the store, as the guard needs them: looked up off the event loop and known for a moment; and who guesses.
+"""Cached look-up of the store's keys, off the event loop, and limits on guessing.
 
-    digest ─ known for FRESH seconds ─▶ Key          address ─ wrong keys of the last minute ─▶ wait
+    digest ─ cached for FRESH seconds ─▶ Key          address ─ wrong keys of the last minute ─▶ wait
 
-A revocation is felt within FRESH seconds, whichever process made it; at once, where this one did.
+A revocation takes effect within FRESH seconds if another process made it; at once if this one did.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from anyio import CapacityLimiter, to_thread
 from cofio.access import Key
 from cofio.keeper import Keeper
 
-Ticks = Callable[[], float]  # seconds since whenever
-FRESH = 2.0  # seconds for which what the store said of a key is taken for so
+Ticks = Callable[[], float]  # monotonic seconds
+FRESH = 2.0  # seconds that a key look-up is cached
 MOST_TRIES = 10  # wrong keys from one address within a minute
 MINUTE = 60.0
-_LOOKING = 4  # look-ups at once; kept apart from the answers, so that they wait for none
-_KNOWN = 10_000  # keys, and addresses, that are remembered
-_NETWORK = 64  # bits of an IPv6 address that tell one household from another
+_LOOKING = 4  # concurrent look-ups; separate from the handlers' threads, so that they never wait for them
+_KNOWN = 10_000  # keys and addresses cached
+_NETWORK = 64  # bits of an IPv6 prefix that identify one household
 
 
 class Keyring:
-    """The keys of the store, asked for in a thread and remembered for a moment. Those that are none are not."""
+    """Cached keys of the store, looked up in a thread. Unknown keys are not cached."""
 
     def __init__(self, keeper: Keeper, ticks: Ticks = time.monotonic) -> None:
         self._keeper = keeper
@@ -40,7 +40,7 @@ class Keyring:
         self._wanted: tuple[bool, float] | None = None
 
     async def find(self, digests: Sequence[str]) -> dict[str, Key]:
-        """The keys with these digests, in order; what is none is left out."""
+        """Return the keys with these digests, in order; unknown ones are left out."""
         self._drop_what_changed()
         at_hand = {each: key for each in digests if (key := self._at_hand(each))}
         if len(at_hand) == len(digests):
@@ -53,7 +53,7 @@ class Keyring:
         return found
 
     async def is_wanted(self) -> bool:
-        """Whether there is a key in force, so that whoever asks needs one."""
+        """Return whether a valid key exists, so that callers need one."""
         self._drop_what_changed()
         if self._wanted is None or self._ticks() - self._wanted[1] >= FRESH:
             asked = self._ticks()
@@ -79,17 +79,17 @@ class Keyring:
 
 @dataclass(slots=True)
 class _Place:
-    """What came from one address."""
+    """History of one address."""
 
-    failed: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TRIES))  # when
-    opened: set[str] = field(default_factory=set)  # digests of keys that were right
-    told: float = -MINUTE  # when it was last noted that this place is made to wait
+    failed: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_TRIES))  # times
+    opened: set[str] = field(default_factory=set)  # digests of accepted keys
+    told: float = -MINUTE  # time of the last audit entry on blocking this address
 
 
 class Tries:
-    """Wrong keys, by address: after so many within a minute none is looked at but those that have opened before.
+    """Wrong keys by address: after too many in a minute, only keys that were accepted before are checked.
 
-    So whoever guesses gets no further, and locks nobody out who is at work, there or elsewhere.
+    This stops guessing, without locking out anyone who already has access, from there or elsewhere.
     """
 
     def __init__(self, ticks: Ticks = time.monotonic) -> None:
@@ -97,29 +97,29 @@ class Tries:
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
     def wait(self, address: str) -> int:
-        """For how many seconds no further key is looked at that comes from there."""
+        """Return the seconds for which keys from this address are refused unchecked."""
         place = self._places.get(_network(address))
         if place is None or len(place.failed) < MOST_TRIES:
             return 0
         return max(0, ceil(place.failed[0] + MINUTE - self._ticks()))
 
     def has_opened(self, address: str, digest: str) -> bool:
-        """Whether this key has opened from there."""
+        """Return whether this key was accepted from this address before."""
         place = self._places.get(_network(address))
         return place is not None and digest in place.opened
 
     def failed(self, address: str) -> None:
-        """A wrong key came from there."""
+        """Record a wrong key from this address."""
         self._place(address).failed.append(self._ticks())
 
     def opened(self, address: str, digest: str) -> None:
-        """A right key came from there."""
+        """Record an accepted key from this address."""
         opened = self._place(address).opened
         if len(opened) < _KNOWN:
             opened.add(digest)
 
     def is_news(self, address: str) -> bool:
-        """Whether it was not said within the last minute that this place is made to wait."""
+        """Return whether blocking this address was not yet recorded within the last minute."""
         place = self._place(address)
         news = self._ticks() - place.told >= MINUTE
         place.told = self._ticks() if news else place.told
@@ -135,7 +135,7 @@ class Tries:
 
 
 def _network(address: str) -> str:
-    """What stands for an address: the network of an IPv6 one, for whoever has one address of it has them all."""
+    """Return the IPv4 address, or the network of an IPv6 address: a client usually owns the whole network."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""The answers about keys: made, listed, revoked; and the audit log. For admins alone."""
+"""Handlers for keys (create, list, revoke) and for the audit log. Admins only."""
 
 from __future__ import annotations
 

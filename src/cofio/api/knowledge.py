@@ -1,4 +1,4 @@
-"""The answers about domain knowledge: its tables, the exact lane, and feedback."""
+"""Handlers for domain knowledge: tables, evaluation, and feedback."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def process_feedback(desk: Desk, given: schemas.Reason, call: Call) -> Plain:
 
 
 def _table(call: Call) -> Table:
-    """The table that the path names. NotFound when there is none of that name."""
+    """Return the table named in the path. NotFound if it does not exist."""
     try:
         return checked_table(call.table)
     except InvalidInput as error:

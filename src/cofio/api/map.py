@@ -1,4 +1,4 @@
-"""The answer to people who look at their memories from above: as points of a map."""
+"""Handler of the memory map."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The answer to agents that speak MCP over HTTP: the counter of `cofio mcp`, at this desk, for the caller's key.
+"""Handler of MCP over HTTP: the same dispatcher as `cofio mcp`, with the permissions of the caller's key.
 
     POST /mcp ─ guard, as every route ─▶ exchange ─ the SDK, in this thread ─▶ counter ─ the keeper, as the key sees it
 
-There are no sessions: every request is complete in itself, and is answered with JSON. So there is nothing to GET or to
-DELETE. The SDK is loaded by the first request, in its thread.
+There are no sessions: every request is self-contained and answered with JSON, so GET and DELETE are not supported. The
+SDK is imported by the first request, in its thread.
 """
 
 from __future__ import annotations
@@ -30,37 +30,37 @@ from cofio.mcp.answers import Answer
 from cofio.mcp.counter import Counter
 from cofio.mcp.tools import tool_called
 
-_READ = ("accept", "content-type")  # of the headers, beside the protocol's own
+_READ = ("accept", "content-type")  # headers read, besides the protocol's own
 _OWN = "mcp-"
 
 
 def exchange(desk: Desk, given: bytes, call: Call) -> Reply:
-    """What the SDK says to this message. NotConfigured where it is not installed."""
+    """Return the SDK's reply to this message. NotConfigured if the SDK is not installed."""
     wire = _wire()
     headers = {name: value for name, value in call.headers.items() if name in _READ or name.startswith(_OWN)}
     if not headers.get("content-type", "").lower().startswith(JSON):
-        raise InvalidInput("The body is not said to be JSON.", f"Send a message of the protocol, as {JSON}.")
+        raise InvalidInput("The body is not declared as JSON.", f"Send a message of the protocol, as {JSON}.")
     told = wire.exchanged(AtDesk(desk, call), headers, given)
     if told.status >= 400 and not told.media.startswith(JSON):
-        raise InvalidInput("That is no exchange of the protocol.", f"Accept {JSON}, and send one message at a time.")
+        raise InvalidInput("Not a valid request of the protocol.", f"Accept {JSON}, and send one message at a time.")
     return Reply(told.body, told.status, told.media or JSON)
 
 
 def _wire() -> ModuleType:
-    """The wire, and with it the SDK: a second, once."""
+    """Import the wire module with the SDK: takes about a second, once."""
     try:
         from cofio.mcp import wire
     except ImportError as error:
         if (error.name or "").startswith("cofio"):
             raise
         message = f"/mcp needs the MCP SDK, which is not installed or too old ({error.name} is missing)."
-        raise NotConfigured(message, f"Install it where the service runs, beside cofio: pip install '{SDK}'.") from None
-    logging.getLogger("mcp").setLevel(logging.WARNING)  # it would tell of every request twice
+        raise NotConfigured(message, f"Install it beside cofio, where the service runs: pip install '{SDK}'.") from None
+    logging.getLogger("mcp").setLevel(logging.WARNING)  # it would log every request again
     return wire
 
 
 class AtDesk(Counter):
-    """The counter, for one request: its caller sees and does what its key allows, and what it does is written down."""
+    """Tools for one request, with the permissions of the caller's key; calls are recorded in the audit log."""
 
     def __init__(self, desk: Desk, call: Call) -> None:
         super().__init__(self._open, self._who)
@@ -68,7 +68,7 @@ class AtDesk(Counter):
         self._named = folder_or_name if call.local and call.viewer is None else str  # paths of this machine, or names
 
     def call(self, name: str, arguments: Mapping[str, Any], client: str) -> Answer:
-        """Do what a tool does. Forbidden where the caller's key only reads, and the tool does more."""
+        """Run a tool. Forbidden for a read-only key if the tool writes."""
         tool = tool_called(name)
         with self._refusals(name):
             if not tool.reads and not allows(self._call.role, "write"):
@@ -101,20 +101,20 @@ class AtDesk(Counter):
             raise
 
     def _note(self, name: str, outcome: str, said: str) -> None:
-        """A line for the audit log. On an open service nobody can be told from another, and nothing is noted."""
+        """Write an audit log entry. Without keys, callers cannot be identified and nothing is recorded."""
         if self._call.auth == "ok":
             self._desk.keeper.note_deed(self._call.deed(f"POST /mcp {name}", outcome, said))
 
 
 def _known(agent: str) -> str:
-    """The client that calls itself so, if we know it: of the older protocol, each request does not say whose it is."""
+    """Return the client name if known: in the older protocol, requests do not name their client."""
     product = agent.partition("/")[0].strip()
     name = KNOWN_AS.get(product, product)
     return name if name in CALLED else ""
 
 
 class _Memories:
-    """The keeper of a desk, as the tools use it: who waits for the model takes a turn with it, as everybody does."""
+    """Keeper as the tools use it; calls that wait for the model queue with all others."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk, keeper = desk, desk.keeper

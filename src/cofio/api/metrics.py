@@ -1,4 +1,4 @@
-"""What is counted, for Prometheus: requests by route, how long they took, how many memories there are."""
+"""Prometheus metrics: requests by route, durations, memories."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 3
 
 
 class Metrics:
-    """The counters of one app; two apps in a process share none."""
+    """Metrics of one app; two apps in a process share none."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -27,51 +27,51 @@ class Metrics:
         )
         self._seconds = Histogram(
             "cofio_http_request_seconds",
-            "How long answers took.",
+            "Duration of requests.",
             ("route",),
             registry=self._registry,
             buckets=_SECONDS,
         )
-        self._in_flight = Gauge("cofio_http_in_flight", "Requests being answered.", registry=self._registry)
+        self._in_flight = Gauge("cofio_http_in_flight", "Requests in progress.", registry=self._registry)
         self._memories = Gauge("cofio_memories", "Live memories in the store.", registry=self._registry)
         self._learning = Histogram(
             "cofio_learning_seconds",
-            "How long it took to learn from an exchange, by method: pattern, llm or none.",
+            "Duration of learning from an exchange, by method: pattern, llm or none.",
             ("method",),
             registry=self._registry,
             buckets=_SECONDS,
         )
-        self._facts = Counter("cofio_facts", "Facts found, by what was done.", ("action",), registry=self._registry)
+        self._facts = Counter("cofio_facts", "Facts extracted, by decision.", ("action",), registry=self._registry)
         self._misses = Counter(
             "cofio_pattern_misses",
-            "Sentences that looked like facts and that no pattern read.",
+            "Fact-like sentences that no pattern matched.",
             registry=self._registry,
         )
-        self._calls = Counter("cofio_model_calls", "Questions put to the model.", registry=self._registry)
-        self._tokens = Counter("cofio_model_tokens", "Tokens paid for.", ("direction",), registry=self._registry)
+        self._calls = Counter("cofio_model_calls", "Prompts sent to the model.", registry=self._registry)
+        self._tokens = Counter("cofio_model_tokens", "Billed tokens.", ("direction",), registry=self._registry)
         self._injected = Histogram(
             "cofio_injected_tokens",
-            "Tokens put before an agent at a prompt or at the start of a session; 0 where nothing was found.",
+            "Tokens injected at a prompt or session start; 0 if nothing matched.",
             ("occasion",),
             registry=self._registry,
             buckets=_TOKENS,
         )
-        self._inbox = Gauge("cofio_inbox", "Captures, by where they stand.", ("state",), registry=self._registry)
+        self._inbox = Gauge("cofio_inbox", "Captures by state.", ("state",), registry=self._registry)
         Info("cofio", "The service.", registry=self._registry).info({"version": __version__})
 
     @contextmanager
     def flight(self) -> Iterator[None]:
-        """A request that is being answered."""
+        """Count a request in progress."""
         with self._in_flight.track_inprogress():
             yield
 
     def answered(self, route: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer. Routes are templates, so that no caller can make new series."""
+        """Count a reply. Routes are templates, so that callers cannot create new series."""
         self._requests.labels(route, method if method in _METHODS else "other", str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
     def learned(self, learned: Learned) -> None:
-        """Count an exchange that was learned from; of a dry run, what was paid. The histogram counts exchanges."""
+        """Count an exchange that was learned from; for a dry run, only the cost. The histogram counts exchanges."""
         if not learned.dry_run:
             self._learning.labels(learned.method).observe(learned.seconds)
             self._misses.inc(learned.missed)
@@ -84,11 +84,11 @@ class Metrics:
         self._tokens.labels("cache_write").inc(learned.usage.cache_write_tokens)
 
     def injected(self, injection: Injection) -> None:
-        """Count what was put before an agent. The histogram counts prompts and starts, its sum is of tokens."""
+        """Count an injection. The histogram counts prompts and starts, its sum is of tokens."""
         self._injected.labels(injection.occasion).observe(injection.tokens)
 
     def written(self, memories: int, ledger: Ledger) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all metrics in the Prometheus text format."""
         self._memories.set(memories)
         for state in ("pending", "parked", "stored", "merged", "rejected"):
             self._inbox.labels(state).set(getattr(ledger, state) - (ledger.parked if state == "pending" else 0))

@@ -1,9 +1,9 @@
-"""That something has moved, told to all who watch: one looks for all of them, and only while there are any.
+"""Change notification for event streams: one thread polls for all readers, and only while there are any.
 
-    store's pulse ─ a look every now and then ─▶ News ─ since ─▶ Watching, a relay for each reader
+    store's pulse ─ polled ─▶ News ─ since ─▶ Watching, a stream for each reader
 
-A reader that is told nothing for long is told that we are still here. After a while it has to come again, so that a key
-that was revoked does not watch for ever.
+A reader without news gets a keep-alive. After a while it has to reconnect, so that a revoked key does not watch for
+ever.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from cofio.errors import CofioError, Unavailable
 from cofio.picture import Pulse
 
 MEDIA = "text/event-stream"
-STILL = 15.0  # seconds without news, after which a reader is told that we are there
-_EVERY = 0.5  # seconds between two looks, which cost next to nothing
-_LONGEST = 900.0  # seconds that a reader stays; then it shows its key anew
+STILL = 15.0  # seconds without news, after which a keep-alive is sent
+_EVERY = 0.5  # seconds between two polls, which are cheap
+_LONGEST = 900.0  # longest stream in seconds; to reconnect, the reader needs a valid key
 _HERE = b"event: here\ndata: {}\n\n"
 _STILL_HERE = b": still here\n\n"
 _log = logging.getLogger(__name__)
 
 
 class News:
-    """How the store stands, as of the last look. For any number of threads."""
+    """State of the store as of the last poll. Thread-safe."""
 
     def __init__(self, pulse: Callable[[], Pulse], *, every: float = _EVERY) -> None:
         self._pulse, self._every = pulse, every
@@ -40,23 +40,23 @@ class News:
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
+        """Number of readers."""
         return self._watchers
 
     @property
     def looks(self) -> bool:
-        """Whether anybody looks."""
+        """Return whether the polling thread runs."""
         return self._looking is not None
 
     def enter(self) -> Pulse:
-        """Begin to watch; how things stand now. Whoever enters leaves."""
+        """Register a reader and return the current state. Every `enter` needs a `leave`."""
         now = self._pulse()
         with self._told:
             if self._ended:
-                raise Unavailable("The service is stopping.", "Ask again when it is back.")
+                raise Unavailable("The service is stopping.", "Reconnect when it is back.")
             self._watchers += 1
             self._latest = now
-            if self._looking is None or not self._looking.is_alive():  # a look that failed badly ends no later one
+            if self._looking is None or not self._looking.is_alive():  # a crashed polling thread is replaced
                 self._looking = threading.Thread(target=self._look, name="cofio-news", daemon=True)
                 self._looking.start()
             self._told.notify_all()
@@ -68,24 +68,24 @@ class News:
             self._told.notify_all()
 
     def since(self, seen: Pulse, seconds: float, is_over: Callable[[], bool]) -> Pulse | None:
-        """How things stand once they are not as seen, or so much time has passed; None when it is over."""
+        """Return the state once it differs from `seen`, or after `seconds`; None if the stream is over."""
         with self._told:
             self._told.wait_for(lambda: self._ended or is_over() or self._latest != seen, seconds)
             return None if self._ended or is_over() else self._latest
 
     def stir(self) -> None:
-        """Have everybody look up who waits."""
+        """Wake all waiting readers."""
         with self._told:
             self._told.notify_all()
 
     def end(self) -> None:
-        """Have everybody go home. Waits for nobody."""
+        """End all streams, without waiting."""
         with self._told:
             self._ended = True
             self._told.notify_all()
 
     def close(self) -> None:
-        """The same, and wait until nobody looks any more."""
+        """End all streams, and wait for the polling thread."""
         self.end()
         if looking := self._looking:
             looking.join()
@@ -95,7 +95,7 @@ class News:
             try:
                 now = self._pulse()
             except CofioError as error:
-                _log.warning("whether anything has moved is not known: %s", error)
+                _log.warning("changes cannot be polled: %s", error)
                 continue
             with self._told:
                 if now != self._latest:
@@ -103,7 +103,7 @@ class News:
                     self._told.notify_all()
 
     def _pause(self) -> bool:
-        """Wait for the next look; False when nobody watches any more."""
+        """Wait for the next poll; return False if there are no readers left."""
         with self._told:
             self._told.wait_for(lambda: self._ended or not self._watchers, self._every)
             if self._ended or not self._watchers:
@@ -113,7 +113,7 @@ class News:
 
 
 class Watching:
-    """What moves, as a relay of events for one reader."""
+    """Event stream for one reader."""
 
     def __init__(self, news: News, *, still: float = STILL, longest: float = _LONGEST) -> None:
         self._news, self._still = news, still

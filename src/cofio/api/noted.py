@@ -1,4 +1,4 @@
-"""What the audit log says of an answer: every request with a key that changed something, or was not let."""
+"""Audit log entries for requests: every request with a key that changed something or was refused."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from cofio.ports import Clock
 if TYPE_CHECKING:
     from cofio.api.routes import Route
 
-_NAMED = ("id", "old_id", "new_id", "job", "changeset")  # of what a reply tells: numbers, and never words
-_MOST = 20  # ids of a reply that are named
+_NAMED = ("id", "old_id", "new_id", "job", "changeset")  # fields of a reply that are logged: numbers, never texts
+_MOST = 20  # ids of a reply that are logged
 
 
 class Noted:
-    """Watches one answer. On an open service nobody can be told from another, and nothing is noted."""
+    """Audit of one request. Without keys, callers cannot be identified and nothing is recorded."""
 
     def __init__(self, route: Route, call: Call, clock: Clock, note: Callable[[Deed], None]) -> None:
         self._route, self._call, self._clock, self._note = route, call, clock, note
 
     @contextmanager
     def refusals(self) -> Iterator[None]:
-        """Note what the caller's key does not let it do."""
+        """Record requests that the caller's key does not permit."""
         try:
             yield
         except Forbidden as error:
@@ -36,7 +36,7 @@ class Noted:
             raise
 
     def done(self, reply: Reply | dict[str, Any]) -> None:
-        """Note what was changed, if anything was."""
+        """Record a change, if there was one."""
         content = reply.content if isinstance(reply, Reply) else reply
         told: Mapping[str, Any] = content if isinstance(content, dict) else {}
         if self._call.auth == "ok" and self._route.changes and not told.get("dry_run"):
@@ -48,8 +48,8 @@ class Noted:
 
 
 def what(told: Mapping[str, Any]) -> str:
-    """Which memories and changesets a reply names, by their numbers alone."""
-    names = _NAMED if "table" not in told else ("changeset",)  # a row of knowledge is called by words
+    """Return the ids of memories and changesets in a reply, without texts."""
+    names = _NAMED if "table" not in told else ("changeset",)  # the id of a knowledge row contains words
     named = [f"{name.replace('_', ' ')} {told[name]}" for name in names if isinstance(told.get(name), int)]
     each = [one.get("id") for one in told.get("results", ()) if isinstance(one, dict)]
     ids = [str(one) for one in each if isinstance(one, int)]

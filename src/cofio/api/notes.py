@@ -1,4 +1,4 @@
-"""The answers about Markdown notes: a summary into a file, a folder into memories, memories into a folder."""
+"""Handlers for Markdown notes: flush a summary, index a folder, export memories."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def export_notes(desk: Desk, given: schemas.ExportNotes, call: Call) -> Plain:  
 
 
 def _there(said: str) -> Path:
-    """The folder, once it is known to be one. Where the service stands is nobody's business, so a path is whole."""
+    """Return the folder after validation. Only absolute paths: the service's working directory is unspecified."""
     if "\0" in said or not Path(said).is_absolute():
-        raise InvalidInput(f"folder is {said!r}.", "Give the whole path of a folder of the service's machine.")
+        raise InvalidInput(f"folder is {said!r}.", "Give the absolute path of a folder on the service's machine.")
     folder = Path(said)
     try:
         found = folder.resolve(strict=True)
     except FileNotFoundError as error:
-        raise NotFound(f"There is no folder {said}.", "It has to be on the service's machine.") from error
+        raise NotFound(f"There is no folder {said}.", "It must be on the service's machine.") from error
     except (OSError, RuntimeError, UnicodeEncodeError) as error:
-        raise InvalidInput(f"{said!r} cannot be looked at.", "Give a folder that the service may read.") from error
+        raise InvalidInput(f"{said!r} cannot be read.", "Give a folder that the service may read.") from error
     if not found.is_dir():
-        raise InvalidInput(f"{said} is not a folder.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{said} is not a folder.", "Give the folder that contains the notes.")
     if found == Path(found.anchor):
-        raise InvalidInput(f"{said} is the whole machine.", "Give the folder that the notes are in.")
+        raise InvalidInput(f"{said} is the root of the file system.", "Give the folder that contains the notes.")
     return folder

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the list of routes."""
+"""OpenAPI document, generated from the list of routes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KEYS = {
 
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
-    """Every route, with the schemas of what it takes and gives."""
+    """Return the document: every route, with its request and reply schemas."""
     bodies = [route.takes for route in routes if route.has_body and route.takes]
     shapes = [shape for route in routes for each in route.statuses if not isinstance(shape := route.shape(each), str)]
     _, schemas = msgspec.json.schema_components([*bodies, *shapes, replies.Error], ref_template=_REF)
@@ -35,7 +35,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "cofio", "version": __version__, "description": "The memory of your agents."},
+        "info": {"title": "cofio", "version": __version__, "description": "Memory for your agents."},
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": _KEYS},
@@ -43,7 +43,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def parameters(route: Route) -> list[dict[str, Any]]:
-    """What stands in the path and in the query string."""
+    """Return the parameters of path and query string."""
     found = [each for name, each in _PATH.items() if name in route.path]
     if route.takes is None or route.has_body:
         return found
@@ -58,7 +58,7 @@ def parameters(route: Route) -> list[dict[str, Any]]:
 def _operation(route: Route) -> dict[str, Any]:
     told: dict[str, Any] = {
         "summary": route.says,
-        "description": f"Where keys are in force, it takes one with the role {route.role}.",
+        "description": f"Requires a key with the role {route.role}, if keys are in use.",
         "x-role": route.role,
         "operationId": route.path.strip("/").replace("/", "_").replace("-", "_")
         if route.raw
@@ -78,21 +78,21 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def needs_body(route: Route) -> bool:
-    """Whether an empty body will not do."""
+    """Return whether an empty body is invalid."""
     return route.takes is not None and any(each.required for each in msgspec.structs.fields(route.takes))
 
 
 def _given(route: Route, status: int) -> dict[str, Any]:
     shape = route.shape(status)
     if status == 204:
-        return {"description": "Nothing to say."}
+        return {"description": "No content."}
     if isinstance(shape, str):
         return {"description": route.says, "content": {shape.partition(";")[0]: {}}}
     return {"description": route.says, "content": {replies.JSON: {"schema": _ref(shape)}}}
 
 
 def _refused() -> dict[str, Any]:
-    return {"description": "What is wrong, and what to do.", "content": {replies.JSON: {"schema": _ref(replies.Error)}}}
+    return {"description": "The error, with a hint.", "content": {replies.JSON: {"schema": _ref(replies.Error)}}}
 
 
 def _ref(shape: type) -> dict[str, str]:

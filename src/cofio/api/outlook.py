@@ -1,4 +1,4 @@
-"""The answers to people who look: how the store stands, who is at work with it, and that something has moved."""
+"""Handlers of the dashboard: overview, agents, event stream."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofio.errors import StoreBusy
 from cofio.version import __version__
 
 Plain = dict[str, Any]
-_PATIENCE = 0.2  # seconds that a first look waits to hear how the model is
+_PATIENCE = 0.2  # seconds that a first request waits for the model's state
 
 
 def overview(desk: Desk, given: schemas.Overview, call: Call) -> Plain:
@@ -35,7 +35,7 @@ def events(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
 
 
 def _extraction(desk: Desk) -> Plain:
-    """Whether a model reads conversations, and how it is, where that is known by now."""
+    """Return the extraction model with its state, as far as known."""
     told = desk.keeper.extraction()
     if not told["enabled"]:
         return told

@@ -1,4 +1,4 @@
-"""The answers to browsers: the pages, and the files that they load."""
+"""Handlers of the web UI: its pages and their files."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _FIRST = next(iter(PAGES))
 
 
 def first_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    """The way to the first page. It is told from here on, so that it leads there behind a proxy's prefix too."""
+    """Redirect to the first page, by a relative URL, so that it works behind a proxy's prefix."""
     return Reply(b"", 307, media="text/html; charset=utf-8", headers={"Location": f"ui/{_FIRST}"})
 
 
 def page_of(name: str) -> Callable[[Desk, None, Call], Reply]:
-    """What answers with this page."""
+    """Return the handler of this page."""
 
     def whole_page(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
         return _sent(pages()[name])
 
-    whole_page.__name__ = f"{name}_page"  # every operation has a name of its own
+    whole_page.__name__ = f"{name}_page"  # operation names must be unique
     return whole_page
 
 
 def page_file(desk: Desk, given: None, call: Call) -> Reply:  # noqa: ARG001
-    """A script, a style or a picture. NotFound for what is none."""
+    """Return a script, stylesheet or image. NotFound for any other name."""
     if call.file not in shipped():
-        raise NotFound("There is nothing here.", "GET /ui is the way to the pages.")
+        raise NotFound("There is no such file.", "GET /ui leads to the pages.")
     return _sent(shipped()[call.file])
 
 

@@ -1,4 +1,4 @@
-"""From bytes to a schema: bodies and query strings read strictly, and what is wrong with them told in words."""
+"""Strict parsing of bodies and query strings into schemas, with readable errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cofio.api.schemas import Given
 from cofio.errors import InvalidInput
 
 _Schema = TypeVar("_Schema", bound=Given)
-_LISTS = ("tags", "visibility")  # may be repeated in a query string, or hold commas
+_LISTS = ("tags", "visibility")  # may be repeated in a query string, or contain commas
 _TIMES = ("since", "until", "at")
 _BLANK_TELLS = ("project", "seen_from", "user", "team")  # of these, a blank value means none
 _MOST_PARAMETERS = 100
@@ -22,22 +22,22 @@ _HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def prepare(schemas: Iterable[type[Given]]) -> None:
-    """Have every schema resolved before anybody sends one.
+    """Resolve every schema before the first request.
 
-    msgspec resolves a type when it is first read, and for a moment others see it half made: two threads that read the
-    first request of a kind at once would take the process down with them.
+    msgspec resolves a type on first use, and for a moment other threads see it incomplete: two threads that read the
+    first request of a kind at once would crash the process.
     """
     for each in schemas:
         msgspec.json.Decoder(each)
 
 
 def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
-    """The schema that a JSON body holds; an empty body is an empty object where nothing is required."""
+    """Parse a JSON body; an empty body is an empty object if no field is required."""
     if not body.strip():
         return _of_nothing(takes)
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
-        raise InvalidInput(f"The body came as {kind}.", "Send JSON, with Content-Type: application/json.")
+        raise InvalidInput(f"The body has the content type {kind}.", "Send JSON, with Content-Type: application/json.")
     try:
         return msgspec.json.decode(body, type=takes)
     except msgspec.ValidationError as error:
@@ -51,7 +51,7 @@ def of_body(body: bytes, content_type: str, takes: type[_Schema]) -> _Schema:
 
 
 def of_query(query: bytes, takes: type[_Schema]) -> _Schema:
-    """The schema that a query string holds. A blank value is one that was not given, unless it means none."""
+    """Parse a query string. A blank value counts as omitted, unless it means none."""
     sent: dict[str, Any] = {}
     for name, value in _pairs(query):
         if not value and name not in _BLANK_TELLS:
@@ -78,7 +78,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
 
 
 def _as_time(value: str) -> str | float:
-    """A time in a query string: its plus sign reads as a space, and its number as text."""
+    """Return a time from a query string: its plus sign is decoded as a space, and its number is text."""
     if re.fullmatch(r"-?[0-9]{9,18}(\.[0-9]+)?", value):
         return float(value)
     return value.replace(" ", "+") if "T" in value else value
@@ -94,7 +94,7 @@ def _of_nothing(takes: type[_Schema]) -> _Schema:
 def _malformed(error: msgspec.DecodeError, body: bytes) -> InvalidInput:
     if _HALF_PAIR.search(body) and ("surrogate" in str(error) or "truncated" in str(error)):
         hint = "Escapes from \\ud800 to \\udfff come in pairs; send well-formed Unicode."
-        return InvalidInput("The body holds half of a surrogate pair, or ends too early.", hint)
+        return InvalidInput("The body contains half of a surrogate pair, or ends too early.", hint)
     said = str(error).removeprefix("JSON is malformed: ")
     return InvalidInput(f"The body is not JSON: {said[:1].lower()}{said[1:]}.", "Send a JSON object.")
 
@@ -108,9 +108,9 @@ def _misfit(error: msgspec.ValidationError, takes: type[Given]) -> InvalidInput:
         wrong = "is not known" if match[1] == "unknown" else "is missing"
         return InvalidInput(f"{where} field `{match[2]}` {wrong}.", f"There are: {_fields(takes)}.")
     if not place:
-        return InvalidInput(f"The body is not right: {_lower(what)}.", f"Send an object with: {_fields(takes)}.")
-    hint = "Leave out what you do not want to set." if "got `null`" in what else "GET /docs shows what is taken."
-    return InvalidInput(f"`{place}` is not right: {_lower(what)}.", hint)
+        return InvalidInput(f"The body is invalid: {_lower(what)}.", f"Send an object with: {_fields(takes)}.")
+    hint = "Omit what you do not want to set." if "got `null`" in what else "GET /docs shows the fields."
+    return InvalidInput(f"`{place}` is invalid: {_lower(what)}.", hint)
 
 
 def _lower(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Errors as replies: one shape, one table of statuses, nothing of our insides."""
+"""Error replies: one format, one table of statuses, no internals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cofio.errors import (
     Unreadable,
 )
 
-#: The nearest class decides; what is not here is 500.
+#: By the nearest class; 500 for all others.
 _STATUS: Mapping[type[CofioError], int] = {
     InvalidInput: 400,
     TooLarge: 413,
@@ -45,21 +45,21 @@ _STATUS: Mapping[type[CofioError], int] = {
 _HEADERS: Mapping[type[CofioError], Mapping[str, str]] = {
     StoreBusy: {"Retry-After": "1"},
     TooBusy: {"Retry-After": "5"},
-    TooLarge: {"Connection": "close"},  # some of the body may be on its way still
+    TooLarge: {"Connection": "close"},  # parts of the body may still be on their way
 }
-_LONGEST = 1_000  # characters: a message may quote what was sent
-#: What OpenAI's API calls an error of this status; what is not here is an api_error.
+_LONGEST = 1_000  # in characters: a message may quote the request
+#: OpenAI's error types by status; api_error for all others.
 _TYPES = {
     400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
     405: "invalid_request_error", 413: "invalid_request_error", 429: "rate_limit_error",
 }  # fmt: skip
-_UNTRIED = {501: {"X-Should-Retry": "false"}}  # OpenAI's clients would ask twice more
+_UNTRIED = {501: {"X-Should-Retry": "false"}}  # OpenAI's clients would retry twice
 
 
 def refusal(
     error: CofioError, status: int | None = None, headers: Mapping[str, str] | None = None, *, path: str = ""
 ) -> Response:
-    """What went wrong, with what to do about it; below /v1 as OpenAI's clients read it."""
+    """Return the error reply with its hint; below /v1 in OpenAI's format."""
     nearest = next((each for each in type(error).__mro__ if each in _STATUS), CofioError)
     more = _headers(error) if headers is None else headers
     code = status or _STATUS.get(nearest, 500)
@@ -70,7 +70,7 @@ def refusal(
 
 
 def openai_error(message: str, status: int) -> dict[str, str]:
-    """What OpenAI's clients read in an error, beside its code."""
+    """Return the fields of OpenAI's error format, besides the code."""
     return {"message": message, "type": _TYPES.get(status, "api_error")}
 
 
@@ -81,16 +81,16 @@ def _headers(error: CofioError) -> Mapping[str, str]:
 
 
 def to_stranger(error: CofioError) -> CofioError:
-    """What somebody is told who has no business to know where the store is; the log has the rest."""
+    """Return the error for callers who may not know details of the store; these are in the log."""
     if not isinstance(error, StoreError):
         return error
     return type(error)(
-        "The store does not answer just now.", "Try again in a moment; the service's log has the details."
+        "The store is not available at the moment.", "Retry in a moment; the service's log has the details."
     )
 
 
 def failure(path: str = "") -> Response:
-    """What an unexpected error looks like from outside; its details are in the log only."""
+    """Return the reply to an unexpected error; details are only in the log."""
     hint = "The service's log has the details; please report it."
     return refusal(CofioError("Something went wrong inside cofio.", hint), path=path)
 

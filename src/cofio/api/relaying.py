@@ -1,7 +1,7 @@
-"""Passing on what comes from elsewhere, bit by bit, while its reader is there.
+"""Streaming replies, passed on in chunks while the client is connected.
 
-A model may think for minutes. Those who wait for one have threads of their own, so that they take none from the rest;
-when the reader hangs up, nobody waits any longer.
+A model may think for minutes. Streams have their own threads, so that they take none from other requests; when the
+client disconnects, the wait ends.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from cofio.api.refusals import refusal
 from cofio.api.replies import Relay, Reply, written
 from cofio.errors import CofioError, TooBusy
 
-RELAYS = 64  # at once; whoever comes then is asked to come again
-EXPORTS = 4  # at once: each holds a connection to the store until its reader has it all
-WATCHERS = 64  # at once: as many open pages
-PATIENCE = 60.0  # seconds that a reader may take nothing of what is sent
+RELAYS = 64  # at once; further ones are refused with a hint to retry
+EXPORTS = 4  # at once: each holds a connection to the store until its reader is done
+WATCHERS = 64  # at once: one per open page
+PATIENCE = 60.0  # seconds that a client may read nothing of what is sent
 _Told = TypeVar("_Told")
 
 
 class Lane:
-    """How many relays of a kind go on at once."""
+    """Limit on concurrent streams of a kind."""
 
     def __init__(self, most: int, what: str) -> None:
         self._most, self._what = most, what
@@ -34,11 +34,11 @@ class Lane:
 
     @contextmanager
     def admitted(self, whom: object) -> Iterator[None]:
-        """A place, for as long as it takes. TooBusy when there is none."""
+        """Hold a place in the lane. TooBusy if it is full."""
         try:
             self._limiter.acquire_on_behalf_of_nowait(whom)
         except WouldBlock:
-            raise TooBusy(f"{self._most} {self._what} are under way already.", "Try again in a few seconds.") from None
+            raise TooBusy(f"{self._most} {self._what} are already running.", "Retry in a few seconds.") from None
         try:
             yield
         finally:
@@ -46,12 +46,12 @@ class Lane:
 
 
 class Relayed:
-    """A relay as an ASGI reply."""
+    """Stream as an ASGI reply."""
 
     def __init__(self, relay: Relay, lane: Lane) -> None:
         self._relay = relay
         self._lane = lane
-        self._thread = CapacityLimiter(1)  # apart from those of every other reply
+        self._thread = CapacityLimiter(1)  # not shared with other replies
         self._begun = self._ended = self._gone = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,13 +63,13 @@ class Relayed:
                     tasks.cancel_scope.cancel()
             finally:
                 self._relay.stop()
-                with CancelScope(shield=True):  # whatever ends it, nothing that it holds is left open
+                with CancelScope(shield=True):  # release resources even if cancelled
                     await self._waited_for(self._relay.done)
         if self._gone and not self._begun:
             raise ClientDisconnect
 
     async def _watch(self, receive: Receive) -> None:
-        """Stop the relay when its reader hangs up."""
+        """Stop the stream when the client disconnects."""
         while not self._ended:
             if (await receive())["type"] == "http.disconnect" and not self._ended:
                 self._gone = True
@@ -87,7 +87,7 @@ class Relayed:
             return
         self._begun = True
         if head.content:
-            self._ended = True  # after this the reader may go
+            self._ended = True  # from here on the client may disconnect
             await written(head)(scope, receive, send)
         else:
             await self._pass_on_parts(head, send, only_head=scope["method"] == "HEAD")
@@ -99,7 +99,7 @@ class Relayed:
         while not only_head and not self._gone and (part := await self._waited_for(self._relay.part)):
             with move_on_after(PATIENCE) as waiting:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
-            if waiting.cancelled_caught:  # it is there, and does not read
+            if waiting.cancelled_caught:  # connected, but not reading
                 return
         self._ended = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})

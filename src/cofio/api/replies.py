@@ -1,6 +1,6 @@
-"""What the routes give: how a reply is written, and the shape of each, for the OpenAPI document and the tests.
+"""Reply schemas of the routes, for the OpenAPI document and the tests, and how replies are written.
 
-The answers are plain dictionaries, made by the words themselves; a test holds every one of them against its shape here.
+Handlers return plain dictionaries; tests check each of them against its schema here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cofio.model import Action as Done
 from cofio.model import MatchType, Strength
 
 JSON = "application/json"
-#: On every reply. Nothing here is for caches, for frames or for other sites.
+#: On every reply: no caching, no framing, no access for other sites.
 HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -29,23 +29,23 @@ HEADERS: Mapping[str, str] = {
 
 
 class Relay(Protocol):
-    """A reply that comes from elsewhere, bit by bit. One thread at a time makes the calls; any may stop it."""
+    """Reply streamed from another source. One thread at a time makes the calls; any thread may stop it."""
 
     def head(self) -> Reply:
-        """How it begins, waited for; with its content where it is there at once, else `part` brings it."""
+        """Wait for the status and headers; the content is in it if complete, else `part` returns it."""
 
     def part(self) -> bytes:
-        """What comes next, waited for; b"" at the end."""
+        """Wait for the next chunk; b"" at the end."""
 
     def done(self) -> None:
-        """Whatever is left to do, once the reply is with its reader or its reader is gone."""
+        """Clean up, after the reply was sent or the client disconnected."""
 
     def stop(self) -> None:
-        """Have whoever waits for the rest wait no longer."""
+        """Wake the thread that waits for the rest."""
 
 
 class Reply(NamedTuple):
-    """A reply that is more than a dictionary with status 200."""
+    """Reply other than a dictionary with status 200."""
 
     content: dict[str, Any] | bytes | Relay
     status: int = 200
@@ -54,7 +54,7 @@ class Reply(NamedTuple):
 
 
 def written(reply: Reply | dict[str, Any]) -> Response:
-    """The reply as bytes, with the headers that every reply has. What comes from elsewhere is `relaying.Relayed`'s."""
+    """Return the reply as bytes, with the common headers. Streams are handled by `relaying.Relayed`."""
     content, status, media, headers = reply if isinstance(reply, Reply) else Reply(reply)
     body = content if isinstance(content, bytes) else msgspec.json.encode(content)
     return Response(body, status, {**HEADERS, **headers}, media)
@@ -102,7 +102,7 @@ class Memory(Shape):
 
 
 class MemoryShown(Memory, kw_only=True):
-    episode: int | UnsetType = UNSET  # the episode that it was learned from, where there is one
+    episode: int | UnsetType = UNSET  # the episode that it was learned from, if any
 
 
 class Explanation(Shape):
@@ -169,7 +169,7 @@ class Stats(Struct):
     bytes: int
     version: str
     uptime_seconds: float
-    llm_spent_until: str | UnsetType = UNSET  # the daily limit of the language model is reached
+    llm_spent_until: str | UnsetType = UNSET  # set if the daily limit of the language model is reached
 
 
 class Found(Shape):
@@ -290,7 +290,7 @@ class Recalled(Shape):
 class NearMemory(Shape):
     id: int
     text: str
-    replace: str  # the command that archives it in favour of what was added
+    replace: str  # command that archives it in favour of the new memory
 
 
 class Added(Shape):
@@ -679,9 +679,9 @@ class Extraction(Struct):
     enabled: bool
     provider: str | UnsetType = UNSET
     model: str | UnsetType = UNSET
-    audn: bool | UnsetType = UNSET  # the model may decide what becomes of known memories
+    audn: bool | UnsetType = UNSET  # whether the model decides what becomes of known memories
     audn_known: bool | UnsetType = UNSET  # false: an Ollama model that has not been probed yet
-    spent_until: str | UnsetType = UNSET  # the daily limit is reached; captures wait until then
+    spent_until: str | UnsetType = UNSET  # set if the daily limit is reached; captures wait until then
     status: Literal["healthy", "unhealthy"] | UnsetType = UNSET
     problem: str | UnsetType = UNSET
 
@@ -744,7 +744,10 @@ class MapCluster(Shape):
 
 
 class MapPoints(Shape):
-    """Columns: the same place in each is the same memory. Clusters, categories and projects are places in theirs."""
+    """Columns: the same index in each is the same memory.
+
+    Clusters, categories and projects are indexes into their lists.
+    """
 
     id: list[int]
     x: list[int]
@@ -847,12 +850,12 @@ class Setting(Shape):
     group: str
     variables: list[str]
     says: str
-    value: bool | int | float | str  # of a secret: "set" or "not set"
+    value: bool | int | float | str  # for a secret: "set" or "not set"
     default: bool | int | float | str
-    origin: str  # default, flag, the variable, or the path of the file
+    origin: str  # default, flag, environment variable, or file path
     secret: bool
-    line: str  # of config.toml
-    waits: bool  # whether another value comes with the next start
+    line: str  # as a line of config.toml
+    waits: bool  # whether a different value takes effect at the next start
 
 
 class SettingsInForce(Shape):
@@ -877,7 +880,7 @@ class Fault(Shape):
     code: str
     message: str
     hint: str
-    type: str | UnsetType = UNSET  # below /v1 alone: what OpenAI's clients call it
+    type: str | UnsetType = UNSET  # only below /v1: the error type of OpenAI's API
 
 
 class Error(Shape):

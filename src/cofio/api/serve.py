@@ -1,4 +1,4 @@
-"""Running the service: the socket, the signals, and an orderly end."""
+"""Server process: socket, signals, and orderly shutdown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cofio.keeper import Keeper
 from cofio.ports import Clock
 from cofio.settings import Settings
 
-_FINISH = 5  # seconds that requests have to finish once a stop was asked for
+_FINISH = 5  # seconds for requests to finish after a stop was requested
 _IDLE = 30  # seconds that a connection may wait for its next request
 _BACKLOG = 512
 
@@ -31,7 +31,7 @@ _BACKLOG = 512
 def run(
     keeper: Keeper, settings: Settings, ready: Callable[[str], None] | None = None, doctor: Doctor | None = None
 ) -> None:
-    """Serve until SIGTERM, SIGINT or SIGHUP; then finish what is being answered and close the keeper.
+    """Serve until SIGTERM, SIGINT or SIGHUP; then finish running requests and close the keeper.
 
     `ready` is called with the service's URL as soon as it answers.
     """
@@ -43,7 +43,7 @@ def run(
 
 
 class Serving:
-    """The service on its socket, which is bound when this is made: port 0 has become a real one."""
+    """Service with its socket, which is bound on creation: port 0 has become a real one."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Serving:
         ticks: Ticks = time.monotonic,
         doctor: Doctor | None = None,
     ) -> None:
-        # What may be refused comes before the socket: that would stay open.
+        # Validate before the socket is opened: on error it would stay open.
         app = make(keeper, settings, clock, ticks, doctor)
         self._socket = _bound(settings, keyed=bool(settings.api_key) or keeper.wants_key())
         self.url = _url(self._socket)
@@ -75,19 +75,19 @@ class Serving:
         self._server.ending = app.state.ending
 
     def run(self, ready: Callable[[str], None] | None = None) -> None:
-        """Serve until a signal comes, or `stop` is called."""
+        """Serve until a signal arrives, or `stop` is called."""
         if ready:
             self._server.ready = lambda: ready(self.url)
         with self._socket, self._stopped_by_signals():
             self._server.run([self._socket])
 
     def stop(self) -> None:
-        """Ask for the end, from any thread; `run` returns when it has come."""
+        """Request the end, from any thread; `run` returns after it."""
         self._server.should_exit = True
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        # uvicorn raises a signal again once it has stopped; a stop that was asked for is no failure.
+        # uvicorn raises the signal again after it has stopped; a requested stop is not a failure.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -104,7 +104,7 @@ class Serving:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, telling when it answers, and when it is about to end."""
+    """uvicorn server with callbacks on start and on shutdown."""
 
     ready: Callable[[], None] | None = None
     ending: Callable[[], None] = staticmethod(lambda: None)
@@ -115,12 +115,12 @@ class _Server(uvicorn.Server):
             self.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.ending()  # it waits for every reader: those who read for ever are to go first
+        self.ending()  # it waits for every client: event streams must end first
         await super().shutdown(sockets)
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """Log as much as the settings say, where nothing else was set up."""
+    """Log to stderr at the level of the settings, unless logging is already configured."""
     levels = logging.getLevelNamesMapping()
     name = settings.log_level.strip().upper()
     if name not in levels:
@@ -131,7 +131,7 @@ def log_to_stderr(settings: Settings) -> None:
 def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
     family, address = _resolved(settings.host, settings.port)
     if not keyed and not ip_address(address[0].partition("%")[0]).is_loopback:
-        hint = "Make a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
+        hint = "Create a key with `cofio keys create` or set COFIO_API_KEY; or listen on 127.0.0.1 only."
         raise Misconfigured(
             f"Without a key, others could read the memories on {settings.host or 'every address'}.", hint
         )
@@ -141,8 +141,8 @@ def _bound(settings: Settings, *, keyed: bool) -> socket.socket:
         listening.bind(address)
     except OSError as error:
         listening.close()
-        hint = "Is the service running already? cofio status tells. COFIO_PORT sets another port."
-        raise Misconfigured(f"{settings.host}:{settings.port} cannot be had: {error.strerror}.", hint) from error
+        hint = "Is the service already running? See cofio status. COFIO_PORT sets another port."
+        raise Misconfigured(f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.", hint) from error
     return listening
 
 
@@ -151,7 +151,7 @@ def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, in
         found = socket.getaddrinfo(host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM)  # noqa: S104
     except (OSError, UnicodeError) as error:
         hint = "Set COFIO_HOST to an address of this machine."
-        raise Misconfigured(f"The host {host!r} has no address.", hint) from error
+        raise Misconfigured(f"The host {host!r} has no address on this machine.", hint) from error
     found.sort(key=lambda each: each[0] != socket.AF_INET)  # clients try 127.0.0.1 for localhost
     family, _, _, _, address = found[0]
     return family, address  # type: ignore[return-value]

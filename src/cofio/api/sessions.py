@@ -1,4 +1,4 @@
-"""The answers about sessions: list them, show one, report where work on a project stopped."""
+"""Handlers for sessions: list them, show one, report where work on a project stopped."""
 
 from __future__ import annotations
 

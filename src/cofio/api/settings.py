@@ -1,6 +1,6 @@
-"""The answers about the service itself: its settings, each with where it comes from; and what the doctor finds.
+"""Handlers for the service's settings, each with its origin, and for the doctor.
 
-Of a secret nobody is told more than whether it is set.
+Of a secret, only whether it is set is returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cofio.settings import Settings
 
 Plain = dict[str, Any]
 
-#: The settings by what they are about, in the order that people look for them.
+#: Settings by topic, in the order in which people look for them.
 GROUPS: dict[str, tuple[str, ...]] = {
     "Store": ("home", "store", "backup_schedule", "backup_days"),
     "Embedder": ("embedder", "embedder_url", "embedder_key", "embedder_dimension", "model_download", "close_reading"),
@@ -38,7 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Notes": ("notes", "notes_folders", "notes_every"),
     "Clients": ("claude_home", "codex_home", "cursor_home", "openclaw_home", "openclaw_config"),
 }  # fmt: skip
-_UNTOLD = "..."  # stands for a value that is not shown
+_UNTOLD = "..."  # placeholder of a hidden value
 
 
 # ── settings ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -54,22 +54,22 @@ def show_settings(desk: Desk, given: None, call: Call) -> Plain:  # noqa: ARG001
 
 
 def _loaded_anew(known: Settings, path: Path) -> tuple[Settings, str]:
-    """The settings as the next start would find them; those in force, with a word on why, where it would not start."""
-    if not known.origins:  # a program made them
+    """Return the settings that the next start would use; the current ones with a note if it would fail."""
+    if not known.origins:  # set by a program
         return known, ""
     for flags in ({}, {"home": known.home}):
-        with suppress(Misconfigured):  # what it says may hold a secret
+        with suppress(Misconfigured):  # the message may contain a secret
             now = Settings.load(flags)
             if now.home == known.home:
                 return now, ""
-    return known, f"The service would not start with {path} as it stands. `cofio config` says why."
+    return known, f"The service would not start with the current {path}. `cofio config` says why."
 
 
 def _told(field: Any, group: str, known: Settings, now: Settings) -> Plain:
     name, secret = field.name, field.metadata["secret"]
     origin = known.origins.get(name, "default")
     same = getattr(known, name) == getattr(now, name)
-    if origin == "flag" and same:  # it says what holds anyway: `cofio up` passes some of them on
+    if origin == "flag" and same:  # redundant, such as flags passed on by `cofio up`
         origin = now.origins.get(name, origin)
     return {
         "name": name,
@@ -81,7 +81,7 @@ def _told(field: Any, group: str, known: Settings, now: Settings) -> Plain:
         "origin": origin,
         "secret": secret,
         "line": "" if name == "home" else setting.line(name, _written(known, name, secret)),
-        "waits": not same and origin != "flag",  # another value comes with the next start
+        "waits": not same and origin != "flag",  # a different value takes effect at the next start
     }
 
 
@@ -95,7 +95,7 @@ def _value(known: Settings, name: str) -> bool | int | float | str:
 
 
 def _written(known: Settings, name: str, secret: bool) -> bool | int | float | str:
-    """The value for the file; a stand-in for what is not shown."""
+    """Return the value for the file; a placeholder for a hidden one."""
     value = getattr(known, name)
     return _UNTOLD if secret or known.shown(name) != str(value) else _value(known, name)
 
@@ -104,12 +104,12 @@ def _written(known: Settings, name: str, secret: bool) -> bool | int | float | s
 
 
 def examine(desk: Desk, given: schemas.Examine, call: Call) -> Plain:
-    """What the doctor finds. It looks at files of this machine, so that is told to nobody elsewhere."""
+    """Run the doctor. It reads files of this machine, so callers elsewhere are refused."""
     if not call.local:
-        hint = "Look at the page on that machine, or run `cofio doctor` there."
-        raise Forbidden("The doctor answers on the service's own machine alone.", hint)
+        hint = "Open the page on that machine, or run `cofio doctor` there."
+        raise Forbidden("The doctor answers requests from the service's own machine only.", hint)
     if desk.doctor is None:
-        raise NotConfigured("This service has no doctor.", "`cofio serve` and `cofio up` start one that has.")
+        raise NotConfigured("This service has no doctor.", "Start it with `cofio serve` or `cofio up`.")
     found = desk.doctor(_Within(desk, call), given.about == "clients")
     return {"checks": [_finding(each) for each in found]}
 
@@ -120,7 +120,7 @@ def _finding(check: Check) -> Plain:
 
 
 class _Within:
-    """The service, for a doctor who asks it from within: over HTTP it would wait for itself."""
+    """The service as seen by its own doctor: over HTTP, the request would wait for itself."""
 
     def __init__(self, desk: Desk, call: Call) -> None:
         self._desk, self._call = desk, call

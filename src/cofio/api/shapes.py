@@ -1,4 +1,4 @@
-"""What the shapes of replies share, and those about domain knowledge; the rest are in `replies`."""
+"""Base classes of reply schemas, and those of domain knowledge; the others are in `replies`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cofio.domain import Direction, KnowledgeAction, Period, Relation, Table, Ve
 
 
 class Shape(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the shapes share: nothing beyond what they name."""
+    """Base of reply schemas: no fields beyond those declared."""
 
 
 class Known(Shape):
-    """A row of domain knowledge: which fields it has depends on its table."""
+    """Domain knowledge row: its fields depend on the table."""
 
     id: str
     place: str
@@ -24,7 +24,7 @@ class Known(Shape):
     visibility: str
     created_at: str
     updated_at: str
-    ref: str | UnsetType = UNSET  # its table and id; only in a list of rows, and where one was asked for
+    ref: str | UnsetType = UNSET  # table and id; only in lists, and for a single row
     says: str | UnsetType = UNSET
     confidence: float | UnsetType = UNSET
     prior: float | UnsetType = UNSET
@@ -69,7 +69,7 @@ class KnowledgeChange(Shape):
 
 
 class Counted(Shape):
-    """How many rows each table has."""
+    """Number of rows in each table."""
 
     patterns: int
     correlations: int

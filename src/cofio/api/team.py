@@ -1,4 +1,4 @@
-"""The answers about a team: what it knows, what its agents keep telling it, and what all that adds to a prompt."""
+"""Handlers for team memory: facts, repeated statements, and prompt enrichment."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The answers of upkeep: chores with their dry runs and what is approved of them, when they ran, how memories are used,
-the profile of the store, and what in it contradicts itself."""
+"""Handlers of maintenance: chores, their approval and runs, usage of memories, audit, and contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Around every request: count it, log one line, and turn whatever was raised into a reply."""
+"""Outermost middleware: counts and logs requests, and converts exceptions to replies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cofio.api.metrics import Metrics
 from cofio.api.refusals import failure, refusal, to_stranger
 from cofio.errors import CofioError, Unavailable
 
-STRANGER = "cofio.stranger"  # in a request's scope: whether its caller may not know everything
+STRANGER = "cofio.stranger"  # in a request's scope: whether internals must be hidden from the caller
 _log = logging.getLogger("cofio.api")
-_ENDING = Unavailable("The service is stopping.", "What it had taken in is kept; ask again when it is back.")
-_GONE = 499  # nobody is there to read a status; this is what the log calls it
+_ENDING = Unavailable("The service is stopping.", "Captures it accepted are stored; retry when it is back.")
+_GONE = 499  # the client has disconnected; status used in the log only
 
 
 class Watch:
-    """The outermost layer of the service, and the one place that catches everything."""
+    """Outermost layer of the service, the only place that catches everything."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -37,7 +37,7 @@ class Watch:
         seconds = time.perf_counter() - began
         route = getattr(scope.get("endpoint"), "path", "other")
         self._metrics.answered(route, scope["method"], status, seconds)
-        level = logging.INFO if status >= 400 else logging.DEBUG  # a log of every answer would grow without end
+        level = logging.INFO if status >= 400 else logging.DEBUG  # a log of every reply would grow without limit
         _log.log(level, "%s %s %d %.1f ms", scope["method"], route, status, seconds * 1000)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> int:
@@ -52,7 +52,7 @@ class Watch:
             await self._app(scope, receive, noting)
         except ClientDisconnect:
             return status or _GONE
-        except CancelledError:  # the service ends, and it was waited for this answer long enough
+        except CancelledError:  # the shutdown timeout has passed
             if not status:
                 await refusal(_ENDING, path=scope["path"])(scope, receive, noting)
         except CofioError as error:
@@ -60,14 +60,14 @@ class Watch:
             if reply.status_code >= 500:
                 _log.warning("%s %s: %s", scope["method"], type(error).__name__, error)
             await reply(scope, receive, noting)
-        except Exception:  # noqa: BLE001 - the outermost layer: a bug is logged, and told as one shape like the rest
-            _log.exception("a %s request failed", scope["method"])
+        except Exception:  # noqa: BLE001 - outermost layer: log bugs and return a uniform error
+            _log.exception("%s request failed", scope["method"])
             if not status:
                 await failure(scope["path"])(scope, receive, noting)
         return status
 
 
 def _is_stranger(scope: Scope) -> bool:
-    """Whether the caller may not know everything; before that is known, whoever calls from another machine."""
+    """Return whether internals are hidden from the caller; before the key check, from all other machines."""
     known = scope.get(STRANGER)
     return bool(known) if known is not None else not is_loopback((scope.get("client") or ("",))[0])

@@ -1,11 +1,11 @@
-"""Memory that an agent asks for, over the Model Context Protocol. The hooks do it unasked; this is for the rest.
+"""MCP server: memory that an agent queries itself, beside what the hooks inject.
 
     client ─ hello, what is there? ─▶ front ─▶ client                    (standard input and output)
-    client ─ a question ─▶ wire ─▶ counter ─ tools, resources, questions ─ the keeper's words ─▶ answers ─▶ client
+    client ─ a request ─▶ wire ─▶ counter ─ tools, resources, questions ─ the keeper's methods ─▶ answers ─▶ client
 
-`tools`, `resources` and `questions` say what there is, `acts` does what a tool does, `answers` words what comes of it,
-and at the `counter` they are asked; none of them knows the protocol. `wire` does, by the official SDK, which is large:
-`cofio mcp` loads it while `front` answers the client, and the service with the first request to /mcp.
+`tools`, `resources` and `questions` declare what is offered, `acts` implements the tools, `answers` formats results,
+and `counter` dispatches requests; none of them knows the protocol. `wire` does, with the official SDK, which is slow to
+import: `cofio mcp` loads it while `front` answers the client, and the service with the first request to /mcp.
 """
 
-SDK = "mcp>=2.3,<3"  # the requirement, as the extra `mcp` has it
+SDK = "mcp>=2.3,<3"  # the requirement of the extra `mcp`

@@ -1,4 +1,4 @@
-"""What the tools do, in the words of the keeper. Arguments come as the agent wrote them; whatever is wrong is said."""
+"""Implementation of the MCP tools, with strict validation of the agent's arguments."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from cofio.model import (
 )
 from cofio.sessions import ResumeReport
 
-BY = "mcp"  # who did it, in the journal
-EVERYWHERE = "*"  # the project that stands for all of them
+BY = "mcp"  # actor name in the journal
+EVERYWHERE = "*"  # project value that selects all projects
 HITS, MOST_HITS = 5, 20
-CHANGES = 20  # of a memory, on a page
-#: What clients call themselves, where the hooks know them by another name.
+CHANGES = 20  # changes of a memory per page
+#: Clients' own names that differ from the names in the hooks.
 KNOWN_AS = {"codex-mcp-client": "codex"}
 
 
 class Memories(Protocol):
-    """A Keeper, or a Client of the service: what the tools need of either."""
+    """Keeper or Client of the service, as far as the tools need it."""
 
     def search(self, query: str, *, by: str = ..., **how: Any) -> Sequence[Hit]: ...
     def search_episodes(
@@ -71,29 +71,31 @@ class Memories(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and where it is at work."""
+    """Caller, with its current project."""
 
-    project: str | None = ""  # what is meant where a call names none; None where nobody knows
+    project: str | None = ""  # default of calls; None if unknown
     client: str = BY
-    named: Callable[[str], str] = str  # the project that a name stands for: the path of a folder is one, too
+    named: Callable[[str], str] = str  # maps a name to a project; a folder path is one, too
     by: str = BY
-    within: Callable[[str], str] = str  # a source where the caller's key reaches: no tool lets an agent choose one
+    within: Callable[[str], str] = (
+        str  # maps a source into the reach of the caller's key: no tool lets an agent choose one
+    )
 
     def seen_from(self, project: Any) -> dict[str, str]:
-        """Where to look: in the project that a call names, or at hand; everywhere, if it says so or none is known."""
+        """Return the search scope: the given or current project; everywhere, if requested or if none is known."""
         where = self._meant(project)
         return {} if where in (None, EVERYWHERE) else {"seen_from": where or ""}
 
     def kept_in(self, project: Any) -> str:
-        """The one project that a memory belongs to; "" for none."""
+        """Return the project of a new memory; "" for none."""
         where = self._meant(project)
         if where == EVERYWHERE:
-            hint = 'Leave `project` out, name one, or give "" for none.'
+            hint = 'Omit `project`, name one, or give "" for none.'
             raise InvalidInput("A memory belongs to one project.", hint)
         return where or ""
 
     def source(self, project: str) -> str:
-        """Where a memory comes from that this caller adds: client/name."""
+        """Return the source of memories that this caller adds: client/name."""
         return self.within("/".join(part for part in (self.client, projects.name(project)) if part)[:MAX_LABEL])
 
     def _meant(self, project: Any) -> str | None:
@@ -103,10 +105,10 @@ class Caller:
 
 
 def folder_or_name(name: str) -> str:
-    """The project of a folder of this machine, where that is its path; else the name itself."""
+    """Return the project of a local folder if the name is its path; else the name itself."""
     try:
         is_folder = name.startswith("/") and Path(name).is_dir()
-    except OSError:  # such as a name that is too long for one
+    except OSError:  # such as a name that is too long for a path
         is_folder = False
     return projects.of(name) if is_folder else name
 
@@ -122,9 +124,9 @@ def search(
     episodes: Any = False,
     resume: Any = False,
 ) -> Answer:
-    """The memories that answer, best first: of the project and of none. A full page names the next one.
+    """Return matching memories of the project and those without a project, best first. A full page has a cursor.
 
-    With `episodes`, what was said in earlier turns too; with `resume`, where the last sessions stopped.
+    `episodes` adds matches from earlier conversations, `resume` where the last sessions stopped.
     """
     most, skip = _number(limit, "limit", least=1, most=MOST_HITS), _number(cursor, "cursor", least=0, most=MAX_HITS)
     truth(episodes, "episodes")
@@ -133,7 +135,7 @@ def search(
     hits = memories.search(query, by=caller.by, k=most, skip=skip, **where)
     said = memories.search_episodes(query, k=most, skip=skip, seen_from=where.get("seen_from")) if episodes else []
     more = skip + most if most in (len(hits), len(said)) and skip + most <= MAX_HITS else None
-    none = "No other memory answers that." if skip else "No memory answers that."
+    none = "No more memories match." if skip else "No memory matches."
     answer = about_memories(found(hits, none), [as_hit(hit) for hit in hits], more=more)
     if episodes:
         answer = with_episodes(answer, [as_episode(hit) for hit in said])
@@ -141,13 +143,13 @@ def search(
 
 
 def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", project: Any = None) -> Answer:
-    """Remember a fact, unless it is known."""
+    """Store a fact, unless it is known."""
     where = caller.kept_in(project)
     change = memories.add(text, by=caller.by, kind=kind, project=where, source=caller.source(where))
     number = {"id": change.memory_id, "changeset": change.changeset}
     if change.action == "update":
         old = change.memory.supersedes
-        back = f"`cofio undo {change.changeset}` takes that back."
+        back = f"`cofio undo {change.changeset}` reverts that."
         says = f"Remembered as memory {change.memory_id} in place of {old}, which is archived. {back}"
         return done(says, new=True, replaced=old, **number)
     if change.action == "add" and change.near:
@@ -155,16 +157,16 @@ def add(memories: Memories, caller: Caller, *, text: Any, kind: Any = "other", p
         return about_memories(says, [as_memory(each) for each in change.near], new=True, **number)
     if change.action == "add":
         return done(f"Remembered as memory {change.memory_id}.", new=True, **number)
-    says = f"Memory {change.memory_id} says so already."
+    says = f"Memory {change.memory_id} already says so."
     return about_memories(says, [as_memory(change.memory)], new=False, **number)
 
 
 def update(memories: Memories, caller: Caller, *, id: Any, text: Any) -> Answer:  # noqa: A002
-    """Put a new text in a memory's place; the old one is archived."""
+    """Replace a memory by a new text; the old one is archived."""
     old = _number(id, "id")
     written, _archived = memories.supersede(old, text, by=caller.by)
-    back = f"`cofio undo {written.changeset}` takes that back."
-    says = f"Memory {written.memory_id} stands in place of {old}, which is archived. {back}"
+    back = f"`cofio undo {written.changeset}` reverts that."
+    says = f"Memory {written.memory_id} replaces {old}, which is archived. {back}"
     return done(says, id=written.memory_id, replaced=old, changeset=written.changeset)
 
 
@@ -173,18 +175,18 @@ def forget(memories: Memories, caller: Caller, *, id: Any, reason: Any = "") -> 
     why = checked_text(reason, "reason", MAX_LABEL).strip()
     change = memories.delete(_number(id, "id"), by=caller.by, why=why)
     restore = f"cofio restore {change.memory_id}"
-    says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` brings it back."
+    says = f"Memory {change.memory_id} is archived and will not be recalled. `{restore}` restores it."
     return about_memories(says, [as_memory(change.memory)], restore=restore, changeset=change.changeset)
 
 
 def history(memories: Memories, _caller: Caller, *, id: Any, cursor: Any = 0) -> Answer:  # noqa: A002
-    """What became of a memory, oldest first; a page of it."""
+    """Return a page of a memory's changes, oldest first."""
     number, skip = _number(id, "id"), _number(cursor, "cursor", least=0)
     return about_changes(number, memories.history(number), skip, CHANGES)
 
 
 def extract(memories: Memories, caller: Caller, *, text: Any, project: Any = None) -> Answer:
-    """Learn from a longer text. It is kept first: nothing is lost where learning has to wait."""
+    """Learn from a longer text. It is stored first: nothing is lost if learning is delayed."""
     where = caller.kept_in(project)
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput("The text is empty.", "Give what was said, or notes, as text.")
@@ -195,7 +197,7 @@ def extract(memories: Memories, caller: Caller, *, text: Any, project: Any = Non
 
 
 def _number(value: Any, name: str, **bounds: int) -> int:
-    """The whole number; models write some of them as texts."""
+    """Return an integer; models send some of them as strings."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         value = int(value)
     return whole(value, name, **bounds)

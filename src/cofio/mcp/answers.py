@@ -1,7 +1,7 @@
-"""What an agent is told: a text, and the same as data.
+"""Replies to agents: a text, and the same content as data.
 
-Clients put one of the two before the model, some this and some that. So either says all that matters, and in either
-the words of a memory are short, on one line, marked as data, and cannot pass for anything else.
+Some clients show the model the text, others the data. So both are complete, and in both the text of a memory is short,
+on one line, and marked as data that cannot pass for anything else.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from cofio.episodes import EpisodeHit
 from cofio.model import Briefing, Change, Freshly, Hit, Memory, fits_badly
 from cofio.sessions import ResumeReport
 
-LONGEST = 1_000  # characters of one text: twenty of them are far below what a client takes
+LONGEST = 1_000  # characters per text; twenty of them are far below any client's limit
 _LABEL = 200  # characters of a reason, a source, a project
-_WHOLE = 4_000  # characters of a memory that is read by itself
-_TAGS = 20  # of a memory
+_WHOLE = 4_000  # characters of a single memory
+_TAGS = 20  # per memory
 
 _Told = Mapping[str, Any]
 
 
 class Answer(NamedTuple):
-    """What an agent is told."""
+    """Reply to an agent."""
 
     text: str
     data: dict[str, Any]
 
 
 def short(text: str, most: int = LONGEST) -> str:
-    """The text as plain words on one line; of a long one the beginning."""
+    """Return the text as plain words on one line, truncated."""
     plain = neutral(text)
     return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
@@ -40,32 +40,32 @@ def count(number: int, name: str, many: str = "") -> str:
     return f"{number} {name if number == 1 else many or f'{name}s'}"
 
 
-def found(hits: Sequence[Hit], none: str = "No memory answers that.") -> str:
-    """Return the sentence above hits; it says so where none of them fits well."""
+def found(hits: Sequence[Hit], none: str = "No memory matches.") -> str:
+    """Return the sentence above hits; it says so if no hit matches well."""
     if fits_badly(hits):
-        return f"Nothing fits well. {count(len(hits), 'note')} from earlier work, best first."
+        return f"No good match. {count(len(hits), 'note')} from earlier work, best first."
     return f"{count(len(hits), 'note')} from earlier work, best first." if hits else none
 
 
 def done(says: str, **more: Any) -> Answer:
-    """A sentence that says it all."""
+    """Return a reply of one sentence."""
     return Answer(says, {"says": says, **more})
 
 
 def about_memories(says: str, told: Sequence[_Told], more: int | None = None, **beside: Any) -> Answer:
-    """A sentence, and the memories that it is about; `more` is the cursor of those that follow."""
+    """Return a sentence with its memories; `more` is the cursor of the next page."""
     return _page(says, "memories", told, _memory_line, more, beside)
 
 
 def about_one(memory: Memory, fresh: Freshly) -> Answer:
-    """A memory by itself, with all that an agent may want to know of it."""
+    """Return a single memory with all its details."""
     told = _doubted({**as_memory(memory, _WHOLE), **_labels(memory)}, memory.text, _WHOLE, fresh)
-    says = f"Memory {memory.id}{', archived: it is not recalled any more' if memory.archived else ''}."
+    says = f"Memory {memory.id}{', archived: it is no longer recalled' if memory.archived else ''}."
     return _page(says, "memory", told, _memory_line, None, {})
 
 
 def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
-    """A memory as an agent reads it."""
+    """Return a memory as shown to agents."""
     return {
         "id": memory.id,
         "text": short(memory.text, most),
@@ -78,13 +78,13 @@ def as_memory(memory: Memory, most: int = LONGEST) -> dict[str, Any]:
 
 
 def as_hit(hit: Hit) -> dict[str, Any]:
-    """A memory that answers, with its score and strength. Where what it speaks of has changed, its text says so."""
+    """Return a matching memory with score and strength. Its text says if the code it references has changed."""
     told = {**as_memory(hit.memory), "score": round(hit.score, 3), "strength": hit.strength}
     return _doubted(told, hit.text, LONGEST, Freshly(hit.freshness, tuple(hit.stale)))
 
 
 def as_episode(hit: EpisodeHit) -> dict[str, Any]:
-    """A passage of an episode as an agent reads it."""
+    """Return a passage of an episode as shown to agents."""
     passage = hit.passage
     return {
         "id": passage.episode,
@@ -98,15 +98,15 @@ def as_episode(hit: EpisodeHit) -> dict[str, Any]:
 
 
 def with_episodes(answer: Answer, told: Sequence[_Told]) -> Answer:
-    """The answer, and what was said in earlier turns."""
-    says = f"{count(len(told), 'episode')}: what was said in earlier turns." if told else "No episode answers that."
+    """Return the reply with passages of earlier conversations."""
+    says = f"{count(len(told), 'episode')} of earlier conversations." if told else "No episode matches."
     page = _page(says, "episodes", told, _episode_line, None, {})
     notice = {"notice": NOTICE} if told else {}
     return Answer(f"{answer.text}\n{page.text}", {**answer.data, **notice, "episodes": list(told)})
 
 
 def with_report(answer: Answer, report: ResumeReport) -> Answer:
-    """The answer, and where the last sessions stopped."""
+    """Return the reply with a report of where the last sessions stopped."""
     notice = {"notice": NOTICE} if report.sessions else {}
     return Answer(f"{answer.text}\n{report.text}", {**answer.data, **notice, "resume": report.text})
 
@@ -117,7 +117,7 @@ def _episode_line(told: _Told) -> str:
 
 
 def _doubted(told: dict[str, Any], text: str, most: int, fresh: Freshly) -> dict[str, Any]:
-    """The same, its text with what is to be said of it where what it speaks of has changed."""
+    """Return the memory with a note in its text if the code it references has changed."""
     if not fresh.notes:
         return told
     said = noted(short(text, most - 2 * _LABEL), fresh.notes, doubtful=fresh.state == "vanished")
@@ -136,7 +136,7 @@ def _labels(memory: Memory) -> dict[str, Any]:
 
 
 def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: int) -> Answer:
-    """A page of what became of a memory, oldest first."""
+    """Return a page of a memory's changes, oldest first."""
     shown = changes[skip : skip + most]
     which = f" These are {skip + 1} to {skip + len(shown)}." if shown and len(shown) < len(changes) else ""
     says = f"{count(len(changes), 'change')} of memory {memory_id}, oldest first.{which}"
@@ -145,17 +145,17 @@ def about_changes(memory_id: int, changes: Sequence[Change], skip: int, most: in
 
 
 def about_briefing(project: str, briefing: Briefing) -> Answer:
-    """What a session is given at its start."""
+    """Return the briefing of a session start."""
     where = f"in {short(project, _LABEL)}" if project else "outside of any project"
     about = {"project": short(project, _LABEL), "ids": list(briefing.ids), "tokens": briefing.tokens}
     if not briefing:
-        return done(f"A session {where} is given nothing at its start.", **about, briefing="")
-    says = f"What a session {where} is given at its start."
+        return done(f"A session {where} gets no context at its start.", **about, briefing="")
+    says = f"The context that a session {where} gets at its start."
     return Answer(f"{says}\n{briefing.text}", {"says": says, "notice": NOTICE, **about, "briefing": briefing.text})
 
 
 def about_learning(captured: Captured) -> Answer:
-    """What was made of a text, fact by fact; or why it waits."""
+    """Return the facts learned from a text, or why learning is delayed."""
     learned = [_as_learned(each) for each in captured.result.get("actions", ())]
     more = {"state": captured.state, "new": captured.new}
     return _page(_outcome(captured, len(learned)), "learned", learned, _learned_line, None, more)
@@ -164,7 +164,7 @@ def about_learning(captured: Captured) -> Answer:
 def _page(
     says: str, name: str, told: Sequence[_Told] | _Told, line: Callable[[_Told], str], more: int | None, beside: _Told
 ) -> Answer:
-    """A sentence, and what it is about, marked as data; where more follows, both say how to ask for it."""
+    """Return a sentence with its objects, marked as data; if there is a next page, both forms say how to get it."""
     following = {} if more is None else {"next": more}
     says += f" More: cursor {more}." if following else ""
     data = {"says": says, **({"notice": NOTICE} if told else {}), **beside, **following, name: told}
@@ -211,6 +211,6 @@ def _learned_line(told: _Told) -> str:
 def _outcome(captured: Captured, facts: int) -> str:
     reason = short(captured.reason, _LABEL)
     if captured.state in OPEN:
-        return f"It is kept, and will be learned from later: {reason or 'it waits its turn'}"
-    before = "" if captured.new else "This text was learned from before. "
+        return f"It is stored and will be learned from later: {reason or 'it is queued'}"
+    before = "" if captured.new else "This text was already learned from. "
     return before + (f"{count(facts, 'fact')} in it." if facts else f"Nothing in it to keep. {reason}".strip())

@@ -1,10 +1,10 @@
-"""What a client hears before the SDK is there: clients wait for their servers to answer, and it is slow to load.
+"""Early handshake: answers simple MCP requests before the SDK is imported, which is slow.
 
     client ─ a line ─▶ Front.answer ─ initialize, server/discover, lists of what there is, ping ─▶ client
-                            └ anything else ─▶ wire, by the SDK, from then on and for good
+                            └ anything else ─▶ wire, by the SDK, from then on
 
-The front answers what it is sure of, word for word as the SDK would (a test compares them). The first line that is
-anything else ends its part: the SDK is told the client's greeting, which it missed, and then that line and all others.
+The front answers only what it can answer exactly as the SDK would (a test compares them). The first other line ends its
+part: the SDK is given the client's greeting, which it missed, then that line and all later ones.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from cofio.version import __version__
 
 NAME, TITLE = "cofio", "cofio memory"
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")  # oldest first
-MODERN = "2026-07-28"  # has no greeting: every request says who asks
+MODERN = "2026-07-28"  # has no greeting: every request names its client
 
-_LEAD = 1.0  # seconds in which the client has the machine for its own start, unless it needs the SDK
-_AGAIN = "cofio/greeting"  # the id of a greeting that was answered: the SDK's answer to it goes nowhere
+_LEAD = 1.0  # seconds before the SDK is loaded, to leave the CPU to the starting client, unless the SDK is needed
+_AGAIN = "cofio/greeting"  # id of a greeting already answered: the SDK's reply to it is dropped
 _META = "io.modelcontextprotocol/"
 _CAPABILITIES = {
     "tools": {"listChanged": False},
@@ -43,19 +43,19 @@ Message = dict[str, Any]
 
 
 class Lines(Protocol):
-    """Where lines come from."""
+    """Source of lines."""
 
     def readline(self) -> str: ...
 
 
 class Serve(Protocol):
-    """Serves the client on these lines until they end."""
+    """Function that serves the client on these lines until they end."""
 
     def __call__(self, reading: Lines, writing: Any) -> None: ...
 
 
 def over_stdio(load: Callable[[], Serve], counter: Counter) -> None:
-    """Serve the client at the other end of standard input and output, until it is gone. `load` brings the SDK."""
+    """Serve the client on standard input and output until it disconnects. `load` imports the SDK."""
     reading, writing = _wire()
     wanted, front = threading.Event(), Front(counter)
     loading = threading.Thread(target=_loaded, args=(load, wanted))
@@ -69,12 +69,12 @@ def over_stdio(load: Callable[[], Serve], counter: Counter) -> None:
 
 def _loaded(load: Callable[[], Serve], wanted: threading.Event) -> None:
     wanted.wait(_LEAD)
-    with suppress(ImportError):  # whoever needs it meets it again
+    with suppress(ImportError):  # raised again where it is needed
         load()
 
 
 def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
-    """Answer until a line comes that only the SDK can answer: this one, or "" where the client is gone."""
+    """Answer until a line needs the SDK; return that line, or "" if the client disconnected."""
     for line in iter(reading.readline, ""):
         answer = front.answer(line)
         if answer is None:
@@ -82,20 +82,20 @@ def _answered(front: Front, reading: Lines, writing: TextIO) -> str:
         try:
             writing.write(answer)
             writing.flush()
-        except OSError:  # it went without reading what it had asked for
+        except OSError:  # the client disconnected without reading the reply
             break
     return ""
 
 
 class Front:
-    """What is answered without the SDK, and what the SDK must be told when it comes."""
+    """Replies without the SDK, and the greeting to replay when the SDK is loaded."""
 
     def __init__(self, counter: Counter) -> None:
         self.greeting: list[str] = []
         self._counter = counter
 
     def answer(self, line: str) -> str | None:
-        """The line that answers this one, "" where none is due; None where only the SDK knows."""
+        """Return the reply to this line, "" if none is due; None if only the SDK can answer."""
         message = _read(line)
         if message in (_READY, {**_READY, "params": {}}) and len(self.greeting) == 1:
             self.greeting.append(line)
@@ -115,8 +115,8 @@ class Front:
             return None if self.greeting or not _greets(params) else _welcome(params["protocolVersion"])
         if self.greeting:
             return self._told(method, {"ping": dict}) if _is_bare(params) else None
-        # These leave no trace, on purpose: a client that lost patience with `server/discover` greets after it, and the
-        # SDK would refuse that.
+        # These are not recorded, on purpose: a client that gave up on `server/discover` greets after it, which the
+        # SDK would refuse.
         asked = self._told(method, {"server/discover": _discovered}) if _is_modern(params) else None
         return _modern(asked) if asked else None
 
@@ -124,7 +124,7 @@ class Front:
         told = {**_LISTS, "resources/list": lambda: self._counter.listed(""), **also}.get(method)
         try:
             return told() if told else None
-        except CofioError:  # the SDK knows how to say what is wrong with the memories
+        except CofioError:  # the SDK formats errors
             return None
 
 
@@ -132,22 +132,22 @@ class Front:
 
 
 def tools() -> Message:
-    """The tools, as clients are told of them."""
+    """Return the tools as listed to clients."""
     return {"tools": [_tool(tool) for tool in TOOLS]}
 
 
 def prompts() -> Message:
-    """The prompts, as clients are told of them."""
+    """Return the prompts as listed to clients."""
     return {"prompts": [dict(each) for each in PROMPTS]}
 
 
 def templates() -> Message:
-    """The forms that addresses have, as clients are told of them."""
+    """Return the resource templates as listed to clients."""
     return {"resourceTemplates": [dict(each) for each in TEMPLATES]}
 
 
 def input_schema(name: str) -> Message | None:
-    """What a tool takes."""
+    """Return the input schema of a tool."""
     return next((_takes(tool) for tool in TOOLS if tool.name == name), None)
 
 
@@ -200,8 +200,8 @@ def _modern(result: Message) -> Message:
 
 
 def _read(line: str) -> Any:
-    """What a line says; None where the SDK should have a look at it."""
-    if "\\u" in line:  # half a character can be written like this
+    """Parse a line; None if the SDK should handle it."""
+    if "\\u" in line:  # may be half of a surrogate pair
         return None
     try:
         return json.loads(line)
@@ -238,7 +238,7 @@ def _is_modern(params: Message) -> bool:
 
 
 def _is_client(who: Any, can: Any) -> bool:
-    """Whether this says who a client is, and what it can do, in the plainest form."""
+    """Return whether this is client information with capabilities, in the simplest form."""
     if not isinstance(who, dict) or not {"name", "version"} <= who.keys() or not isinstance(can, dict):
         return False
     others = {name: each for name, each in can.items() if name != "roots"}
@@ -247,7 +247,7 @@ def _is_client(who: Any, can: Any) -> bool:
 
 
 def _is_plain(can: Any, deep: int = 6) -> bool:
-    """Whether there are names in this, within names, and nothing else."""
+    """Return whether this is an object of objects only."""
     return deep > 0 and isinstance(can, dict) and all(_is_plain(each, deep - 1) for each in can.values())
 
 
@@ -255,7 +255,7 @@ def _is_plain(can: Any, deep: int = 6) -> bool:
 
 
 class Rest:
-    """Some lines, and then those that are still to come."""
+    """Buffered lines, followed by those still to come."""
 
     def __init__(self, lines: list[str], coming: Lines) -> None:
         self._lines, self._coming = lines, coming
@@ -265,7 +265,7 @@ class Rest:
 
 
 class Unheard:
-    """Writes every line but the answer to a greeting that was answered before."""
+    """Writer that drops the reply to a greeting already answered."""
 
     def __init__(self, writing: TextIO, due: bool) -> None:
         self._writing, self._due = writing, due
@@ -281,7 +281,7 @@ class Unheard:
 
 
 def _wire() -> tuple[TextIO, TextIO]:
-    """Standard input and output, from here on for the protocol alone: what else is printed goes to standard error."""
+    """Reserve standard input and output for the protocol: other output goes to standard error."""
     reading = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
     writing = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)

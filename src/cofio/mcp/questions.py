@@ -1,4 +1,4 @@
-"""The prompts: questions that a person picks in a client, which come with the memories that answer them."""
+"""MCP prompts: questions that a person selects in a client, with matching memories included."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from cofio.model import MAX_LABEL, checked_text
 
 NAME = "what_do_we_know"
 FOUND = 10  # memories
-MOST_NAMES = 100  # that a client takes at once
-_LOOKED_THROUGH = 1_000  # projects
+MOST_NAMES = 100  # maximum that a client accepts
+_LOOKED_THROUGH = 1_000  # projects searched
 _LABEL = 100
 
 PROMPTS: tuple[Mapping[str, Any], ...] = (
     {
         "name": NAME,
         "title": "What do we know about …",
-        "description": "What is remembered from earlier work about a topic, best first, and what it comes to.",
+        "description": "Shows what is remembered from earlier work about a topic, best first, and asks for a summary.",
         "arguments": [
-            {"name": "topic", "description": "What it is about, in words.", "required": True},
+            {"name": "topic", "description": "The topic, in words.", "required": True},
             {
                 "name": "project",
-                "description": "A project, by its name; left out, the one at work in.",
+                "description": "Name of a project; default: the current one.",
                 "required": False,
             },
         ],
     },
 )
-#: Where a project is asked for: in a prompt, or in an address.
+#: Argument name of the project, in prompts and addresses.
 COMPLETED = {(NAME, "project"), ("cofio://project/{name}/briefing", "name")}
 
 
 class Question(NamedTuple):
-    """What is asked, for a list; and all of it, for the model."""
+    """Prompt: title for lists, and full text for the model."""
 
     title: str
     text: str
 
 
 class Names(NamedTuple):
-    """Names that may be meant, and of how many they are the first."""
+    """Matching names, and their total number."""
 
     values: Sequence[str]
     total: int
 
 
 def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Memories) -> Question:
-    """The question, with the memories that answer it marked as data."""
+    """Return the prompt, with the matching memories marked as data."""
     if name != NAME:
         raise NotFound(f"There is no prompt {short(name, _LABEL)!r}.", f"There is {NAME}.")
     if unknown := sorted(arguments.keys() - {"topic", "project"}):
@@ -58,7 +58,7 @@ def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Mem
         raise InvalidInput(f"{NAME} takes no {short(', '.join(unknown), _LABEL)}.", hint)
     topic = checked_text(arguments.get("topic", ""), "topic", MAX_LABEL).strip()
     if not topic:
-        raise InvalidInput("The topic is empty.", "Say in words what it is about.")
+        raise InvalidInput("The topic is empty.", "Name the topic in words.")
     hits = memories.search(topic, by=caller.by, k=FOUND, **caller.seen_from(arguments.get("project") or None))
     title = f"What do we know about {short(topic, MAX_LABEL)}?"
     task = (
@@ -69,7 +69,7 @@ def asked(name: str, arguments: Mapping[str, Any], caller: Caller, memories: Mem
 
 
 def completed(name: str, argument: str, begun: str, memories: Memories) -> Names:
-    """The projects that may be meant by what was typed so far: those that begin with it, then those that hold it."""
+    """Return projects matching what was typed: names that begin with it, then names that contain it."""
     if (name, argument) not in COMPLETED:
         return Names((), 0)
     wanted = begun.strip().casefold()

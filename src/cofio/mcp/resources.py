@@ -1,9 +1,9 @@
-"""What can be read by its address: one memory, and what a session of a project is given. Nothing is changed by that.
+"""MCP resources, read-only: single memories, and the briefings of projects.
 
     cofio://memory/ID                   a memory, as text and as data
-    cofio://project/NAME/briefing       what a session there is given at its start
+    cofio://project/NAME/briefing       the context that a session there gets at its start
 
-A name stands in an address as one part of it: what is reserved there is percent-encoded, and so is every slash.
+A name is one segment of the address: reserved characters and slashes are percent-encoded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from cofio.mcp.acts import Caller, Memories
 from cofio.mcp.answers import Answer, about_briefing, about_one, count, short
 from cofio.model import MAX_LABEL, Memory, Project, checked_text
 
-PAGE = 50  # resources
-NEWEST = 200  # memories that are listed; whoever knows the id of another can read it all the same
-_TITLE = 80  # characters
+PAGE = 50  # resources per page
+NEWEST = 200  # memories listed; all others can be read by id
+_TITLE = 80  # in characters
 _LABEL = 200
 _MEMORY = re.compile(r"cofio://memory/([0-9]{1,18})")
 _BRIEFING = re.compile(r"cofio://project/([^/?#]*)/briefing")
@@ -32,21 +32,21 @@ TEMPLATES: tuple[Mapping[str, str], ...] = (
         "uriTemplate": "cofio://memory/{id}",
         "name": "memory",
         "title": "A memory",
-        "description": "One memory by its id, archived or not: what it says, where and when it comes from.",
+        "description": "One memory by its id, archived or not, with its source and date.",
         "mimeType": "text/plain",
     },
     {
         "uriTemplate": "cofio://project/{name}/briefing",
         "name": "briefing",
         "title": "The briefing of a project",
-        "description": "What a session in this project is given at its start. A slash in the name is written %2F.",
+        "description": "The context of a session in this project at its start. A slash in the name is written %2F.",
         "mimeType": "text/plain",
     },
 )
 
 
 class Part(NamedTuple):
-    """Where a listing goes on: after a project, or after a memory with so many listed."""
+    """Position in the listing: after a project, or after a memory with the number listed so far."""
 
     project: str | None
     after: int | None = None
@@ -54,19 +54,19 @@ class Part(NamedTuple):
 
 
 def read(uri: str, caller: Caller, memories: Memories) -> Answer:
-    """What is at this address. NotFound when nothing is."""
+    """Return the resource at this address. NotFound if there is none."""
     if found := _MEMORY.fullmatch(uri):
         number = int(found[1])
         return about_one(memories.get(number), memories.freshness(number))
     if found := _BRIEFING.fullmatch(uri):
         project = caller.named(checked_text(unquote(found[1]), "project", MAX_LABEL).strip())
         return about_briefing(project, memories.recall(project=project, by=caller.by))
-    hint = "There are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
-    raise NotFound(f"There is nothing at {short(uri, _LABEL)!r}.", hint)
+    hint = "Addresses are cofio://memory/ID and cofio://project/NAME/briefing; a slash in the name is written %2F."
+    raise NotFound(f"There is no resource {short(uri, _LABEL)!r}.", hint)
 
 
 def listed(cursor: str, memories: Memories) -> dict[str, Any]:
-    """A page of what there is: the briefings of projects, by name, then the newest memories."""
+    """Return a page of resources: the briefings of projects by name, then the newest memories."""
     part = _part(cursor)
     found: list[dict[str, str]] = []
     if part.project is not None:
@@ -94,7 +94,7 @@ def _part(cursor: str) -> Part:
         return Part("")
     found = _CURSOR.fullmatch(cursor) if len(cursor) <= 4 * MAX_LABEL else None
     if found is None:
-        raise InvalidInput("That is no cursor.", "Give the `nextCursor` of the page before, or none.")
+        raise InvalidInput("The cursor is not valid.", "Give the `nextCursor` of the page before, or none.")
     if found["name"]:
         return Part(checked_text(unquote(found["name"]), "cursor", MAX_LABEL))
     return Part(None, int(found["after"]) if found["after"] else None, int(found["listed"]))
@@ -107,7 +107,7 @@ def _briefing(project: Project) -> dict[str, str]:
         "name": f"briefing of {named}",
         "title": f"Briefing of {named}",
         "description": (
-            f"What a session in {short(project.name, _LABEL)} is given at its start. "
+            f"The context that a session in {short(project.name, _LABEL)} gets at its start. "
             f"{count(project.memories, 'memory', 'memories')} of it."
         ),
         "mimeType": "text/plain",

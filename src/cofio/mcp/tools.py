@@ -1,4 +1,4 @@
-"""The tools: what an agent may ask for, in what words, and who does it. Nothing of the protocol is in here."""
+"""MCP tools: names, descriptions, schemas, and the functions behind them. Independent of the protocol."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from cofio.model import KINDS
 
 
 class Reach(Protocol):
-    """Opens the memories for one call; a `new` store is made only by what writes one."""
+    """Function that opens the memories for one call; with `new`, the store is created if missing."""
 
     def __call__(self, *, new: bool) -> AbstractContextManager[Memories]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One thing that an agent may ask for."""
+    """Declaration of a tool."""
 
     name: str
     title: str
-    says: str  # the description that an agent chooses it by
-    takes: Mapping[str, Mapping[str, Any]]  # a JSON schema each
+    says: str  # the description by which an agent selects it
+    takes: Mapping[str, Mapping[str, Any]]  # a JSON schema per argument
     needs: tuple[str, ...]
-    gives: Mapping[str, Mapping[str, Any]]  # beside the sentence and the notice
-    may_give: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # where it was asked for
-    pages: bool = False  # gives a page, and the cursor of the next where there is one
+    gives: Mapping[str, Mapping[str, Any]]  # besides the sentence and the notice
+    may_give: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # only on request
+    pages: bool = False  # returns a page, with the cursor of the next one
     does: Callable[..., Answer]
-    reads: bool = False  # changes nothing
-    replaces: bool = False  # may archive a memory, or put another in its place
-    repeats: bool = False  # the same call again changes nothing more
-    begins: bool = False  # may make a store that is not there yet
+    reads: bool = False  # read-only
+    replaces: bool = False  # may archive or replace a memory
+    repeats: bool = False  # idempotent
+    begins: bool = False  # may create a store
 
 
 def instructions() -> str:
-    """When to use all this. Clients cut it off after 2 KB."""
+    """Return usage instructions for agents. Clients truncate them at 2 KB."""
     return prompts.read("mcp")
 
 
 def tool_called(name: str) -> Tool:
-    """The tool of this name."""
+    """Return the tool of this name."""
     tool = _BY_NAME.get(name)
     if tool is None:
         raise NotFound(f"There is no tool {short(name, 100)!r}.", f"There are: {', '.join(_BY_NAME)}.")
@@ -54,7 +54,7 @@ def tool_called(name: str) -> Tool:
 
 
 def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach) -> Answer:
-    """Do what was asked for. Whatever is wrong with it, or with the memories, is a CofioError."""
+    """Run a tool. Every error raised is a CofioError."""
     tool = tool_called(name)
     given = _given(tool, arguments)
     with reach(new=tool.begins) as memories:
@@ -62,7 +62,7 @@ def answer(name: str, arguments: Mapping[str, Any], caller: Caller, reach: Reach
 
 
 def _given(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, once each is known to the tool; null is the same as not given."""
+    """Return the arguments; raise for unknown or missing ones. null counts as omitted."""
     given = {name: value for name, value in arguments.items() if value is not None}
     takes = f"{tool.name} takes: {', '.join(tool.takes)}."
     if unknown := sorted(given.keys() - tool.takes.keys()):

@@ -1,4 +1,4 @@
-"""The counter on the wire: the official SDK, told of what there is. This module loads it, and it is large."""
+"""MCP protocol layer on the official SDK, which this module imports; it is slow to load."""
 
 from __future__ import annotations
 
@@ -45,22 +45,22 @@ from cofio.mcp.front import NAME, TITLE, Lines, input_schema, prompts, templates
 from cofio.mcp.tools import instructions
 from cofio.version import __version__
 
-_AT_ONCE = 8  # calls; more wait
-_THEIRS = (InvalidInput, NotFound, Conflict)  # what is wrong with the question
-_WRONG = "Something went wrong inside cofio.", "Its log says what."
+_AT_ONCE = 8  # concurrent calls; others wait
+_THEIRS = (InvalidInput, NotFound, Conflict)  # errors caused by the request
+_WRONG = "Something went wrong inside cofio.", "See its log."
 _Context = ServerRequestContext[Any]
 _Told = TypeVar("_Told")
 _log = logging.getLogger(__name__)
 
 
 class Run(Protocol):
-    """Has something done that takes its time, and waits for it."""
+    """Function that runs blocking work and awaits it."""
 
     def __call__(self, work: Callable[..., _Told], *given: Any) -> Awaitable[_Told]: ...
 
 
 def server(counter: Counter, run: Run | None = None) -> Server[Any]:
-    """What there is as the SDK serves it, over whatever transport; by default the work is done in threads."""
+    """Return an SDK server for any transport; by default, work runs in threads."""
     told = _Answering(counter, run or _in_threads())
     return Server(
         NAME,
@@ -80,7 +80,7 @@ def server(counter: Counter, run: Run | None = None) -> Server[Any]:
 
 
 class _Answering:
-    """What the SDK asks for, asked at the counter."""
+    """Handlers of the SDK, which call the dispatcher."""
 
     def __init__(self, counter: Counter, run: Run) -> None:
         self._counter, self._run = counter, run
@@ -125,17 +125,17 @@ class _Answering:
         return CompleteResult(completion=Completion(values=list(told.values), total=told.total, has_more=more))
 
     async def _told(self, ask: Callable[..., _Told], *given: Any) -> _Told:
-        """What is said to that; what went wrong becomes an error of the protocol, which clients show to people."""
+        """Return the result; convert errors to protocol errors, which clients show to people."""
         return await self._run(_in_protocol, ask, *given)
 
 
 def _called(counter: Counter, name: str, arguments: Mapping[str, Any], client: str) -> CallToolResult:
-    """The answer of a tool; what went wrong is one too, for the model reads answers alone."""
+    """Return the result of a tool; errors are results too, as the model sees only results."""
     try:
         answer = counter.call(name, arguments, client)
     except CofioError as error:
         return _refusal(error.message, error.hint)
-    except Exception:  # noqa: BLE001 - whatever is wrong with one call, the others go on
+    except Exception:  # noqa: BLE001 - a failing call must not stop the others
         _log.exception("%s failed", name)
         return _refusal(*_WRONG)
     return CallToolResult(content=[TextContent(text=answer.text)], structured_content=answer.data)
@@ -157,7 +157,7 @@ def _in_protocol(ask: Callable[..., _Told], *given: Any) -> _Told:
 
 
 def _client(context: _Context) -> str:
-    """Who asks, by the name that it gives itself; "" where it gives none."""
+    """Return the client's own name; "" if it sends none."""
     told = context.session.client_params
     name = short(told.client_info.name, 64).replace("/", "-") if told else ""
     return KNOWN_AS.get(name, name)
@@ -167,7 +167,7 @@ def _client(context: _Context) -> str:
 
 
 def over(counter: Counter, reading: Lines, writing: Any) -> None:
-    """Serve the client at the other end of these lines, until it is gone."""
+    """Serve the client on these lines until it disconnects."""
 
     async def serve() -> None:
         made = server(counter)
@@ -177,15 +177,15 @@ def over(counter: Counter, reading: Lines, writing: Any) -> None:
 
     try:
         anyio.run(serve)
-    except* OSError as gone:  # it went without reading what it had asked for
-        _log.info("the client is gone: %s", gone.exceptions[0])
+    except* OSError as gone:  # the client disconnected without reading the reply
+        _log.info("the client disconnected: %s", gone.exceptions[0])
 
 
 def _in_threads() -> Run:
     at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def run(work: Callable[..., _Told], *given: Any) -> _Told:
-        # What nobody waits for any more may end by itself: every write is one transaction.
+        # Calls whose client has gone may be aborted: every write is one transaction.
         return await anyio.to_thread.run_sync(work, *given, abandon_on_cancel=True, limiter=at_once)
 
     return run
@@ -195,7 +195,7 @@ def _in_threads() -> Run:
 
 
 class Exchange(NamedTuple):
-    """How an HTTP request was answered."""
+    """Reply to an HTTP request."""
 
     status: int
     media: str
@@ -203,15 +203,16 @@ class Exchange(NamedTuple):
 
 
 def exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
-    """The answer to one POST, which is complete in itself: nothing is left of it for the next.
+    """Answer one POST, which is self-contained: no state is left for the next.
 
-    It blocks, and is for a thread of its own: a body is read and an answer written here, beside the service's loop.
+    Blocking, to be run in its own thread: the body is read and the reply written here, outside the service's event
+    loop.
     """
     return anyio.run(_exchanged, counter, headers, body)
 
 
 async def _exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) -> Exchange:
-    size = max(1, len(body))  # whoever took it in has looked at that
+    size = max(1, len(body))  # already checked on receipt
     manager = StreamableHTTPSessionManager(
         server(counter, _here), json_response=True, stateless=True, max_request_body_size=size
     )
@@ -224,7 +225,7 @@ async def _exchanged(counter: Counter, headers: Mapping[str, str], body: bytes) 
 
 
 class _Reading:
-    """Both ends of an HTTP request, for an app in this process: what was sent, and what is said to it."""
+    """Both ends of an HTTP request for an in-process ASGI app: the body sent, and the reply received."""
 
     def __init__(self, body: bytes) -> None:
         self._sent = [{"type": "http.request", "body": body, "more_body": False}]
@@ -244,5 +245,5 @@ class _Reading:
 
 
 async def _here(work: Callable[..., _Told], *given: Any) -> _Told:
-    """At once, in this thread: it has nothing else to do."""
+    """Run in this thread, which has nothing else to do."""
     return work(*given)

@@ -1,8 +1,8 @@
-"""The pages that people open in a browser: plain files, with no build step, that call the HTTP API like any client.
+"""Web UI: static files without a build step that call the HTTP API like any other client.
 
-A page is a part of HTML, `memories.html`, that `frame.html` is put around, the same for all; its script and its style
-have its name. What the files share: `api.js` calls the service, `dom.js` makes elements of text alone, `frame.js` has
-what stands around every page, `live.js` hears that something has moved, `style.css` has the look.
+A page is an HTML fragment, `memories.html`, inserted into the common `frame.html`; its script and stylesheet have its
+name. Shared files: `api.js` calls the service, `dom.js` creates elements from text only, `frame.js` has the frame of
+every page, `live.js` listens for changes, `style.css` has the common styles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.resources import files
 from string import Template
 from typing import NamedTuple
 
-#: The pages, in the order of the menu: their names in addresses, and what people call them.
+#: Pages in the order of the menu: names in URLs, and titles.
 PAGES = {
     "overview": "Overview",
     "memories": "Memories",
@@ -26,7 +26,7 @@ PAGES = {
     "agents": "Agents and keys",
     "settings": "Settings",
 }
-#: What a browser may load on our pages: what we serve, and nothing else. No script or style may stand within a page,
+#: Content security policy: only our own files. Inline scripts and styles are blocked,
 #: and no text can become markup.
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -42,7 +42,7 @@ _STYLE = '\n<link rel="stylesheet" href="{name}.css">'
 
 
 class File(NamedTuple):
-    """A file of the pages, as a browser gets it."""
+    """File of the web UI, as sent to a browser."""
 
     content: bytes
     media: str
@@ -50,7 +50,7 @@ class File(NamedTuple):
 
 @cache
 def shipped() -> dict[str, File]:
-    """Every file by its name. They are read once: nothing that is asked for ever becomes a path."""
+    """Return every file by its name. Files are read once: request data never becomes a path."""
     found = {}
     for each in files(__name__).iterdir():
         ending = each.name[each.name.rfind(".") :]
@@ -61,12 +61,12 @@ def shipped() -> dict[str, File]:
 
 @cache
 def pages() -> dict[str, File]:
-    """Every page by its name, whole."""
+    """Return every complete page by its name."""
     return {name: File(_framed(name).encode(), _HTML) for name in PAGES}
 
 
 def _framed(name: str) -> str:
-    """The page with what stands around every one of them."""
+    """Return the page inside the common frame."""
     folder = files(__name__)
     frame = Template((folder / "frame.html").read_text("utf-8"))
     return frame.substitute(

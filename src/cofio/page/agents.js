@@ -1,7 +1,7 @@
 /**
- * Who is at work with the memories, which keys there are and what was done with them, and how an agent comes here.
+ * Agents page: active agents, API keys, the audit log, and how to connect an agent.
  *
- * Where one is stands in the address: #/work, #/keys, #/log, #/log/3 for what was done with key 3, #/connect.
+ * The address holds the state: #/work, #/keys, #/log, #/log/3 for the entries of key 3, #/connect.
  */
 
 import { get } from "./api.js";
@@ -13,16 +13,16 @@ import { caller, enter, trouble } from "./frame.js";
 import { keyList, making } from "./keys.js";
 
 const PARTS = {
-  work: { called: "At work", what: "Who keeps memories and is given them, and which clients do so by themselves." },
-  keys: { called: "Keys", what: "Who may ask the service, for what, and until when." },
-  log: { called: "Audit log", what: "What was changed with keys, and what was refused." },
-  connect: { called: "Connect", what: "How an agent of yours comes to remember." },
+  work: { called: "At work", what: "Agents that store and recall memories, and clients with hooks." },
+  keys: { called: "Keys", what: "API keys, their permissions and expiry." },
+  log: { called: "Audit log", what: "Changes made with keys, and refused requests." },
+  connect: { called: "Connect", what: "How to connect an agent." },
 };
 const DRAWN = { work, keys, log: deeds, connect: async (part) => fill(part, ways(isOpen)) };
 
 const view = { part: "work", rest: "" };
-let isOpen = false; // whether the service wants no key
-let latest = 0; // the part that was asked for last
+let isOpen = false; // whether the service requires no key
+let latest = 0; // the last requested part
 
 enter({ show, empty });
 
@@ -37,7 +37,7 @@ function empty() {
   for (const each of ["acts", "door", "parts", "part", "what", "told"]) fill(find(each));
 }
 
-/** The parts that the caller may see. */
+/** Return the parts that the caller may see. */
 const offered = () => Object.keys(PARTS).filter((each) => caller.mayAll || each === "connect");
 
 function read() {
@@ -63,7 +63,7 @@ async function draw() {
   if (mine === latest) find("part").replaceChildren(part);
 }
 
-/** The part that is looked at, anew; the focus stays where it was. */
+/** Redraw the current part; the focus stays. */
 async function refresh() {
   const held = document.activeElement?.closest("[data-id]")?.dataset.id;
   await draw();
@@ -80,9 +80,9 @@ function drawParts() {
 function opened() {
   return make("section", { class: "box door", "aria-labelledby": "door-title" },
     make("h2", { id: "door-title" }, "This service is open"),
-    make("p", {}, "It wants no key: whoever works on this machine, and every program on it, may read, change and ",
+    make("p", {}, "It requires no key: every user and program on this machine may read, change and ",
       "delete everything. On a machine that is yours alone, that may be just right. Making the first key closes it: ",
-      "from then on it wants a key of everybody, your own commands and hooks on this machine included."));
+      "from then on it requires a key from everyone, including your own commands and hooks on this machine."));
 }
 
 function bounded() {
@@ -98,13 +98,13 @@ async function work(part, { tell }) {
   const [agents, clients] = await Promise.all([get("agents"), hooks()]);
   fill(part,
     make("section", { class: "block", "aria-labelledby": "work-title" },
-      make("h2", { id: "work-title" }, "With these memories"), atWork(agents.agents)),
+      make("h2", { id: "work-title" }, "Using these memories"), atWork(agents.agents)),
     make("section", { class: "block", "aria-labelledby": "hooks-title" },
       make("h2", { id: "hooks-title" }, "On the service’s machine"), clients));
   tell(counted(agents.agents.length, "agent"));
 }
 
-/** What is to be said of each client's hooks; not told to those elsewhere. */
+/** Return the state of each client's hooks; hidden from callers elsewhere. */
 async function hooks() {
   try {
     return checkList((await get("doctor", { about: "clients" })).checks);
@@ -117,8 +117,8 @@ async function hooks() {
 function atWork(agents) {
   if (!agents.length) {
     return make("div", { class: "empty" },
-      make("p", { class: "lead" }, "Nobody yet"),
-      make("p", {}, "Once an agent keeps a memory, or is given one, it stands here."),
+      make("p", { class: "lead" }, "No agents yet"),
+      make("p", {}, "Agents appear here once they store or recall a memory."),
       make("p", {}, make("a", { href: "#/connect" }, "Connect an agent")));
   }
   return make("ul", { class: "rows agents" }, ...agents.map(agentItem));

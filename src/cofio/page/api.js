@@ -1,13 +1,13 @@
 /**
- * The service, as every page calls it: JSON in, JSON out. What it refuses is thrown, with what to do about it.
+ * Client of the HTTP API: JSON in, JSON out. Errors are thrown with their hints.
  *
- * The key, where the service wants one, is kept for this tab alone, and until that is closed.
+ * The API key, if the service requires one, is stored for this tab only, until it is closed.
  */
 
 const ROOT = new URL("../", import.meta.url);
 const KEPT = "cofio.key";
 
-/** What went wrong, and what to do. */
+/** Error with a hint. */
 export class Refusal extends Error {
   constructor(message, hint = "", code = "", status = 0) {
     super(message);
@@ -21,7 +21,7 @@ export const key = {
   forget: () => sessionStorage.removeItem(KEPT),
 };
 
-/** Whoever wants to know that the service does not take our key, or wants one. */
+/** Callback for a missing or invalid key. */
 export const locked = new EventTarget();
 
 export const get = (path, query = {}) => ask("GET", path, { query });
@@ -29,7 +29,7 @@ export const post = (path, body = {}) => ask("POST", path, { body });
 export const patch = (path, body = {}) => ask("PATCH", path, { body });
 export const remove = (path, query = {}) => ask("DELETE", path, { query });
 
-/** The events of a stream, one by one, as `{ event, data }`, until it ends or is aborted. */
+/** Yield the events of a stream as `{ event, data }`, until it ends or is aborted. */
 export async function* stream(where, signal) {
   const used = key.get();
   const response = await sent("GET", where, {}, null, signal);
@@ -56,10 +56,10 @@ function event(block) {
   return Object.fromEntries(fields.filter(([name]) => name === "event" || name === "data"));
 }
 
-/** A path whose parts may hold anything. */
+/** Return a path with encoded parts. */
 export const path = (...parts) => parts.map((each) => encodeURIComponent(each)).join("/");
 
-/** What a part of a path holds; "" where it is none. */
+/** Return the decoded part of a path; "" if invalid. */
 export function decoded(part) {
   try {
     return decodeURIComponent(part);
@@ -76,7 +76,7 @@ async function ask(method, where, { query = {}, body = null }) {
   throw refused(response, told, used);
 }
 
-/** What was refused, and why. Whoever wants to know of the key is told, unless another one is in use by now. */
+/** Return the error. Report an invalid key, unless another one is in use by now. */
 function refused(response, told, used) {
   const { message, hint, code } = told?.error ?? {};
   const refusal = new Refusal(message ?? `The service answered ${response.status}.`, hint, code, response.status);
@@ -108,7 +108,7 @@ async function sent(method, where, query, body, signal = null) {
   }
 }
 
-/** A header holds bytes; the service takes a key as UTF-8. */
+/** Encode the key as UTF-8 bytes, as header values are bytes. */
 function asBytes(text) {
   return String.fromCharCode(...new TextEncoder().encode(text));
 }

@@ -1,4 +1,4 @@
-/** The boxes beside the rows: does this fire, what is on now, what would be read from this sentence. */
+/** Boxes beside the rows: evaluate a value, active seasons, preview of a sentence. */
 
 import { get, post } from "./api.js";
 import { box, button, fill, make, plainNumber, said, time } from "./dom.js";
@@ -24,12 +24,12 @@ export function fires(acts) {
     const { firing } = await post("knowledge/evaluate", { source, metric, value, unit });
     fill(out, ...crossed(firing, `${source} ${metric} ${measured(value, unit)}`, acts));
   }, out);
-  return box("Does this fire?", make("form", { class: "ask", novalidate: true, onsubmit: ask },
+  return box("Does this trigger?", make("form", { class: "ask", novalidate: true, onsubmit: ask },
     ...fields, make("button", { class: "primary" }, "Check")), out);
 }
 
 function crossed(firing, anomaly, acts) {
-  if (!firing.length) return [make("p", { class: "calm" }, "Nothing fires.")];
+  if (!firing.length) return [make("p", { class: "calm" }, "No threshold triggers.")];
   const list = firing.map((each) => make("li", {},
     make("p", { class: "fired" }, said(says("thresholds", each.threshold))),
     make("p", { class: "dim" }, each.by === 0 ? "just reached" : `crossed by ${plainNumber(each.by)}`),
@@ -41,7 +41,7 @@ function crossed(firing, anomaly, acts) {
 
 // ── what is on now ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The box, with `.draw(active)` for what the service tells. */
+/** Return the box, with `.draw(active)` for the loaded seasons. */
 export function onNow() {
   const out = make("div", { class: "results" });
   const shown = box("On now", out);
@@ -83,7 +83,7 @@ function reading(told, acts) {
     can ? button("Keep it", () => acts.keep(told.table, filled(told)), "link") : null);
 }
 
-/** What a reading says, where it has all that it takes to say it. */
+/** Return what a reading says, if it is complete. */
 function sentence({ table, fields, text }) {
   if (table === "thresholds" && fields.value === undefined) return text;
   return says(table, { unit: "", ...fields }) || text;

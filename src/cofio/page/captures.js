@@ -1,28 +1,28 @@
-/** Captures as a list: what was said, where it stands, and, opened, what was learned from it. */
+/** List of captures: their text, state, and, when opened, what was learned from them. */
 
 import { get, path, post } from "./api.js";
 import { beginning, button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
 import { doing, tell, undoing } from "./frame.js";
 
-const EXCERPT = 240; // characters of what was said, in the list
+const EXCERPT = 240; // characters of the text in the list
 const LONG = 1_000; // characters from which on a text is folded
 const CONTEXTS = {
   compact_summary: "a compaction summary",
   pre_compact: "before a compaction",
   analysis: "an agent's report",
-  observation: "a watched dialogue",
+  observation: "an observed dialogue",
 };
 
-/** Where captures stand, in the order of the tabs, and what that means. */
+/** States of captures, in the order of the tabs, with their meaning. */
 export const STATES = {
-  pending: { many: "Pending", says: "Waits for its turn. What needs the model is tried for as long as it takes." },
-  parked: { many: "Parked", says: "Tried three times in vain. It waits for you to have it tried again." },
-  rejected: { many: "Rejected", says: "Read, and nothing in it was worth keeping." },
+  pending: { many: "Pending", says: "Queued. Captures that need the model are retried until it answers." },
+  parked: { many: "Parked", says: "Failed three times. It waits for a manual retry." },
+  rejected: { many: "Rejected", says: "Processed; nothing in it was worth keeping." },
   stored: { many: "Stored", says: "Something was learned from it." },
-  merged: { many: "Merged", says: "What it says was known already." },
+  merged: { many: "Merged", says: "Its facts were already known." },
 };
 
-/** What was done about a fact, in a word, and what would be. */
+/** Labels of the decisions: as made, and as a preview. */
 export const DONE = {
   add: ["Kept", "Would be kept"],
   update: ["Changed", "Would change a memory"],
@@ -33,7 +33,7 @@ export const DONE = {
 };
 
 /**
- * One capture of the list. `acts` are what the page does on its behalf: toggle, refresh.
+ * Row of a capture. `acts` are callbacks of the page: toggle, refresh.
  * @returns {HTMLLIElement & { open: () => Promise<void>, shut: () => void }}
  */
 export function capture(item, acts) {
@@ -69,21 +69,21 @@ function cells(item) {
   ];
 }
 
-const forgotten = (item) => (item.exchange ? "Nothing was said." : "Its words are forgotten by now.");
+const forgotten = (item) => (item.exchange ? "The text is empty." : "Its text has been deleted by retention.");
 
-/** Where it stands, for the eye and the ear. */
+/** Return the state, visible and for screen readers. */
 function state(name) {
   return make("span", { class: `chip ${name}` }, STATES[name]?.many ?? name);
 }
 
-/** From whom it came. */
+/** Return the sender. */
 function from({ exchange }) {
   if (!exchange) return "";
   const { client, source, user, agent } = exchange;
   return [client || source || "unknown", user || agent].filter(Boolean).join(" · ");
 }
 
-/** What became of it, in a sentence. */
+/** Return the outcome as a sentence. */
 function became(item) {
   const why = item.reason ? said(item.reason) : null;
   if (item.state === "pending") return [attempts(item), ...next(item), why ? " · " : "", why];
@@ -101,7 +101,7 @@ function next({ due_at }) {
   return new Date(due_at) > Date.now() ? [", next ", time(due_at)] : [", due now"];
 }
 
-/** How many facts were kept, changed, archived: "2 kept, 1 known". */
+/** Return the number of facts kept, changed, archived: "2 kept, 1 known". */
 export function counted({ actions = [], knowledge = [] }, would = false) {
   const many = (name) => actions.filter((each) => each.action === name).length;
   const parts = Object.entries(DONE).map(([name, [done]]) => [many(name), done]);
@@ -121,7 +121,7 @@ async function show(detail, item, acts) {
     make("h2", { class: "small" }, "What was said"), exchange(item),
     make("h2", { class: "small" }, "What was learned from it"), learned, back, facts(item));
   if (!item.changeset) return;
-  const done = await get(path("changes", String(item.changeset))).catch(() => null); // another's may not be seen
+  const done = await get(path("changes", String(item.changeset))).catch(() => null); // may not be visible to this key
   if (!done) return;
   if (!knows(item)) fill(learned, outcome(recalled(done)));
   takingBack(back, done, acts);
@@ -129,7 +129,7 @@ async function show(detail, item, acts) {
 
 const knows = ({ result }) => result.actions?.length || result.knowledge?.length;
 
-/** What was learned, as the journal has it: the result is forgotten with the words. */
+/** Return what was learned, from the journal: the capture's own result is forgotten with its text. */
 function recalled({ changes, knowledge }) {
   const written = changes.filter((each) => each.after && each.action !== "revert");
   return {
@@ -140,7 +140,7 @@ function recalled({ changes, knowledge }) {
 
 function nothing(item) {
   if (item.state === "pending") return "Nothing yet.";
-  if (item.state === "parked") return "Nothing yet: it waits for you.";
+  if (item.state === "parked") return "Nothing yet: it waits for a retry.";
   return item.reason ? `Nothing: ${item.reason[0].toLowerCase()}${item.reason.slice(1)}.` : "Nothing.";
 }
 
@@ -149,12 +149,12 @@ function tryAgain(item, acts) {
   const retry = doing(async () => {
     await post(path("inbox", String(item.id), "retry"), null);
     await acts.refresh();
-    tell("It is tried again, in its turn.");
+    tell("It is queued again.");
   });
   return make("div", { class: "actions" }, button("Retry", retry, "primary"));
 }
 
-/** What was said, as a quotation: it is nobody's instruction here. */
+/** Return the text as a quotation; it is data, never an instruction. */
 function exchange(item) {
   const messages = item.exchange?.messages ?? [];
   if (!messages.length) return make("p", { class: "calm" }, forgotten(item));
@@ -163,7 +163,7 @@ function exchange(item) {
   return make("ol", { class: "said" }, ...messages.map(one));
 }
 
-/** Words of any length, texts or elements: of long ones the beginning, and the rest on demand. */
+/** Return content of any length, texts or elements, folded if long. */
 export function folded(...words) {
   const shown = make("bdi", { class: "whole" }, ...words);
   const { length } = shown.textContent;
@@ -196,10 +196,10 @@ function acted(action) {
         action.reason ? said(action.error ?? action.reason) : null)));
 }
 
-/** The way to a memory. */
+/** Return a link to a memory. */
 export const memory = (id) => make("a", { href: `memories#/${id}` }, `memory ${id}`);
 
-/** What was done to a row of domain knowledge, with the way to it. */
+/** Return a change of a domain knowledge row, with a link to it. */
 export function tabled({ action, ref, says }, would = false) {
   const [table, ...rest] = ref.split("/");
   const [done, planned] = DONE[action] ?? [action, action];
@@ -209,7 +209,7 @@ export function tabled({ action, ref, says }, would = false) {
       make("p", { class: "dim" }, "row ", make("a", { href: `knowledge#/${path(table, rest.join("/"))}` }, ref))));
 }
 
-/** Offer to take back what it changed, unless somebody did. */
+/** Offer an undo, unless it was undone. */
 function takingBack(back, { id, by, at, undone_by }, acts) {
   const undo = undoing(id, { refresh: () => acts.again() });
   fill(back, make("span", { class: "dim" }, `Changeset ${id} by `, said(by), " · ", time(at)), undone_by

@@ -1,8 +1,8 @@
 /**
- * Charts, drawn as SVG: what lies over time, and a whole with its parts.
+ * SVG charts: values over time, and a total with its parts.
  *
- * A chart is looked at, pointed at, or walked through with the arrow keys. Beside it stands the same as a table, for
- * whoever cannot see it. A part has its colour from the style, by its name: `[data-part="decision"]`.
+ * A chart can be read with the pointer or with the arrow keys. A table beside it holds the same data for screen
+ * readers. CSS sets the colour of a part by its name: `[data-part="decision"]`.
  */
 
 import { fill, make, unseen } from "./dom.js";
@@ -11,30 +11,30 @@ const SVG = "http://www.w3.org/2000/svg";
 const EXACT = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const SHORT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 const SHORT_FROM = 100_000;
-const ROOMY = 560; // pixels from which on a part is named right beside it
-const APART = 18; // pixels between such names
+const ROOMY = 560; // pixels from which on a part is labelled beside it
+const APART = 18; // pixels between such labels
 
 // ── numbers ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A number to the last digit. */
+/** Format a number in full. */
 export const exact = (value) => EXACT.format(value);
 
-/** A number that fits anywhere: 98,765, and from there on 123.5K. */
+/** Format a number briefly: 98,765, then 123.5K. */
 export const compact = (value) => (Math.abs(value) < SHORT_FROM ? exact(value) : SHORT.format(value));
 
-/** A number that fits; the exact one is said, and shown to whoever points at it. */
+/** Return a brief number; the exact one is read aloud, and shown as a tooltip. */
 export function number(value) {
   if (compact(value) === exact(value)) return make("span", { class: "figure" }, exact(value));
   const seen = make("span", { "aria-hidden": "true" }, compact(value));
   return make("span", { class: "figure", title: exact(value) }, seen, unseen(exact(value)));
 }
 
-/** A count with its word: "1 prompt", "1,200 prompts". */
+/** Format a count with its word: "1 prompt", "1,200 prompts". */
 export const counted = (count, one, many = `${one}s`) => `${compact(count)} ${count === 1 ? one : many}`;
 
 // ── shapes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Whole and round numbers from 0 up to this one or beyond it. */
+/** Return round whole numbers from 0 to at least this one. */
 export function ticks(most, steps = 5) {
   const rough = Math.max(most, 1) / steps;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -42,7 +42,7 @@ export function ticks(most, steps = 5) {
   return Array.from({ length: Math.ceil(Math.max(most, 1) / step) + 1 }, (_, place) => place * step);
 }
 
-/** Where each part begins and ends in every column, when they lie upon each other. */
+/** Return where each part begins and ends in every column when stacked. */
 export function piled(series) {
   const sums = [];
   return series.map((values) => values.map((value, place) => {
@@ -52,17 +52,17 @@ export function piled(series) {
   }));
 }
 
-/** The outline of a part over time: there along its top, and back along its bottom. */
+/** Return the outline of a part over time: along its top, and back along its bottom. */
 export function ribbon(xs, spans, up) {
   const there = spans.map(([, high], place) => at(xs[place], up(high)));
   const back = spans.map(([low], place) => at(xs[place], up(low))).reverse();
   return `M${[...there, ...back].join("L")}Z`;
 }
 
-/** The top of a part over time. */
+/** Return the top line of a part over time. */
 export const ridge = (xs, spans, up) => `M${spans.map(([, high], place) => at(xs[place], up(high))).join("L")}`;
 
-/** Heights for names that would touch each other, as near as can be to where they belong. */
+/** Return label heights without overlaps, as close as possible to their values. */
 export function apart(wanted, gap, most) {
   const order = wanted.map((_, place) => place).sort((one, other) => wanted[one] - wanted[other]);
   const given = [];
@@ -76,7 +76,7 @@ export function apart(wanted, gap, most) {
 const at = (x, y) => `${x.toFixed(1)} ${y.toFixed(1)}`;
 const total = (series, place) => series.reduce((sum, each) => sum + each.values[place], 0);
 
-/** An element of a drawing. */
+/** Create an SVG element. */
 function shape(tag, about = {}, ...inside) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(about)) element.setAttribute(name, value);
@@ -87,8 +87,8 @@ function shape(tag, about = {}, ...inside) {
 // ── over time ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * A chart of what lies over time, with `.draw({ kind, columns, series })`. Kinds: "areas", "bars". A column has a
- * label, a title, and perhaps a note; a series the name of one, the title of many, and a value for each column.
+ * Chart over time, with `.draw({ kind, columns, series })`. Kinds: "areas", "bars". A column has a label, a title,
+ * and an optional note; a series has a singular name, a plural title, and a value per column.
  */
 export function overTime(label) {
   const svg = shape("svg", { "aria-hidden": "true" });
@@ -116,11 +116,11 @@ function draw(chart, data) {
   sketch(chart);
 }
 
-/** Draw all of it, as large as there is room. */
+/** Draw everything at the available size. */
 function sketch(chart) {
   const { data, svg, plot } = chart;
   const [width, height] = [plot.clientWidth, plot.clientHeight];
-  if (!width) return; // it is not shown yet
+  if (!width) return; // not visible yet
   const named = data.kind === "areas" && data.series.length > 1 && width >= ROOMY;
   chart.legend.hidden = named || data.series.length < 2;
   chart.scale = scaled(data, width, height, named);
@@ -132,7 +132,7 @@ function sketch(chart) {
   look(chart, chart.place, !chart.tip.hidden);
 }
 
-/** Where things are: columns across, numbers up. */
+/** Return the scales: columns across, values up. */
 function scaled({ kind, columns, series }, width, height, named) {
   const most = Math.max(0, ...columns.map((_, place) => total(series, place)));
   const lines = ticks(most);
@@ -170,7 +170,7 @@ function bars({ series }, { xs, up, across }) {
     })]))));
 }
 
-/** The times below: as many as there is room for, the last one always. */
+/** Draw the time labels: as many as fit, always with the last one. */
 function times({ columns }, { xs, bottom, width, left, right }) {
   const every = Math.ceil(columns.length / Math.max(1, Math.floor((right - left) / 84)));
   const shown = columns.map((each, place) => [each, xs[place], place])
@@ -181,7 +181,7 @@ function times({ columns }, { xs, bottom, width, left, right }) {
   }));
 }
 
-/** The names of the parts, each beside where it ends. */
+/** Draw the name of each part beside its end. */
 function names({ series }, { up, right, bottom }) {
   const piles = piled(series.map((each) => each.values));
   const heights = apart(piles.map((each) => up((each.at(-1)[0] + each.at(-1)[1]) / 2)), APART, bottom);
@@ -218,7 +218,7 @@ function nearest({ scale }, x) {
   return Math.round((x - scale.xs[0]) / scale.across);
 }
 
-/** Tell of the column at this place, within those that there are; show what is told, or hide it. */
+/** Show the values of this column in a tooltip, or hide it. */
 function look(chart, place, isShown) {
   if (!chart.scale) return;
   const { data, plot, tip, scale, mark } = chart;
@@ -261,7 +261,7 @@ function asTable(label, { columns, series }) {
 
 // ── a whole and its parts ──────────────────────────────────────────────────────────────────────────────────────────
 
-/** A whole above its parts: two bars, of one length where they add up. What is missing, or too much, stands out. */
+/** Total above its parts: two bars, equally long if they add up. A difference stands out. */
 export function sum(whole, parts) {
   const together = parts.reduce((all, each) => all + each.value, 0);
   const off = whole.value - together;

@@ -1,4 +1,4 @@
-/** What the doctor found: each thing with its state in a sign and in a word, and what to do about it. */
+/** Doctor results: each check with its state as a sign and a word, and what to do. */
 
 import { advice } from "./copying.js";
 import { make, said } from "./dom.js";
@@ -6,7 +6,7 @@ import { make, said } from "./dom.js";
 const STATES = { ok: ["✓", "fine"], warning: ["!", "look at this"], wrong: ["✗", "to mend"] };
 const CALLED = { "claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw", "cursor": "Cursor" };
 
-/** The checks as a list, in the order that they were made. */
+/** Return the checks as a list, in the order in which they ran. */
 export const checkList = (checks) => make("ul", { class: "rows checks" }, ...checks.map(item));
 
 function item({ name, state, says, hint }) {

@@ -1,4 +1,4 @@
-/** How an agent comes to remember with this service: the shortest way for each, to be copied. */
+/** Instructions for connecting an agent to this service, to copy. */
 
 import { copyable } from "./copying.js";
 import { make, newId } from "./dom.js";
@@ -6,7 +6,7 @@ import { make, newId } from "./dom.js";
 const ROOT = new URL("../", import.meta.url).href;
 const BARE = ROOT.replace(/\/$/, "");
 
-/** The ways, as sections. An open service wants no key of anybody on its machine. */
+/** Return the ways as sections. An open service needs no key on its machine. */
 export function ways(isOpen) {
   const header = isOpen ? "" : ' -H "X-API-Key: $COFIO_API_KEY"';
   return make("div", { class: "ways" },
@@ -16,11 +16,11 @@ export function ways(isOpen) {
         " puts every file back."],
       "cofio install", "cofio doctor"),
     way("From another machine",
-      ["Make a key for whoever works there, and say there where the service is. It has to listen on an address that ",
+      ["Make a key for that machine, and configure the service’s URL there. It has to listen on an address that ",
         "can be reached from there, and should be behind TLS."],
       `export COFIO_URL=${BARE}`, "export COFIO_API_KEY=…", "cofio install"),
     way("As tools that the agent calls (MCP)",
-      ["For what an agent wants to look up or set right by itself. ", make("code", {}, "cofio install"),
+      ["Lets the agent search and correct memories itself. ", make("code", {}, "cofio install"),
         " has registered it already where it could."],
       "claude mcp add cofio -- cofio mcp", "codex mcp add cofio -- cofio mcp"),
     way("As tools, without cofio on that machine",

@@ -1,20 +1,20 @@
-/** Texts to take along: a button copies them. Where the browser keeps us from it, they are marked instead. */
+/** Copy buttons. If the browser blocks copying, the text is selected instead. */
 
 import { button, fill, make, unseen } from "./dom.js";
 
-const LONG = 60; // characters; a longer text is not read out as the name of a button
-const PAUSE = 2_000; // milliseconds for which a button says that it has copied
+const LONG = 60; // characters; a longer text is not read aloud as the name of a button
+const PAUSE = 2_000; // milliseconds for which a button confirms copying
 
-/** A command or another short text, with the button that copies it. */
+/** Return a command or another short text with its copy button. */
 export function copyable(text, about = "command") {
   const shown = make("code", { class: "text" }, text);
   return make("span", { class: `copyable ${about}` }, shown, copying(text, shown, text.length > LONG ? "it" : text));
 }
 
-/** The button that copies a text, called so; `shown` is what it stands in. `done` is called once it is copied. */
+/** Return a copy button with this label; `shown` holds the text. `done` is called after copying. */
 export function copying(text, shown, called = "it", done = () => {}) {
   const copy = async () => {
-    const told = make("span", { class: "sr", role: "status" }); // there before it says something, and not for long
+    const told = make("span", { class: "sr", role: "status" }); // created before it has text, and removed soon
     press.after(told);
     const copied = await taken(text, shown);
     fill(press, copied ? "Copied" : "Press Ctrl+C");
@@ -28,7 +28,7 @@ export function copying(text, shown, called = "it", done = () => {}) {
   return make("span", { class: "copying" }, press);
 }
 
-/** Whether it is in the clipboard: only a page that came over a safe way may write there by itself. */
+/** Return whether the text was copied: only pages on a secure origin may write to the clipboard. */
 async function taken(text, shown) {
   try {
     await navigator.clipboard.writeText(text);
@@ -39,7 +39,7 @@ async function taken(text, shown) {
   }
 }
 
-/** What to do, as the service says it: what stands between backticks can be copied. */
+/** Return a hint of the service; text between backticks can be copied. */
 export function advice(text) {
   const parts = text.split("`").map((part, number) => (number % 2 ? copyable(part) : part && make("span", {}, part)));
   return make("p", { class: "advice" }, ...parts);

@@ -1,4 +1,4 @@
-/** The audit log: what was done with keys, newest first, a page at a time; of one key, where the address names it. */
+/** Audit log: newest first, by page; optionally of one key, named in the address. */
 
 import { get } from "./api.js";
 import { button, counted, fill, make, newId, said, time } from "./dom.js";
@@ -6,7 +6,7 @@ import { doing } from "./frame.js";
 
 const PAGE = 50;
 
-/** Fill the part with the log. `rest` is the number of the key that it is about; "" for all. */
+/** Fill the part with the log. `rest` is the id of a key; "" for all. */
 export async function deeds(part, { rest, tell }) {
   const about = /^\d{1,18}$/.test(rest) ? rest : "";
   const list = make("ol", { class: "rows deeds" });
@@ -39,7 +39,7 @@ function nothing(about) {
     make("p", { class: "lead" }, "Nothing yet"),
     make("p", {}, about ? "Nothing was changed with this key, and nothing was refused."
       : "It has a line for every key made or revoked, for what is changed with a key, and for what is refused. On an "
-        + "open service nobody can be told from anybody else, and nothing is written."));
+        + "open service callers cannot be identified, and nothing is logged."));
 }
 
 function line({ at, act, outcome, key, name, what, address }) {
@@ -50,6 +50,6 @@ function line({ at, act, outcome, key, name, what, address }) {
       make("p", {}, make("code", {}, act),
         outcome === "refused" ? make("span", { class: "tag refused" }, "refused") : null),
       what ? make("p", { class: "dim" }, said(what)) : null),
-    make("p", { class: "by" }, ...(who.length ? who : ["nobody known"])),
+    make("p", { class: "by" }, ...(who.length ? who : ["unknown"])),
     make("p", { class: "from dim" }, address || "on this machine"));
 }

@@ -1,27 +1,27 @@
 /**
- * The difference between texts, word by word, as elements: what went is deleted, what came is inserted.
+ * Word-level difference of texts as elements: removed words are deleted, added words inserted.
  *
- * The longest common words stay as they are. Of texts that are too long to compare, everything is different but for how
- * they begin and end.
+ * The longest common words stay. Texts that are too long to compare differ entirely, except for their common beginning
+ * and end.
  */
 
 import { make } from "./dom.js";
 
 const WORD = /(?:[\p{L}\p{M}\p{N}_]+(?:[^\s\p{L}\p{M}\p{N}_]+[\p{L}\p{M}\p{N}_]+)*|[^\s\p{L}\p{M}\p{N}_]+|^)\s*/gu;
-const MOST = 1_000_000; // pairs of words that are compared
+const MOST = 1_000_000; // word pairs compared at most
 
-/** Both texts in one: `difference("port 8080", "port 9090")` is port, 8080 deleted, 9090 inserted. */
+/** Return both texts in one: `difference("port 8080", "port 9090")` is port, 8080 deleted, 9090 inserted. */
 export function difference(before, after) {
   return drawn(aligned(words(before), words(after)));
 }
 
-/** Either text by itself, with what the other does not say: the nodes of the one, and those of the other. */
+/** Return each text by itself with its differences marked: two lists of nodes. */
 export function sides(before, after) {
   const steps = aligned(words(before), words(after));
   return [drawn(steps.filter(([kind]) => kind !== "ins")), drawn(steps.filter(([kind]) => kind !== "del"))];
 }
 
-/** A text with what none of the others says. */
+/** Return a text, marking what none of the others contain. */
 export function beyond(text, others) {
   const mine = words(text);
   const known = new Array(mine.length).fill(false);
@@ -35,7 +35,7 @@ export function beyond(text, others) {
 const words = (text) => text.match(WORD)?.filter(Boolean) ?? [];
 const same = (one, other) => one.trimEnd() === other.trimEnd();
 
-/** The words of both in order, each with what became of it: "", "del" or "ins". */
+/** Return the words of both in order, each with its state: "", "del" or "ins". */
 function aligned(before, after) {
   const shorter = Math.min(before.length, after.length);
   let start = 0;
@@ -68,7 +68,7 @@ function between(before, after) {
   return [...steps, ...rest(before.slice(one), "del"), ...rest(after.slice(other), "ins")];
 }
 
-/** How many words are common from each place on, as one long table. */
+/** Return the number of common words from each position on, as one flat table. */
 function commonLengths(before, after) {
   const width = after.length + 1;
   const lengths = new Uint16Array((before.length + 1) * width);
@@ -82,7 +82,7 @@ function commonLengths(before, after) {
   return lengths;
 }
 
-/** As few elements as can be: those that went before those that came, where they meet; the space after is no part. */
+/** Merge into few elements: removals before additions where they meet, without the trailing space. */
 function drawn(steps) {
   return gathered(steps).flatMap(([kind, text], place, all) => {
     const marked = text.trimEnd();
@@ -100,7 +100,7 @@ function gathered(steps) {
   return runs;
 }
 
-/** Within a stretch of differences, first all that went, then all that came. */
+/** Within a run of differences, put all removals first, then all additions. */
 function inTurn(steps) {
   const ordered = [];
   let came = [];

@@ -1,14 +1,16 @@
-/** Episodes that answer a search: what was said in captured turns. Each opens in place, with the whole turn. */
+/** Matching episodes: captured conversations by turn. Each opens in place with the whole turn. */
 
 import { get, path, post } from "./api.js";
 import { beginning, counted, fill, make, newId, said, time } from "./dom.js";
 import { trouble } from "./frame.js";
 
-const HITS = 10; // that are asked for
-const LEAST = 0.05; // the score below which nothing is shown
-const LETTERS = 280; // of a passage in its row
+const HITS = 10; // requested
+const LEAST = 0.05; // minimum score shown
+const LETTERS = 280; // characters of a passage in its row
 
-/** Search episodes and draw them into a place; with no query, empty it. `isCurrent()` tells whether it is still wanted. */
+/**
+ * Search episodes and draw them; an empty query clears them. `isCurrent()` returns whether the result is still wanted.
+ */
 export async function drawEpisodes(place, query, within, isCurrent) {
   if (!query) return hide(place);
   try {

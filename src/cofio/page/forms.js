@@ -1,13 +1,13 @@
-/** The forms in which rows are kept and anomalies judged. Each is a dialog: the browser keeps the focus within it. */
+/** Forms for rows and verdicts. Each is a modal dialog: the browser keeps the focus within it. */
 
 import { Refusal, get, path, post } from "./api.js";
 import { button, fill, make, newId, said } from "./dom.js";
 import { doing, regain, trouble } from "./frame.js";
 import { CLAIMS, TABLES, VERDICTS, mentions, quantity, says } from "./words.js";
 
-const OFFERED = 200; // claims of each table that can be ticked
+const OFFERED = 200; // claims of each table to select from
 
-/** Show a dialog with a form. It closes once `save` is done, and tells what went wrong else. */
+/** Show a dialog with a form. It closes when `save` succeeds, and shows the error otherwise. */
 export function dialog(title, save, word, ...inside) {
   const name = newId("dialog");
   const wrong = make("div", { role: "alert" });
@@ -34,7 +34,7 @@ export function dialog(title, save, word, ...inside) {
 
 // ── fields ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** A field with its label: `.name`, `.read()` for what was filled in, `.hear(given)` when others were. */
+/** Return a field with its label: `.name`, `.read()` for its value, `.hear(given)` on changes of other fields. */
 export function field({ name, label, kind = "text", needed = false, hint = "", choices = null, begins = null }, value) {
   const id = newId(name);
   const below = hint ? newId("hint") : null;
@@ -58,7 +58,7 @@ export function field({ name, label, kind = "text", needed = false, hint = "", c
   return shown;
 }
 
-/** What was filled in, as the service takes it; "" where nothing was. A needed field is refused, by its name. */
+/** Return the values as the service takes them; "" for an empty field. Raise for an empty required field. */
 function read(input, kind, needed) {
   if (kind === "tick") return input.checked;
   const text = input.value.trim();
@@ -73,7 +73,7 @@ function read(input, kind, needed) {
   return percent ? value / 100 : value;
 }
 
-/** Fields that listen to each other. */
+/** Connect fields that depend on each other. */
 function together(fields) {
   const hear = () => {
     const given = Object.fromEntries(fields.map((each) => [each.name, each.input.value]));
@@ -86,7 +86,7 @@ function together(fields) {
 
 // ── keeping ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The form of a table's row: a new one, one with some fields filled in, or one that is there and changes. */
+/** Return the form of a row: new, prefilled, or editing an existing one. */
 export function keep(table, row, done) {
   const { one, fields } = TABLES[table];
   const there = Boolean(row?.id);
@@ -107,15 +107,15 @@ function further(there, row) {
   const sure = there
     ? `Now ${row.confidence.toFixed(2)}. Given by hand, its count of verdicts starts anew.`
     : "0 to 1; left out, 0.5.";
-  const id = { name: "id", label: "Id", hint: "Left out, it is made of what the row says." };
+  const id = { name: "id", label: "Id", hint: "Default: derived from the row." };
   return [
     { name: "confidence", label: "Confidence", kind: "share", hint: sure },
     ...(there ? [] : [id]),
-    { name: "why", label: "Why", hint: "Stands in the journal." },
+    { name: "why", label: "Why", hint: "Recorded in the journal." },
   ];
 }
 
-/** The fields as the service takes them. Of a row that is there, one that was emptied is empty from now on. */
+/** Return the fields as the service takes them. A cleared field of an existing row is cleared there. */
 function sent(fields, row) {
   const given = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
   const left = (name) => given[name] === "" && (!row || ["confidence", "why", "lasts", "value"].includes(name));
@@ -126,7 +126,7 @@ function sent(fields, row) {
 
 // ── judging ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The form of a verdict. `about` are claims that are ticked from the start. */
+/** Return the form of a verdict. `about` are claims selected from the start. */
 export function judge({ anomaly = "", verdict = "confirmed", note = "", about = [] }, done) {
   const hint = "A name for it, such as AAPL 2026-02-20.";
   const what = field({ name: "anomaly", label: "What was judged", needed: true, hint }, anomaly);
@@ -144,7 +144,7 @@ export function judge({ anomaly = "", verdict = "confirmed", note = "", about = 
   dialog("Judge an anomaly", save, "Judge", what, asked, ticked, words);
 }
 
-/** The claims that a verdict may be about, to tick; those that are ticked stay in sight. */
+/** Return a list of claims to select; selected ones stay in sight. */
 function claims(about) {
   const chosen = new Set(about);
   const known = new Map(about.map((ref) => [ref, { table: ref.split("/")[0], row: null }]));

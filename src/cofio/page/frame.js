@@ -1,14 +1,14 @@
-/** What stands around every page: the door, where the service wants a key, and the notices. */
+/** Frame of every page: the prompt for an API key, and notices. */
 
 import { Refusal, get, key, locked, path, post } from "./api.js";
 import { button, fill, find, make } from "./dom.js";
 
 const MAY_WRITE = ["write", "admin"];
 
-/** What the caller may do here; filled by `enter`. */
+/** Permissions of the caller; filled by `enter`. */
 export const caller = { mayWrite: false, mayAll: false };
 
-/** Fill the page once the service lets us in, and empty it when it no longer does. A key is asked for if need be. */
+/** Fill the page once the service admits the caller, and empty it when it no longer does. Asks for a key if needed. */
 export async function enter(page) {
   locked.addEventListener("locked", (event) => shut(page, event.detail));
   document.querySelector(".skip").addEventListener("click", skip);
@@ -16,13 +16,13 @@ export async function enter(page) {
   await knock(page);
 }
 
-/** Have this page's name in sight where the menu is wider than the window; scrollIntoView would have Tab begin there. */
+/** Scroll the menu to this page's name if needed; scrollIntoView would move the start of the Tab order. */
 function centre(link) {
   const menu = link?.parentElement;
   if (menu) menu.scrollLeft = link.offsetLeft - menu.offsetLeft - (menu.clientWidth - link.offsetWidth) / 2;
 }
 
-/** To the content, without a step in the address: that says where on the page one is. */
+/** Skip to the content without changing the address, which holds the page's state. */
 function skip(event) {
   event.preventDefault();
   (find("page").hidden ? find("gate").querySelector("input, button") : find("main"))?.focus();
@@ -33,7 +33,7 @@ async function knock(page) {
   try {
     health = await get("health");
   } catch (error) {
-    if (error.status !== 401) shut(page, error); // else the door is shut by now
+    if (error.status !== 401) shut(page, error); // otherwise the prompt is closed already
     return;
   }
   if (health.auth === "missing") return shut(page, null);
@@ -56,7 +56,7 @@ function known(health, page) {
   return [role, button("Forget key", leave, "link"), about];
 }
 
-/** Ask for a key, and say why. */
+/** Ask for a key, with the reason. */
 function shut(page, refusal) {
   const wrong = refusal !== null && key.get() !== "";
   if (refusal?.status === 401) key.forget();
@@ -79,29 +79,29 @@ function shut(page, refusal) {
     : make("form", { onsubmit: open },
       make("label", { for: "key" }, "API key"), field,
       make("button", { class: "primary" }, "Open"),
-      make("p", { class: "dim" }, "It is kept for this tab alone, and forgotten when you close it."));
+      make("p", { class: "dim" }, "It is stored for this tab only, until you close it."));
   fill(find("gate"),
-    make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service wants a key"),
+    make("h1", { id: "gate-title" }, unreachable ? "Not there" : "The service requires a key"),
     refusal && (wrong || unreachable) ? trouble(inHere(refusal)) : null, form);
   find("gate").hidden = false;
   find("gate").querySelector("input, button").focus();
 }
 
-/** A key that is not known, said to whoever typed it: the service's own hint is for commands and programs. */
+/** Return an error for a wrong key typed here: the service's own hint is for commands and programs. */
 function inHere(refusal) {
   if (refusal.status !== 401) return refusal;
-  return new Refusal(refusal.message, "See that it is whole. An admin can make another: cofio keys create NAME.");
+  return new Refusal(refusal.message, "Check that it is complete. An admin can make another: cofio keys create NAME.");
 }
 
 // ── notices ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Say what was done, until the next thing is; `undo` is what takes it back. */
+/** Show what was done, until the next notice; `undo` reverts it. */
 export function tell(text, undo = null) {
   const back = undo && button("Undo", undo, "link");
   notice(make("p", {}, text), back);
 }
 
-/** Say what went wrong, and what to do. */
+/** Show an error with its hint. */
 export const complain = (error) => notice(trouble(error));
 
 function notice(...inside) {
@@ -115,27 +115,27 @@ function notice(...inside) {
   if (held) find("notices").querySelector("button").focus();
 }
 
-/** Have the focus where the work goes on, when what had it is gone. */
+/** Move the focus to where work continues, if its element is gone. */
 export function regain() {
   if (document.activeElement && document.activeElement !== document.body) return;
   (document.querySelector('.head[aria-expanded="true"]') ?? find("main")).focus();
 }
 
-/** What went wrong, as every part of a page shows it. */
+/** Return an error as every part of a page shows it. */
 export function trouble(error) {
   const known = error instanceof Refusal;
   if (!known) console.error(error);
-  const [message, hint] = known ? [error.message, error.hint] : ["The page stumbled.", "Load it again."];
+  const [message, hint] = known ? [error.message, error.hint] : ["The page has an error.", "Reload it."];
   return make("div", { class: "trouble" }, make("p", {}, message), hint ? make("p", { class: "hint" }, hint) : null);
 }
 
-/** A listener that says what went wrong, and holds its button back meanwhile. */
+/** Return a listener that shows errors, and blocks its button while it runs. */
 export function doing(task, where = null) {
   return async (event) => {
     event.preventDefault();
     const button = event.submitter ?? event.currentTarget;
     if (button.ariaBusy === "true") return;
-    button.ariaBusy = "true"; // a disabled one would lose the focus
+    button.ariaBusy = "true"; // disabling the button would lose the focus
     try {
       await task(event);
     } catch (error) {
@@ -148,11 +148,11 @@ export function doing(task, where = null) {
   };
 }
 
-/** What takes a changeset back; that can be taken back in turn. */
+/** Return a function that undoes a changeset; the undo can be undone in turn. */
 export function undoing(changeset, acts) {
   return doing(async () => {
     const done = await post(path("changes", String(changeset), "undo"));
     await acts.refresh();
-    tell("Taken back.", undoing(done.id, acts));
+    tell("Undone.", undoing(done.id, acts));
   });
 }

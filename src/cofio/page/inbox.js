@@ -1,7 +1,7 @@
 /**
- * The page about the inbox: what was handed over, where it stands, and what was learned from it.
+ * Inbox page: captures, their state, and what was learned from them.
  *
- * Where one is stands in the address: #/parked, #/12 with that capture opened, #/try for a conversation to paste.
+ * The address holds the state: #/parked, #/12 for an open capture, #/try for a conversation to paste.
  */
 
 import { get, path, post } from "./api.js";
@@ -11,16 +11,16 @@ import { caller, complain, doing, enter, tell, trouble } from "./frame.js";
 import { listen } from "./live.js";
 import { trying } from "./trying.js";
 
-const PAGE = 50; // captures that are asked for at a time
-const MOST = 1_000; // that can be asked for at a time
-const WHAT = "What was said and handed over, and what became of it. Nothing is lost.";
+const PAGE = 50; // captures per request
+const MOST = 1_000; // maximum number per request
+const WHAT = "Captured conversations and what was learned from them. Nothing is lost.";
 const TRYING = "Paste a conversation, and see what would be learned from it before any of it is stored.";
-const TABS = { all: { many: "All", says: "Everything that was handed over, newest first." }, ...STATES };
+const TABS = { all: { many: "All", says: "All captures, newest first." }, ...STATES };
 
 const view = { tab: "all", item: 0, trying: false };
-let lines = []; // of the captures that are shown
-let following = null; // where the next page begins
-let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let lines = []; // captures shown
+let following = null; // start of the next page
+let latest = 0; // the last requested list: replies for earlier ones are dropped
 let leave = () => {}; // stops listening
 
 const acts = {
@@ -56,13 +56,13 @@ function empty() {
 function notForYou() {
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "The inbox is for keys that may write"),
-    make("p", {}, "It shows what people said, word for word. Your key may read memories, and no more."),
+    make("p", {}, "It shows conversations word for word. Your key may only read memories."),
     make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role write")));
 }
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Take over what the address says; what it says of nothing of ours is passed over. */
+/** Apply the address; unknown parts are ignored. */
 function read() {
   const [, name = ""] = location.hash.split("/");
   view.trying = name === "try";
@@ -116,7 +116,7 @@ async function refreshTabs(mine) {
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** As many as are shown, anew. Those that are as they were stay where they are, opened or not. */
+/** Reload the shown captures. Unchanged ones stay in place, open or not. */
 async function refresh() {
   const mine = ++latest;
   const tabs = refreshTabs(mine);
@@ -124,7 +124,7 @@ async function refresh() {
     const { items, next } = await page({ limit: Math.min(Math.max(PAGE, lines.length), MOST) });
     if (mine !== latest) return;
     const further = lines.filter((each) => items.length && each.item.id < items.at(-1).id);
-    if (further.length && next) lines = [...kept(items), ...further]; // beyond what can be asked for at a time
+    if (further.length && next) lines = [...kept(items), ...further]; // over the limit of one request
     else [lines, following] = [kept(items), next];
     arrange();
     await Promise.all([tabs, unfold()]);
@@ -143,7 +143,7 @@ function kept(items) {
   });
 }
 
-/** Put the lines into the list, and touch none that is there already: whoever reads or types goes on. */
+/** Insert rows without touching existing ones, so that reading and typing are not interrupted. */
 function arrange() {
   const focused = document.activeElement?.closest("#captures .row")?.dataset.id;
   const list = find("captures").querySelector(".rows") ?? make("ul", { class: "rows" });
@@ -162,7 +162,7 @@ function arrange() {
   }
 }
 
-/** What follows the list: more of it, and what can be done about all of it. */
+/** Draw the footer: a button for more, and actions on all. */
 function after() {
   if (!lines.length) return [emptiness()];
   const more = doing(async () => {
@@ -190,16 +190,16 @@ async function retryAll() {
   }
   await refresh();
   if (refused.length) return complain(refused[0]);
-  tell(wanted.length === 1 ? "It is tried again, in its turn." : `${wanted.length} captures are tried again, in turn.`);
+  tell(wanted.length === 1 ? "It is queued again." : `${wanted.length} captures are queued again.`);
 }
 
 function emptiness() {
   if (view.tab === "all") {
     return make("div", { class: "empty" },
-      make("p", { class: "lead" }, "Nothing was handed over yet"),
-      make("p", {}, "Agents hand over what was said through their hooks, and what is worth keeping becomes memories."),
+      make("p", { class: "lead" }, "No captures yet"),
+      make("p", {}, "Agents send conversations through their hooks, and facts worth keeping become memories."),
       make("a", { class: "button", href: "#/try" }, "Try a conversation"),
-      make("p", { class: "dim" }, "To have your agents do it: ", make("code", {}, "cofio install")));
+      make("p", { class: "dim" }, "To connect your agents: ", make("code", {}, "cofio install")));
   }
   const word = TABS[view.tab].many.toLowerCase();
   return make("div", { class: "empty" }, make("p", {}, `Nothing is ${word}.`));
@@ -214,7 +214,7 @@ async function unfold() {
   await line?.open();
 }
 
-/** The capture that the address names, where it is none of those that are shown: above them. */
+/** Return the capture named in the address, shown above the list if the list does not contain it. */
 async function fetched() {
   const [wanted, mine] = [view.item, latest];
   const isLate = () => view.item !== wanted || mine !== latest;

@@ -1,4 +1,4 @@
-/** Keys: the list of them, making one, whose secret is shown this once, and revoking one. */
+/** Keys: the list, creation with the secret shown once, and revocation. */
 
 import { Refusal, key as own, path, post, remove } from "./api.js";
 import { copyable, copying } from "./copying.js";
@@ -7,9 +7,9 @@ import { dialog, field } from "./forms.js";
 import { doing, tell } from "./frame.js";
 
 const ROLES = {
-  read: "looks things up: search, recall, lists, history",
-  write: "remembers and corrects too: for people and agents at work",
-  admin: "everything, of everybody: keys, upkeep, settings",
+  read: "read only: search, recall, lists, history",
+  write: "also adds and edits memories: for people and agents",
+  admin: "everything, for all users: keys, upkeep, settings",
 };
 const DAY = 86_400_000; // milliseconds
 const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"],
@@ -17,7 +17,7 @@ const LASTS = [["", "never"], ["30", "in 30 days"], ["90", "in 90 days"], ["365"
 
 // ── the list ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The keys in force, and below them those that open nothing any more. */
+/** Return the valid keys, and below them the invalid ones. */
 export function keyList(keys, at) {
   const standing = keys.filter(isInForce);
   const past = keys.filter((each) => !isInForce(each));
@@ -38,7 +38,7 @@ function nothing(isOpen) {
 
 const isInForce = (key) => !key.revoked_at && !(key.expires_at && new Date(key.expires_at) <= new Date());
 
-/** Whether this tab asks with it. */
+/** Return whether this tab uses the key. */
 const isOwn = (key) => own.get().startsWith(key.hint);
 
 function item(key, all, at) {
@@ -56,7 +56,7 @@ function item(key, all, at) {
         "Revoke", unseen(` ${key.name}`))));
 }
 
-/** For whom, within what, and how the key begins. */
+/** Return the owner, the reach, and the first characters of the key. */
 function bounds(key) {
   const named = ["user", "agent", "team"].filter((each) => key[each]);
   const whose = named.flatMap((each) => [`${each} `, said(key[each]), ", "]);
@@ -75,20 +75,20 @@ function state(key) {
 
 // ── making one ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The button that makes a key; the first is an admin's, for whoever makes another role first locks the page. */
+/** Return the button that creates a key; the first must be an admin key, as another role would lock this page. */
 export function making(isOpen, refresh) {
   return button(isOpen ? "Make the first key" : "Make a key", () => asking(isOpen, refresh), "primary");
 }
 
 function asking(first, refresh) {
   let made = null;
-  const called = "Whose it is, or what for: ada’s laptop, ci.";
+  const called = "Holder or purpose: ada’s laptop, ci.";
   const name = field({ name: "name", label: "Name", needed: true, hint: called });
   const [roles, role] = choice(first ? "admin" : "write");
-  const user = field({ name: "user", label: "User", hint: "Sees and keeps this user’s own memories." });
-  const agent = field({ name: "agent", label: "Agent", hint: "Without a user: those of this agent." });
-  const team = field({ name: "team", label: "Team", hint: "Sees what this team knows too." });
-  const such = "Such as ci/web; commas between. Else all.";
+  const user = field({ name: "user", label: "User", hint: "Reads and writes this user’s own memories." });
+  const agent = field({ name: "agent", label: "Agent", hint: "Without a user: this agent’s own memories." });
+  const team = field({ name: "team", label: "Team", hint: "Also reads this team’s memories." });
+  const such = "Such as ci/web, comma-separated. Empty: all.";
   const prefixes = field({ name: "prefixes", label: "Only these sources", hint: such });
   const bound = make("div", { class: "fields" }, user, agent, team, prefixes);
   const [expiry, expires] = ending();
@@ -103,7 +103,7 @@ function asking(first, refresh) {
     const bounds = { user: user.read(), agent: agent.read(), team: team.read(), prefixes: listed(prefixes.read()) };
     made = await post("keys",
       { name: name.read(), role: role(), ...(role() === "admin" ? {} : bounds), expires_at: expires() });
-    if (!shown.open) handOver(made, first, refresh); // cancelled, and made all the same
+    if (!shown.open) handOver(made, first, refresh); // cancelled, but created all the same
   };
   const shown = dialog(first ? "Make the first key" : "Make a key", save, "Make the key",
     name, roles, bound, expiry, warning);
@@ -112,7 +112,7 @@ function asking(first, refresh) {
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 
-/** The roles to choose from, and what reads the choice. */
+/** Return the roles to choose from, and a function that reads the choice. */
 function choice(begin) {
   const group = newId("role");
   const inputs = Object.entries(ROLES).map(([name, text]) => {
@@ -124,7 +124,7 @@ function choice(begin) {
   return [shown, () => inputs.find(([input]) => input.checked)[0].value];
 }
 
-/** When it ends: after a while, on a date, or never. */
+/** Return the expiry fields: after a period, on a date, or never. */
 function ending() {
   const id = newId("ends");
   const date = make("input", { type: "date", "aria-label": "The date on which it ends", hidden: true });
@@ -137,9 +137,9 @@ function ending() {
   const read = () => {
     if (span.value === "date" && !date.value) {
       date.focus();
-      throw new Refusal("“Ends” has no date.", "Choose one, or how long it lasts.");
+      throw new Refusal("“Ends” has no date.", "Choose a date or a period.");
     }
-    if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // by the reader's clock
+    if (span.value === "date") return new Date(`${date.value}T23:59:59`).toISOString(); // in the reader's time zone
     return span.value ? new Date(Date.now() + Number(span.value) * DAY).toISOString() : null;
   };
   const shown = make("div", { class: "field" }, make("label", { for: id }, "Ends"),
@@ -149,7 +149,7 @@ function ending() {
 
 function closing(role) {
   const text = role === "admin"
-    ? "From the moment that it is made, the service wants a key of everybody. This page can go on with it."
+    ? "Once it exists, the service requires a key from everyone. This page can use it."
     : "From the moment that it is made, the service wants a key of everybody, and this one opens neither this page nor "
       + "the making of further keys. Make an admin’s first; else that is left to “cofio keys create” on this machine.";
   return make("p", { class: role === "admin" ? "note" : "note bad" }, text);
@@ -158,8 +158,8 @@ function closing(role) {
 // ── its secret, this once ──────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Show the key that was made. Nothing keeps it: it is gone with the dialog, unless this tab is to go on with it.
- * Until then nothing is asked of the service, which may want it by now.
+ * Show the new key. It is not stored: it is gone when the dialog closes, unless this tab goes on with it. Until then
+ * no request is sent, as the service may require the key already.
  */
 function handOver(made, first, refresh) {
   const title = newId("made");
@@ -172,11 +172,11 @@ function handOver(made, first, refresh) {
     own.keep(made.secret);
     shown.close();
   };
-  const hold = (event) => { // one press of Escape does not lose it
+  const hold = (event) => { // a single Escape does not lose it
     if (isCopied || warned) return;
     event.preventDefault();
     warned = true;
-    fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to let it go."));
+    fill(wrong, make("p", { class: "note bad" }, "You have not copied it. Press Escape again to close anyway."));
   };
   const gone = async () => {
     shown.remove();
@@ -188,26 +188,26 @@ function handOver(made, first, refresh) {
   const shown = make("dialog", { class: "made", "aria-labelledby": title, oncancel: hold, onclose: gone },
     make("div", { class: "sheet" },
       make("h2", { id: title }, "The key of ", said(made.name)),
-      make("p", { class: "note" }, "This is the only time that it is shown. What is kept of it is a digest: ",
-        "nobody can show it again."),
+      make("p", { class: "note" }, "It is shown only once. Only its digest is stored: ",
+        "it cannot be shown again."),
       make("div", { class: "copyable whole" }, secret,
         copying(made.secret, secret, "the key", () => (isCopied = true))),
       ...(first ? atOnce(mayGoOn) : use()), wrong,
       make("div", { class: "actions" },
-        mayGoOn ? button("Go on here with this key", goOn, "primary") : null,
-        button(mayGoOn ? "Done, without it" : "Done", done, mayGoOn ? null : "primary"))));
+        mayGoOn ? button("Use this key here", goOn, "primary") : null,
+        button(mayGoOn ? "Close without using it" : "Done", done, mayGoOn ? null : "primary"))));
   document.body.append(shown);
   shown.showModal();
   shown.querySelector(".copy").focus();
 }
 
-/** What the first key has to be used for: from now on nothing works without one. */
+/** Tell where to use the first key: nothing works without one from now on. */
 function atOnce(mayGoOn) {
   return [
     make("p", {}, "The service is closed from now on. On this machine your commands and hooks need a key at once: ",
       "this writes one into config.toml (it asks, and shows nothing), and starts the service anew."),
     make("div", { class: "commands" }, copyable("cofio config set api_key"), copyable("cofio down && cofio up")),
-    mayGoOn ? make("p", { class: "hint" }, "“Go on here” keeps it for this tab alone, until you close that.") : null,
+    mayGoOn ? make("p", { class: "hint" }, "“Use this key here” stores it for this tab only.") : null,
   ];
 }
 
@@ -231,12 +231,12 @@ function revoking(key, isLast, at) {
   };
   let done = false;
   const notes = [
-    mine ? "It is the key of this tab: the page will ask for another." : "",
+    mine ? "This tab uses the key: the page will ask for another." : "",
     isLast ? "No other is in force. A service that listens on this machine alone, and has no key of its own, is open "
       + "then." : "",
   ].filter(Boolean);
   const shown = dialog(`Revoke “${key.name}”?`, async () => (await save(), done = true), "Revoke",
-    make("p", {}, "Whoever asks with it is refused from now on. This cannot be taken back: make another instead. It ",
+    make("p", {}, "Requests with it are refused from now on. This cannot be undone: make another instead. It ",
       "stays in the list and in the log."),
     ...notes.map((each) => make("p", { class: "note bad" }, each)));
   shown.querySelector(".primary").className = "danger";

@@ -1,7 +1,7 @@
 /**
- * The page about domain knowledge: its tables, what they say, and what came of it. A client of the HTTP API, as any.
+ * Domain knowledge page: tables, their rows, and evaluation. A client of the HTTP API.
  *
- * Where one is stands in the address: #/thresholds, or #/thresholds/aapl.volume.above with that row opened.
+ * The address holds the state: #/thresholds, or #/thresholds/aapl.volume.above for an open row.
  */
 
 import { decoded, get, path, post } from "./api.js";
@@ -12,14 +12,14 @@ import { caller, complain, doing, enter, tell, trouble, undoing } from "./frame.
 import { item } from "./rows.js";
 import { CLAIMS, TABLES, fold, mentions, says, shortened, sources } from "./words.js";
 
-const PAGE = 200; // rows that are asked for at a time
-const MANY = 1_000; // where most of them will not fit
-const SHOWN = 100; // rows that are drawn at a time
-const MOST = 20_000; // rows that are looked through for a text
+const PAGE = 200; // rows per request
+const MANY = 1_000; // used when most rows are filtered out
+const SHOWN = 100; // rows drawn at a time
+const MOST = 20_000; // rows searched for a text
 
 const view = { table: "thresholds", row: "", text: "", source: "", least: 0, shown: SHOWN };
-let latest = 0; // the list that was asked for last: an answer to an earlier one is late
-let on = []; // seasonal patterns that are on
+let latest = 0; // the last requested list: replies for earlier ones are dropped
+let on = []; // active seasonal patterns
 let season = null; // their box
 
 const acts = {
@@ -57,7 +57,7 @@ function go(table, row = "") {
   location.hash = row ? `#/${table}/${encodeURIComponent(row)}` : `#/${table}`;
 }
 
-/** Take over what the address says; what it says of nothing of ours is passed over. */
+/** Apply the address; unknown parts are ignored. */
 function read() {
   const [, table, row = ""] = location.hash.split("/");
   if (!Object.hasOwn(TABLES, table ?? "")) return false;
@@ -70,7 +70,7 @@ async function arrive() {
   if (!read()) return;
   if (view.table === before) return unfold();
   view.shown = SHOWN;
-  fill(find("rows")); // those of the other table
+  fill(find("rows")); // filters of the other table
   drawTools();
   await refresh();
 }
@@ -78,7 +78,7 @@ async function arrive() {
 // ── the tables, and what narrows them ──────────────────────────────────────────────────────────────────────────────
 
 function drawTabs(counts) {
-  find("tools").hidden = counts[view.table] === 0; // nothing to narrow
+  find("tools").hidden = counts[view.table] === 0; // no filters
   const count = (name) => make("span", { class: "count" }, String(counts[name] ?? ""));
   menu(find("tables"), Object.entries(TABLES).map(([name, { many }]) =>
     [`#/${name}`, name === view.table, many, count(name)]));
@@ -107,7 +107,7 @@ function drawTools() {
     isClaims ? leastConfidence(again) : null));
 }
 
-/** The button that adds to the table. */
+/** Return the button that adds to the table. */
 function adding() {
   if (view.table === "feedback") return button("Judge an anomaly", () => judge({}, judged), "primary");
   return button(`Keep a ${TABLES[view.table].one}`, () => keep(view.table, null, kept), "primary");
@@ -129,7 +129,7 @@ function leastConfidence(again) {
 
 // ── the rows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Everything anew: after a change, and when another table is looked at. */
+/** Reload everything: after a change, or for another table. */
 async function refresh() {
   const mine = ++latest;
   await Promise.all([refreshTabs(mine), refreshSeasons()]);
@@ -166,7 +166,7 @@ async function refreshRows() {
   }
 }
 
-/** The rows that fit, as many as are to be shown; whether there are more, and whether all were looked through. */
+/** Return the matching rows to show, whether there are more, and whether all were searched. */
 async function gathered() {
   const { table, shown } = view;
   const limit = view.text || view.source ? MANY : PAGE;
@@ -202,7 +202,7 @@ async function draw({ rows, more, whole, looked }) {
     make("ul", { class: `rows ${view.table}` }, ...list),
     more ? button("Show more", further, "further") : null,
     whole ? null : make("p", { class: "dim" },
-      `The first ${plainNumber(looked)} rows were looked through. Narrow them by confidence to see further.`),
+      `The first ${plainNumber(looked)} rows were searched. Filter by confidence to search further.`),
     view.table === "feedback" && caller.mayWrite && rows.some((row) => !row.processed) ? pending() : null);
   fill(find("told"), rows.length === 1 ? "1 row" : `${rows.length}${more ? " of more" : ""} rows`);
   if (focused) list.find((each) => each.dataset.id === focused)?.querySelector(".head").focus();
@@ -216,7 +216,7 @@ function heads() {
   return make("div", { class: `heads ${view.table}`, "aria-hidden": "true" }, ...cells);
 }
 
-/** What to do where there is nothing. */
+/** Show what to do when the table is empty. */
 function emptiness() {
   const { many, first, command } = TABLES[view.table];
   if (view.text || view.source || view.least) {
@@ -239,13 +239,13 @@ function pending() {
   const run = doing(async () => {
     const { changeset } = await post("knowledge/feedback/process");
     await refresh();
-    tell("All verdicts count now.", changeset && undoing(changeset.id, acts));
+    tell("All verdicts are applied.", changeset && undoing(changeset.id, acts));
   });
-  return make("div", { class: "pending" }, make("p", {}, "Some verdicts wait: what they judge has not moved yet."),
-    button("Let them count", run));
+  return make("div", { class: "pending" }, make("p", {}, "Some verdicts are not applied to their claims yet."),
+    button("Apply them", run));
 }
 
-/** Open the row that the address names, and shut the others. */
+/** Open the row named in the address, and close the others. */
 async function unfold() {
   const lines = [...find("rows").querySelectorAll(".row")];
   for (const each of lines) if (each.dataset.id !== view.row) each.shut();
@@ -254,7 +254,7 @@ async function unfold() {
   await line?.open();
 }
 
-/** The row that the address names, where it is none of those that are shown: above them. */
+/** Return the row named in the address, shown above the list if the list does not contain it. */
 async function fetched() {
   try {
     const row = await get(path("knowledge", view.table, view.row));
@@ -263,7 +263,7 @@ async function fetched() {
     return line;
   } catch (error) {
     if (error.status !== 404) complain(error);
-    acts.leave(); // it is gone
+    acts.leave(); // deleted
     return null;
   }
 }
@@ -277,7 +277,7 @@ async function kept(change) {
     drawTools();
   }
   await refresh();
-  if (change.action === "noop") return tell("It was known just so.");
+  if (change.action === "noop") return tell("An identical row exists.");
   const word = change.action === "add" ? "Kept" : "Changed";
   tell(`${word}: ${shortened(says(change.table, change.after))}.`, undoing(change.changeset, acts));
 }
@@ -287,6 +287,6 @@ async function judged(changeset) {
   const moved = changeset.knowledge.filter((each) => CLAIMS.includes(each.table) && each.action !== "noop");
   const text = moved.slice(0, 3).map(({ table, before, after }) =>
     `${shortened(says(table, after))}: ${before.confidence.toFixed(2)} → ${after.confidence.toFixed(2)}`);
-  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "Nothing moved by it.";
+  const told = `${text.join("; ")}${moved.length > 3 ? " …" : ""}` || "No confidence changed.";
   tell(`Judged. ${told}`, changeset.id ? undoing(changeset.id, acts) : null);
 }

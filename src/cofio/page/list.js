@@ -1,33 +1,32 @@
 /**
- * A list of any length: only the rows in sight are in the page. One stop for the tab key, as a listbox is; the arrows
- * go through it, and the focus stays where it is whatever is drawn anew.
+ * Virtual list: only the rows in sight are in the page. It has one tab stop, as a listbox; the arrow keys move in it,
+ * and the focus survives a redraw.
  *
- * What it lists, a source tells: `total`, `at(place)`, `want(first, last)` and `range(first, last)`.
+ * Its source has `total`, `at(place)`, `want(first, last)` and `range(first, last)`.
  */
 
 import { fill, make, newId } from "./dom.js";
 
-const AROUND = 6; // rows that are drawn above and below those in sight
-const TALLEST = 15_000_000; // pixels: no browser draws much taller elements; what is longer scrolls faster
+const AROUND = 6; // rows drawn above and below those in sight
+const TALLEST = 15_000_000; // pixels: browsers cannot draw much taller elements; longer lists scroll faster
 const NOTHING = { total: 0, at: () => null, want: () => {}, range: async () => [] };
 
 /**
  * @param {HTMLElement} box the listbox
- * @param {object} told `draw(item, place)` gives what a row holds, `says(item)` a text that tells whether that is still
- *   the same; `open(item)` and `leave()` are done on behalf of whoever asks; `ticked(items)` hears what is ticked, of
- *   which there can be `most`; `failed(error)` hears of trouble
+ * @param {object} told `draw(item, place)` returns a row's content, `says(item)` a text to detect changes; `open(item)`
+ *   and `leave()` are callbacks; `ticked(items)` gets the selected items, at most `most`; `failed(error)` gets errors
  */
 export function listing(box, told) {
   const name = newId("row");
   const room = make("div", { class: "room", role: "presentation" });
-  const drawn = new Map(); // rows, by their place
-  const ticks = new Map(); // what is ticked, by its id
+  const drawn = new Map(); // rows by their index
+  const ticks = new Map(); // selected items by id
   let source = NOTHING;
   let tall = 80;
-  let active = -1; // the row that the keys are at
-  let from = -1; // where a range begins
-  let current = 0; // the id of what is open
-  let kept = 0; // how far it is scrolled
+  let active = -1; // row of the keyboard cursor
+  let from = -1; // start of a range selection
+  let current = 0; // id of the open item
+  let kept = 0; // scroll position
   let maySeveral = false;
 
   fill(box, room);
@@ -37,7 +36,7 @@ export function listing(box, told) {
   });
   box.addEventListener("keydown", pressed);
   box.addEventListener("click", clicked);
-  box.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault()); // it ticks, and marks no text
+  box.addEventListener("mousedown", (event) => event.shiftKey && event.preventDefault()); // selects rows, not text
   box.addEventListener("focus", () => active < 0 && source.total && moveTo(inSight(), false));
   new ResizeObserver(() => {
     if (box.clientHeight && box.scrollTop !== kept) box.scrollTop = kept; // it was out of sight
@@ -49,11 +48,11 @@ export function listing(box, told) {
   const height = () => Math.min(source.total * tall, TALLEST);
   const stretch = () => (source.total * tall <= TALLEST ? 1
     : (source.total * tall - box.clientHeight) / (TALLEST - box.clientHeight));
-  const above = () => box.scrollTop * stretch(); // how much of the list is
+  const above = () => box.scrollTop * stretch(); // scaling of the scroll position
   const inSight = () => Math.min(source.total - 1, Math.ceil(above() / tall));
   const perPage = () => Math.max(1, Math.floor(box.clientHeight / tall) - 1);
 
-  /** Draw what has come into sight, and what says something else than it did. */
+  /** Draw rows that came into sight or have changed. */
   function redraw() {
     if (!box.clientHeight) return;
     room.style.blockSize = `${height()}px`;
@@ -66,7 +65,7 @@ export function listing(box, told) {
     }
     const shift = box.scrollTop - above();
     let next = null;
-    for (let place = last; place >= first; place--) { // from below, so that they stand in their order
+    for (let place = last; place >= first; place--) { // from below, so that they are in order
       const row = drawn.get(place) ?? room.insertBefore(made(place), next);
       row.style.transform = `translateY(${place * tall + shift}px)`;
       drawn.set(place, row);
@@ -103,7 +102,7 @@ export function listing(box, told) {
     point();
   }
 
-  /** Say which row the keys are at, while it is in the page. */
+  /** Mark the row of the keyboard cursor, if it is in the page. */
   function point() {
     const row = drawn.get(active);
     if (row) box.setAttribute("aria-activedescendant", row.id);
@@ -174,7 +173,7 @@ export function listing(box, told) {
     changed();
   }
 
-  /** Tick all from one place to another, as many as may be. */
+  /** Select a range, up to the limit. */
   async function tickRange(one, other) {
     const [first, last] = one < other ? [one, other] : [other, one];
     try {
@@ -202,7 +201,7 @@ export function listing(box, told) {
   return {
     clear,
     redraw,
-    /** List something else, from its beginning. */
+    /** List another source, from its beginning. */
     show(other, rowHeight) {
       [source, tall, active, from] = [other, rowHeight, -1, -1];
       box.style.setProperty("--row", `${tall}px`);
@@ -211,7 +210,7 @@ export function listing(box, told) {
       redraw();
       told.ticked([]);
     },
-    /** Let `change` replace what is listed; whatever is in sight stays where it is. */
+    /** Let `change` replace the source; what is in sight stays in place. */
     async keep(change) {
       const first = inSight();
       const [was, wasActive] = [source.at(first)?.id, source.at(active)?.id];
@@ -222,13 +221,13 @@ export function listing(box, told) {
       markAll();
       if (now !== first) scrollTo(above() + (now - first) * tall);
     },
-    /** Whether several may be ticked. */
+    /** Set whether several items may be selected. */
     several(truth) {
       maySeveral = truth;
       if (truth) box.setAttribute("aria-multiselectable", "true");
       else box.removeAttribute("aria-multiselectable");
     },
-    /** Show which one is open; 0 is none. */
+    /** Show which item is open; 0 for none. */
     mark(id) {
       current = id;
       markAll();
@@ -239,9 +238,9 @@ export function listing(box, told) {
   };
 }
 
-const NEAR = 200; // places in which something that has moved is looked for
+const NEAR = 200; // positions searched for a moved item
 
-/** Where something is by now that was at a place; there, if it is nowhere near. */
+/** Return the current position of an item; the old one if it is not nearby. */
 function place(source, id, was) {
   for (let off = 0; off <= NEAR; off++) {
     for (const each of [was - off, was + off]) if (source.at(each)?.id === id && id !== undefined) return each;

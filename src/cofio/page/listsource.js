@@ -1,10 +1,10 @@
-/** What a list lists: the newest memories, page by page as they come into sight; or hits, which are all there. */
+/** Sources of a list: the newest memories, loaded by page as they come into sight; or hits, which are complete. */
 
 import { get } from "./api.js";
 
-const PAGE = 100; // memories that are asked for at a time
-const HELD = 60; // pages that are held; those far from sight are let go
-const AT_ONCE = 2; // requests at a time, so that whoever scrolls fast waits for what is in sight alone
+const PAGE = 100; // memories per request
+const HELD = 60; // pages kept; those far from sight are dropped
+const AT_ONCE = 2; // concurrent requests, so that fast scrolling waits only for what is in sight
 
 /** Hits, best first. */
 export const hits = (found) => ({
@@ -15,18 +15,17 @@ export const hits = (found) => ({
 });
 
 /**
- * The memories of a scope, newest first. What comes later is not among them until it is loaded anew: nothing moves
- * under whoever reads.
+ * Memories of a scope, newest first. Later ones are not added until a reload: nothing moves while reading.
  * @param {object} within the scope, as GET /memories takes it
- * @param {object} told `arrived(memories)` hears of what has come, `failed(error)` of trouble
+ * @param {object} told `arrived(memories)` is called with loaded memories, `failed(error)` on errors
  */
 export async function newest(within, told) {
   const pages = new Map();
-  const asked = new Set(); // pages that are on their way
+  const asked = new Set(); // pages being loaded
   const failed = new Set();
-  let sight = [0, 0]; // the pages in sight
-  let top = 0; // the newest of them
-  let turn = 0; // counts loads: what was asked for before one is late
+  let sight = [0, 0]; // pages in sight
+  let top = 0; // id of the newest one
+  let turn = 0; // number of reloads: replies from before the last one are dropped
 
   const source = { total: 0, at, want, range, reload };
   const ask = (about) => get("memories", { limit: PAGE, ...within, ...about });
@@ -88,7 +87,7 @@ export async function newest(within, told) {
     return all.flat().slice(first % PAGE, (first % PAGE) + last - first + 1);
   }
 
-  /** Everything anew; with `isKept`, as of the same newest one. How many have come since. */
+  /** Reload everything; with `isKept`, up to the same newest memory. Returns how many came since. */
   async function reload(isKept) {
     const mine = ++turn;
     asked.clear();

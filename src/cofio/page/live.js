@@ -1,17 +1,17 @@
 /**
- * Hears from the service that something has moved: memories, what was recalled, the inbox.
+ * Event stream of changes: memories, recalls, the inbox.
  *
- * The browser's own EventSource can send no key, so the stream is read with fetch, as every other answer is. A tab that
- * nobody looks at lets go of it: a browser has six connections to a service, and all its tabs share them.
+ * EventSource cannot send a key, so the stream is read with fetch, like every other reply. A hidden tab closes it: a
+ * browser has six connections to a service, shared by all tabs.
  */
 
 import { stream } from "./api.js";
 
-const PAUSES = [1_000, 2_000, 5_000, 15_000]; // milliseconds before each further try
+const PAUSES = [1_000, 2_000, 5_000, 15_000]; // milliseconds before each further retry
 
 /**
- * Call `moved(what)` with a set of names when something has; `isLive(truth)` when the stream comes or goes.
- * @returns {() => void} what ends it
+ * Call `moved(what)` with a set of names on changes; `isLive(truth)` when the stream connects or disconnects.
+ * @returns {() => void} stops listening
  */
 export function listen(moved, isLive = () => {}) {
   const ending = new AbortController();
@@ -23,27 +23,27 @@ async function follow(moved, isLive, signal) {
   for (let tries = 0; !signal.aborted; tries++) {
     if (document.hidden) {
       await seen(signal);
-      continue; // with something missed, perhaps
+      continue; // changes may have been missed
     }
     const ending = whileSeen(signal);
     try {
       for await (const { event, data } of stream("events", ending.signal)) {
         if (event === "here") isLive(true);
-        if (event === "here" && tries > 0) moved(new Set(["memories", "recalls", "inbox"])); // whatever was missed
+        if (event === "here" && tries > 0) moved(new Set(["memories", "recalls", "inbox"])); // some were missed
         if (event === "moved") moved(new Set(JSON.parse(data).what));
         if (event === "here") tries = 0;
       }
     } catch (error) {
       if (signal.aborted || error.status === 401 || error.status === 403) return ending.abort();
     }
-    if (ending.signal.aborted) continue; // nobody looks
+    if (ending.signal.aborted) continue; // the tab is hidden
     ending.abort();
     isLive(false);
     await pause(PAUSES[Math.min(tries, PAUSES.length - 1)], signal);
   }
 }
 
-/** What ends with this signal, and once the tab is no longer seen. */
+/** Return a signal that aborts with this one, and when the tab is hidden. */
 function whileSeen(signal) {
   const ending = new AbortController();
   const until = { signal: ending.signal };
@@ -52,7 +52,7 @@ function whileSeen(signal) {
   return ending;
 }
 
-/** Wait for somebody to look at the tab. */
+/** Wait until the tab is visible. */
 function seen(signal) {
   return new Promise((done) => {
     const back = () => document.hidden || done();

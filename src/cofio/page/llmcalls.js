@@ -1,4 +1,4 @@
-/** Calls of the language model: how many, for which sessions, and what was sent. */
+/** Language model calls: numbers, sessions, and the texts sent. */
 
 import { get, path } from "./api.js";
 import { box, counted, fill, make, plainNumber, said, time } from "./dom.js";
@@ -7,7 +7,7 @@ import { trouble } from "./frame.js";
 const FEW = 20; // calls listed
 const PERIODS = { 1: "Today", 7: "In 7 days", 30: "In 30 days" };
 
-/** The view: the budget of today, sums over three periods, and the newest calls. */
+/** Draw the view: today's budget, totals of three periods, and the newest calls. */
 export function modelCalls() {
   const out = make("div", { class: "uses" }, make("p", { class: "calm" }, "Looking …"));
   const load = async () => {
@@ -43,7 +43,7 @@ function sum(name, { calls, failed, characters, input_tokens, output_tokens }) {
   return make("li", {}, said(name), make("p", { class: "dim" }, parts.filter(Boolean).join(", ")));
 }
 
-/** One call; its texts are asked for when it is opened. */
+/** Return one call; its texts are loaded when it is opened. */
 function call(each) {
   const texts = make("div", { class: "results" });
   const open = async (event) => {

@@ -1,8 +1,8 @@
 /**
- * The page with the map: memories near each other where they mean alike.
+ * Map page: similar memories lie close together.
  *
- * Where one is stands in the address: #/project?at=5000,4200,3.5&open=12 is coloured by project, centred there, three
- * and a half times nearer than the whole, with memory 12 opened.
+ * The address holds the state: #/project?at=5000,4200,3.5&open=12 is coloured by project, centred there, zoomed in 3.5
+ * times, with memory 12 open.
  */
 
 import { get, post } from "./api.js";
@@ -17,29 +17,29 @@ import { many, showChosen, showFound, showGroups, showMemory } from "./mappanel.
 import { NONE, drawControls, drawLegend, drawTools, swatch } from "./maptools.js";
 import { View } from "./mapview.js";
 
-const ANSWERS = 50; // memories that a search lights up
-const REACH = 9; // pixels within which a point is meant
+const ANSWERS = 50; // hits highlighted by a search
+const REACH = 9; // pixels within which a point is hit
 const LOOKED = 100; // new memories that are counted
 const DONE = { pin: "Pinned", unpin: "Unpinned", archive: "Archived" };
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 const WHEN = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
 
-/** What is looked at, as the address has it. */
+/** State of the view, as in the address. */
 const seen = { way: "category", project: "", category: "", find: "", hidden: new Set(), open: 0, at: null };
 
-let dots = null; // the points; null until they are there
+let dots = null; // the points; null until loaded
 let colours = { of: new Uint8Array(), classes: [] };
-let chosen = null; // 1 for each point that is; null where none is
-let picked = { title: "", places: [] }; // the chosen ones
-let found = null; // what answers the search: { places, lit }
-let pointed = -1; // the point under the pointer, or that the keys came to
-let brush = null; // the outline that is being drawn
-let isChoosing = false; // whether a drag chooses
-let stood = ""; // the address that was read or written last
-let known = 0; // memories that there were, with and without vectors
-let projects = new Map(); // every project, and what people call it
-let latest = 0; // the map that was asked for last: an earlier one is late
-let asking = 0; // the search that was, likewise
+let chosen = null; // 1 for each existing point; null if unused
+let picked = { title: "", places: [] }; // selected points
+let found = null; // search hits: { places, lit }
+let pointed = -1; // point under the pointer or the keyboard cursor
+let brush = null; // outline being drawn
+let isChoosing = false; // whether a drag selects
+let stood = ""; // address last read or written
+let known = 0; // number of memories, with and without vectors
+let projects = new Map(); // every project with its display name
+let latest = 0; // the last requested map: replies for earlier ones are dropped
+let asking = 0; // the last search, likewise
 let frame = 0;
 let deafen = () => {};
 
@@ -57,14 +57,14 @@ async function show() {
     find("stage").classList.toggle("choosing", truth);
   });
   window.onhashchange = arrive;
-  find("panel").onkeydown = (event) => { // one that gives false would keep every other key from working
+  find("panel").onkeydown = (event) => { // returning false would block all other keys
     if (event.key === "Escape") letGo();
   };
   deafen = listen((what) => what.has("memories") && look());
   await Promise.all([load(), nameProjects()]);
 }
 
-/** Every project, for the choice among them. */
+/** Load every project for the filter. */
 async function nameProjects() {
   const mine = deafen;
   const told = await get("projects", { limit: 1_000 }).catch(() => ({ projects: [] }));
@@ -98,7 +98,7 @@ hands(find("dots"), view, {
 new ResizeObserver(() => dots && resize()).observe(find("stage"));
 DARK.addEventListener("change", () => dots && (canvas.paint(dots, colours), redraw()));
 
-/** What the panel may ask for. */
+/** Callbacks for the panel. */
 const acts = {
   group: (number) => visit(dots.those((place) => dots.cluster[place] === number), dots.clusters[number].name),
   loose: (places) => choose(places, "In no group"),
@@ -110,7 +110,7 @@ const acts = {
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Take over what the address says; what it says of nothing of ours is passed over. */
+/** Apply the address; unknown parts are ignored. */
 function read() {
   const ours = /^(?:#\/(\w*)\??(.*))?$/s.exec(location.hash);
   stood = location.hash;
@@ -130,8 +130,10 @@ function read() {
   return true;
 }
 
-/** Put it into the address: as a step that one can go back from, or in place of the last.
- *  Whoever has just gone back or on stands elsewhere already, which is read in a moment: that is not written over. */
+/**
+ * Write the state to the address, as a history entry or in place.
+ * During back and forward navigation the address differs already and is read in a moment: it is not overwritten.
+ */
 function write(isStep = false) {
   if (!dots || (!isStep && location.hash !== stood)) return;
   const told = new URLSearchParams();
@@ -163,7 +165,7 @@ function goTo([x, y, zoom]) {
 
 // ── the points ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Ask for the map, and draw it anew. */
+/** Load the map and draw it. */
 async function load() {
   const mine = ++latest;
   veil("Drawing the map …");
@@ -182,7 +184,7 @@ async function load() {
   }
 }
 
-/** A path with what narrows the map. What has no project is asked for by an empty one. */
+/** Return a path with the map's filters. Memories without a project are requested by an empty one. */
 function asked(where) {
   const query = new URLSearchParams();
   if (seen.project) query.set("project", seen.project === NONE ? "" : seen.project);
@@ -206,25 +208,25 @@ async function arranged() {
   else drawPanel();
 }
 
-/** No map, but why. */
+/** Show why there is no map. */
 function blank(why) {
   find("atlas").hidden = true;
   fill(find("nothing"), why);
 }
 
-/** What to do where there is nothing. */
+/** Show what to do if the map is empty. */
 async function emptiness() {
   if (seen.project || seen.category) {
     return make("div", { class: "empty" },
-      make("p", {}, "No memory that is on the map fits."), button("Show all", all));
+      make("p", {}, "No memory on the map matches the filters."), button("Show all", all));
   }
   if (known) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "The memories have no vectors yet"),
-      make("p", {}, "A map needs to know what lies near what. Have the vectors made, with the service stopped:"),
+      make("p", {}, "The map needs vectors. Compute them while the service is stopped:"),
       make("code", {}, "cofio reembed --missing"));
   }
   return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories yet"),
-    make("p", {}, "Once there are some, they lie here as points, near each other where they mean alike."),
+    make("p", {}, "Memories appear here as points; similar ones lie close together."),
     make("p", { class: "dim" }, "On the command line: ",
       make("code", {}, 'cofio add "We deploy on Tuesdays, never on Fridays."')));
 }
@@ -235,7 +237,7 @@ function all() {
   return load();
 }
 
-/** How many there are, for everybody. */
+/** Announce the numbers. */
 function describe() {
   const groups = dots.clusters.length;
   const count = dots.total > dots.count
@@ -258,7 +260,7 @@ function veil(text) {
 
 // ── drawing ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Draw in the next frame, however often it is asked for. */
+/** Draw in the next frame, once for any number of requests. */
 function redraw() {
   frame ||= requestAnimationFrame(() => {
     frame = 0;
@@ -282,7 +284,7 @@ function resize() {
   redraw();
 }
 
-/** The classes anew, and what is hidden of them. */
+/** Recompute the classes, and which of them are hidden. */
 function recolour() {
   colours = coloured(dots, seen.way);
   const isHidden = colours.classes.map((each) => seen.hidden.has(each.key));
@@ -326,7 +328,7 @@ function hide(keys) {
 
 // ── pointing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The point at a place of the canvas; -1 where there is none. */
+/** Return the point at a canvas position; -1 if none. */
 function placeAt(across, down) {
   const reach = Math.max(REACH, canvas.radius + 3) / view.scale;
   return dots.nearest(...view.spot(across, down), reach, view.wide);
@@ -350,7 +352,7 @@ function leave() {
   redraw();
 }
 
-/** What is pointed at, in its own words. */
+/** Show the text of the point under the pointer. */
 function drawTip() {
   const tip = find("tip");
   tip.hidden = pointed < 0;
@@ -374,7 +376,7 @@ function placeTip() {
   tip.style.transform = `translate(${Math.round(left)}px, ${Math.round(above > 6 ? above : down + 14)}px)`;
 }
 
-/** With the keys, from memory to memory. */
+/** Move the keyboard cursor from memory to memory. */
 function walk(right, down) {
   if (!dots?.count) return;
   const next = pointed >= 0 ? dots.towards(pointed, right, down) : dots.nearest(view.x, view.y, Infinity);
@@ -398,7 +400,7 @@ function tap(across, down, isMore) {
 
 // ── choosing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Choose these, or these too. */
+/** Select these points, or add them. */
 function choose(places, title = "", isMore = false) {
   const all = isMore ? [...new Set([...picked.places, ...places])] : places;
   picked = { title: isMore ? "" : title, places: all };
@@ -411,21 +413,21 @@ function choose(places, title = "", isMore = false) {
   fill(find("told"), `${many(all.length)} chosen`);
 }
 
-/** Choose these, and go there. */
+/** Select these points and zoom to them. */
 function visit(places, title) {
   choose(places, title);
   if (places.length) view.fit(roomy(dots.box(places)));
   find("panel-title").focus({ preventScroll: true });
 }
 
-/** A box that is no smaller than a part of the whole, so that one memory is not all that one sees. */
+/** Return a box of a minimum size, so that a single memory does not fill the view. */
 function roomy([left, top, right, bottom]) {
   const more = (from, to) => Math.max(0, dots.side / 16 - (to - from)) / 2;
   const [wide, high] = [more(left, right), more(top, bottom)];
   return [left - wide, top - high, right + wide, bottom + high];
 }
 
-/** Let go of what is opened, else of what is chosen or found. */
+/** Close the open memory, else clear the selection or search. */
 function letGo() {
   if (pointed >= 0) leave();
   if (seen.open) return shut();
@@ -438,7 +440,7 @@ function letGo() {
   redraw();
 }
 
-/** Pin or archive; what is archived goes from the map where it was, and nothing else moves. */
+/** Pin or archive; archived points disappear, the others stay in place. */
 async function bulk(action, places) {
   const drawn = dots;
   const ids = places.map((place) => drawn.id[place]);
@@ -454,7 +456,7 @@ async function bulk(action, places) {
 }
 
 function vanish(drawn, places, isGone) {
-  if (drawn !== dots) return; // the map was drawn anew since
+  if (drawn !== dots) return; // the map was redrawn since
   for (const place of places) dots.gone[place] = isGone ? 1 : 0;
   known += isGone ? -places.length : places.length;
   recolour();
@@ -474,7 +476,7 @@ function describeLess() {
 
 // ── the panel ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Draw it anew; whoever was in it stays in it, at the same group or memory where that is still there. */
+/** Redraw the panel; the focus stays on the same group or memory, if it still exists. */
 function drawPanel() {
   if (!dots?.count) return;
   const panel = find("panel");
@@ -486,7 +488,7 @@ function drawPanel() {
   (same ?? find("panel-title")).focus({ preventScroll: true });
 }
 
-/** What is opened, else what was chosen, else what was found, else the groups. */
+/** Return the open memory, else the selection, else the hits, else the groups. */
 function fillPanel() {
   if (seen.open) return showMemory(seen.open, dots, colours, acts);
   const { places, title } = picked;
@@ -551,12 +553,12 @@ function light(ids) {
 }
 
 function answers() {
-  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map answers";
+  return found.places.length ? counted(found.places.length, "answer") : "Nothing on the map matches";
 }
 
 // ── what moves meanwhile ───────────────────────────────────────────────────────────────────────────────────────────
 
-/** Say that there is more; the map stays as it is until it is asked for. */
+/** Announce new memories; the map stays unchanged until requested. */
 async function look() {
   if (!dots) return;
   const drawn = dots;
@@ -570,5 +572,5 @@ async function look() {
     await load();
     find("dots").focus({ preventScroll: true });
   });
-  fill(find("news"), text, " · ", button("Draw anew", anew, "link"));
+  fill(find("news"), text, " · ", button("Redraw", anew, "link"));
 }

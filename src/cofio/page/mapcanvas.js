@@ -1,21 +1,21 @@
 /**
- * The map as it is drawn: a glow where memories are dense, the points, the names of groups, what is pointed at.
+ * Canvas rendering of the map: density glow, points, group names, and the point under the pointer.
  *
- * Tens of thousands of small discs are too much for arcs and for copies of an image alike. They are written into the
- * pixels themselves, each from a stamp that was made once for its size; what lies above them is drawn as usual.
+ * Tens of thousands of small discs are too slow as arcs or image copies. They are written into the pixel buffer, each
+ * from a stamp made once per size; everything above them is drawn normally.
  */
 
 import { hue, mixed } from "./mapcolours.js";
 
 const SMALLEST = 2; // pixels, the radius of a point
 const LARGEST = 5;
-const FILLED = 0.1; // of the window, by all the points of the whole
-const GRAIN = 256; // pixels along the glow
-const SOFT = [0.18, 0.26]; // how dense the glow gets, in a light scheme and in a dark one
+const FILLED = 0.1; // share of the window covered by all points of the whole map
+const GRAIN = 256; // width of the glow in pixels
+const SOFT = [0.18, 0.26]; // density of the glow, in a light and in a dark scheme
 const NAMED = "600 12.5px system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif";
 const APART = 8; // pixels between names
-const MOST_ABOVE = 46; // pixels from the middle of a group to its name
-const FEWER = 1.7; // times nearer than the whole; until there, a name has its first two words
+const MOST_ABOVE = 46; // pixels from the centre of a group to its name
+const FEWER = 1.7; // zoom up to which a name has only its first two words
 const DARK = matchMedia("(prefers-color-scheme: dark)");
 
 export class Canvas {
@@ -26,7 +26,7 @@ export class Canvas {
     glow.width = glow.height = GRAIN;
   }
 
-  /** Have as many pixels as the screen has for this. */
+  /** Set the resolution of the canvas to that of the screen. */
   resize(width, height) {
     this.sharp = Math.min(devicePixelRatio || 1, 3);
     Object.assign(this.canvas, { width: Math.round(width * this.sharp), height: Math.round(height * this.sharp) });
@@ -35,7 +35,7 @@ export class Canvas {
     this.labels = null;
   }
 
-  /** Leave nothing of it behind. */
+  /** Clear the canvas and release its buffers. */
   clear() {
     this.canvas.width = this.canvas.height = 0;
     this.glow.getContext("2d").clearRect(0, 0, GRAIN, GRAIN);
@@ -44,7 +44,7 @@ export class Canvas {
     this.canvas.setAttribute("aria-label", "Map of memories");
   }
 
-  /** Take the colours of the scheme for these classes, and lay the glow. */
+  /** Read the colours of these classes from the scheme, and compute the glow. */
   paint(dots, { of, classes }) {
     const style = getComputedStyle(document.documentElement);
     this.inks = {
@@ -60,7 +60,7 @@ export class Canvas {
     this.#lay(dots, of);
   }
 
-  /** Draw it all. `lit` and `chosen` say of each point whether it is; null where nothing is. */
+  /** Draw everything. `lit` and `chosen` hold a flag per point; null if unused. */
   draw({ dots, view, of, lit, chosen, marked, brush }) {
     this.radius = radius(dots.count, view);
     this.words.fill(0);
@@ -75,7 +75,7 @@ export class Canvas {
 
   // ── the points ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Those that recede first, then the others, the newest last, then the chosen. */
+  /** Draw dimmed points first, then the others, newest last, then selected ones. */
   #stampAll(dots, view, of, lit, chosen) {
     const some = lit || chosen;
     const back = some ? this.#stamp("dim", this.radius * 0.8) : null;
@@ -96,7 +96,7 @@ export class Canvas {
     if (chosen) pass(ringed, (place) => chosen[place]);
   }
 
-  /** A disc: how far each of its pixels is from the middle one, how much of it is covered, and its colour by class. */
+  /** Return a disc: distance from the centre, coverage, and colour by class for each pixel. */
   #stamp(kind, radius) {
     const size = Math.round(radius * this.sharp * 4) / 4;
     const name = `${kind} ${size}`;
@@ -144,7 +144,7 @@ export class Canvas {
 
   // ── the glow ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Every point is spread softly over its surroundings: the colour is the mean of those, the density their number. */
+  /** Blur every point: the colour is the mean of its surroundings, the density their number. */
   #lay(dots, of) {
     const fields = [0, 1, 2, 3].map(() => new Float32Array(GRAIN * GRAIN));
     const along = (value) => Math.round((0.05 + (value / dots.side) * 0.9) * (GRAIN - 1));
@@ -168,7 +168,7 @@ export class Canvas {
     pen.putImageData(image, 0, 0);
   }
 
-  /** Move the glow to where the points are; from near by there is none. */
+  /** Move the glow with the points; it fades out when zoomed in. */
   #place(dots, view) {
     const high = (dots.side / 0.9) * view.scale;
     const wide = high * view.wide;
@@ -181,7 +181,7 @@ export class Canvas {
 
   // ── the names of groups ──────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The names that have room, the largest group's first. Those out of sight take part: else names came and went. */
+  /** Place the names that fit, largest group first. Names out of sight take part, so that names do not flicker. */
   #name(dots, view) {
     this.labels ??= dots.clusters.map((each) => [this.#write(first(each.name)), this.#write(each.name)]);
     this.names = [];
@@ -203,7 +203,7 @@ export class Canvas {
     }
   }
 
-  /** A name as an image, made once. */
+  /** Return a name as a cached image. */
   #write(name) {
     const image = document.createElement("canvas");
     const pen = image.getContext("2d");
@@ -222,7 +222,7 @@ export class Canvas {
     return { image, wide, high };
   }
 
-  /** The group whose name stands at this place of the window; -1 where none does. */
+  /** Return the group whose name is at this position; -1 if none. */
   nameAt(across, down) {
     const isThere = ({ left, top, wide, high }) =>
       across >= left && across <= left + wide && down >= top && down <= top + high;
@@ -256,7 +256,7 @@ export class Canvas {
   }
 }
 
-/** How large a point is: the more there are the smaller, the nearer one is the larger. */
+/** Return the radius of a point: smaller for more points, larger when zoomed in. */
 function radius(count, view) {
   const own = Math.sqrt((FILLED * view.width * view.height) / (Math.max(count, 1) * Math.PI));
   return Math.min(LARGEST + 2, Math.min(LARGEST, Math.max(SMALLEST, own)) * view.zoom ** 0.3);
@@ -268,7 +268,7 @@ const OPAQUE = 0xff000000;
 const packed = ([red, green, blue]) => (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red);
 const outside = (x, width, y, height) => x < 0 || x >= width || y < 0 || y >= height;
 
-/** A pixel with some ink over it, that covers it by 0 to 255. */
+/** Blend ink over a pixel, with a coverage of 0 to 255. */
 function over(pixel, ink, cover) {
   const below = pixel >>> 24;
   if (below === 0) return (ink & 0xffffff) | (cover << 24);
@@ -280,7 +280,7 @@ function over(pixel, ink, cover) {
   return (alpha << 24) | (inner << 8) | (outer & 0xff00ff);
 }
 
-/** A field, every value spread over its neighbours: three times along and three times down. */
+/** Blur a field: three times horizontally and three times vertically. */
 function blurred(field, reach) {
   let [from, to] = [field, new Float32Array(field.length)];
   for (const [step, line] of [[1, GRAIN], [GRAIN, 1]]) {
@@ -306,10 +306,10 @@ const overlap = (one, other) =>
   one.left < other.left + other.wide + APART && other.left < one.left + one.wide + APART &&
   one.top < other.top + other.high && other.top < one.top + one.high;
 
-/** The first two words. */
+/** Return the first two words. */
 const first = (name) => name.split(" · ").slice(0, 2).join(" · ");
 
-/** As many of the words as fit. */
+/** Return as many of the words as fit. */
 function shortened(name, fits) {
   const words = name.split(" · ");
   while (words.length > 1 && !fits(words.join(" · "))) words.pop();

@@ -1,16 +1,16 @@
-/** What the colours of a map mean: the category, the project or the age of a memory. At most eight at a time. */
+/** Colours of the map: by category, project or age of a memory. At most eight at a time. */
 
 import { CATEGORIES, called, capital } from "./memorywords.js";
 
-const MOST = 7; // colours that are told apart by everybody; the rest is grey
-const FEW = 0.06; // of the memories, the oldest ones, that may share a colour
+const MOST = 7; // colours that everybody can tell apart; the rest is grey
+const FEW = 0.06; // share of the oldest memories that may have one colour
 const DAY = 86_400_000;
 
-/** The ways to colour, as people call them. */
+/** Colour modes with their labels. */
 export const WAYS = { category: "Category", project: "Project", age: "Age" };
 
 /**
- * The classes that a way makes of the points, and the class of each.
+ * Return the classes of the points in a mode, and the class of each point.
  * @returns {{ of: Uint8Array, classes: { key: string, name: string, hue: string, count: number }[] }}
  */
 export function coloured(dots, way) {
@@ -26,7 +26,7 @@ function byCategory(dots) {
   return { of: Uint8Array.from(dots.category), classes };
 }
 
-/** The most frequent ones have a colour each; the others share one. */
+/** Give the most frequent values one colour each; the others share one. */
 function byProject(dots) {
   const counts = new Uint32Array(dots.projects.length);
   for (const each of dots.project) counts[each]++;
@@ -44,7 +44,7 @@ function byProject(dots) {
   return { of: Uint8Array.from(dots.project, (each) => classOf[each]), classes };
 }
 
-/** Periods of the calendar, the oldest first: as short as they can be for most to have a colour of their own. */
+/** Return calendar periods, oldest first: the shortest ones with which most have their own colour. */
 function byAge(dots) {
   const sorted = dots.at.slice().sort();
   const [oldest, newest] = [sorted[0], sorted[sorted.length - 1]];
@@ -61,7 +61,7 @@ function byAge(dots) {
   return { of: Uint8Array.from(dots.at, classAt), classes };
 }
 
-/** Spread over the ramp; the newest has its end. */
+/** Spread the periods over the ramp; the newest gets its end. */
 const hueOf = (place, count) => MOST - Math.round(((count - 1 - place) * (MOST - 1)) / Math.max(count - 1, 1));
 
 const date = (about) => new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...about });
@@ -84,7 +84,7 @@ const PERIODS = {
   year: { start: (at) => utc(at.getUTCFullYear()), name: (at) => String(at.getUTCFullYear()) },
 };
 
-/** When the periods began that lie between two times; no more than one too many. */
+/** Return the starts of the periods between two times; at most one too many. */
 function starts(period, oldest, newest) {
   const found = [];
   for (let start = period.start(new Date(newest)); found.length <= MOST; start = period.start(new Date(start - DAY))) {
@@ -94,12 +94,12 @@ function starts(period, oldest, newest) {
   return found;
 }
 
-/** A project as people call it: a path by its last part. */
+/** Return the display name of a project: the last part of a path. */
 export const projectName = (project) => (project === "" ? "No project" : called(project));
 
 // ── colours as numbers ─────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The colour of a custom property, as [red, green, blue]. */
+/** Return the colour of a custom property as [red, green, blue]. */
 export function hue(name) {
   const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const digits = text.length === 4 ? [...text.slice(1)].map((each) => each + each).join("") : text.slice(1);

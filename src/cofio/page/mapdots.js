@@ -1,10 +1,10 @@
-/** Memories as points of a plane: column by column, and in a grid, so that one is found where one points. */
+/** Memories as points of the map: stored in columns, with a grid for fast look-up. */
 
-const IN_A_CELL = 3; // points, were they spread evenly
-const CUT = 120; // characters of a text that the service sends
-const MOST_CELLS = 256; // along a side
+const IN_A_CELL = 3; // points per cell if evenly spread
+const CUT = 120; // characters of a text sent by the service
+const MOST_CELLS = 256; // cells per side
 
-/** The points of GET /map. `shown` says of each whether it is to be seen now. */
+/** Points of GET /map. `shown` marks those that are visible. */
 export class Dots {
   constructor({ total, side, categories, projects, clusters, points }) {
     const count = points.id.length;
@@ -19,7 +19,7 @@ export class Dots {
     this.at = Float64Array.from(points.created_at, (each) => Date.parse(each));
     this.created = points.created_at;
     this.text = points.text.map((each) => (each.length < CUT ? each : `${each}…`));
-    this.gone = new Uint8Array(count); // archived since
+    this.gone = new Uint8Array(count); // archived since the map was loaded
     this.shown = new Uint8Array(count).fill(1);
     this.place = new Map(points.id.map((id, place) => [id, place]));
     this.bySize = [...clusters.keys()].sort((one, other) => clusters[other].count - clusters[one].count);
@@ -28,7 +28,7 @@ export class Dots {
     this.#file();
   }
 
-  /** How far the members of a group lie from its middle, up and down. */
+  /** Return the mean vertical distance of a group's members from its centre. */
   #height(number, middle) {
     let [sum, count] = [0, 0];
     for (let place = 0; place < this.count; place++) {
@@ -39,7 +39,7 @@ export class Dots {
     return Math.sqrt(sum / Math.max(count, 1));
   }
 
-  /** Put every point into its cell: those of cell c stand in `filed` from `begins[c]` up to `begins[c + 1]`. */
+  /** Sort the points into cells: those of cell c are in `filed` from `begins[c]` to `begins[c + 1]`. */
   #file() {
     this.cells = Math.max(1, Math.min(MOST_CELLS, Math.round(Math.sqrt(this.count / IN_A_CELL))));
     const cellOf = Uint32Array.from(this.x, (x, place) => this.#along(this.y[place]) * this.cells + this.#along(x));
@@ -55,7 +55,7 @@ export class Dots {
     return Math.max(0, Math.min(this.cells - 1, Math.floor((value / (this.side + 1)) * this.cells)));
   }
 
-  /** The shown point that is nearest to a spot, within reach, where the map is so much wider; -1 where none is. */
+  /** Return the nearest visible point within reach, where x is scaled by `wide`; -1 if none. */
   nearest(x, y, reach, wide = 1) {
     let found = -1;
     let least = reach * reach;
@@ -66,7 +66,7 @@ export class Dots {
     return found;
   }
 
-  /** Those that lie nearest to a point, itself left out, the nearest first. */
+  /** Return the nearest neighbours of a point, nearest first. */
   beside(place, count) {
     const apart = (other) => (this.x[other] - this.x[place]) ** 2 + (this.y[other] - this.y[place]) ** 2;
     for (let reach = this.side / this.cells; ; reach *= 2) {
@@ -86,7 +86,7 @@ export class Dots {
     }
   }
 
-  /** The shown point that one comes to from another by going in a direction; -1 where there is none. */
+  /** Return the visible point reached from another in a direction; -1 if none. */
   towards(place, right, down) {
     let found = -1;
     let least = Infinity;
@@ -101,7 +101,7 @@ export class Dots {
     return found;
   }
 
-  /** The shown points within an outline: [[x, y], …]. */
+  /** Return the visible points within an outline: [[x, y], …]. */
   within(outline) {
     const [left, right] = extent(outline.map(([x]) => x));
     const [top, bottom] = extent(outline.map(([, y]) => y));
@@ -111,14 +111,14 @@ export class Dots {
     });
   }
 
-  /** The shown points of which this holds. */
+  /** Return the visible points that satisfy a condition. */
   those(holds) {
     const found = [];
     for (let place = 0; place < this.count; place++) if (this.shown[place] && holds(place)) found.push(place);
     return found;
   }
 
-  /** The box around some points: [left, top, right, bottom]. */
+  /** Return the bounding box of points: [left, top, right, bottom]. */
   box(places = null) {
     const of = (column) => extent(places ? places.map((each) => column[each]) : column);
     const [[left, right], [top, bottom]] = [of(this.x), of(this.y)];
@@ -126,7 +126,7 @@ export class Dots {
   }
 }
 
-/** What a group is called: its words, with nothing in them that would turn the direction of what stands beside. */
+/** Return the name of a group: its words, without characters that change the text direction. */
 function named(words) {
   return words.map((each) => each.replace(/[\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, "")).join(" · ") || "no words";
 }
@@ -140,7 +140,7 @@ function extent(values) {
   return [least, most];
 }
 
-/** Whether a spot is inside an outline: a line from it to the far right crosses that an odd number of times. */
+/** Return whether a spot is inside an outline: a ray to the right crosses it an odd number of times. */
 function encloses(outline, x, y) {
   let inside = false;
   let [lastX, lastY] = outline[outline.length - 1];

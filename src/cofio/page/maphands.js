@@ -1,17 +1,17 @@
-/** What people do to a map with a mouse, with fingers and with keys. Places are pixels of the canvas. */
+/** Mouse, touch and keyboard input of the map. Positions are canvas pixels. */
 
 const SLIP = 4; // pixels that a click may move
-const WHEEL = 0.0016; // how much nearer a pixel of scrolling goes
-const STEP = 80; // pixels that an arrow key moves
+const WHEEL = 0.0016; // zoom factor per pixel of scrolling
+const STEP = 80; // pixels per arrow key press
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /**
- * Hear what is done to the canvas. `acts`: tap, point, leave, brush, brushed, walk, open, choose, letGo; `choosing()`
- * is whether a plain drag chooses.
+ * Listen on the canvas. `acts`: tap, point, leave, brush, brushed, walk, open, choose, letGo; `choosing()` returns
+ * whether a plain drag selects.
  */
 export function hands(canvas, view, acts) {
-  const held = new Map(); // fingers that are down, and where
-  let drag = null; // what the first of them does: { from, path, kind }
+  const held = new Map(); // active pointers with their positions
+  let drag = null; // current gesture: { from, path, kind }
 
   const at = (event) => {
     const { left, top } = canvas.getBoundingClientRect();
@@ -46,7 +46,7 @@ export function hands(canvas, view, acts) {
     acts.brush(outline());
   });
 
-  /** What was left behind within the first pixels is made up for. */
+  /** Make up for the first pixels, which were ignored. */
   function move(now) {
     const last = drag.path[0];
     view.pan(now[0] - last[0], now[1] - last[1]);
@@ -83,7 +83,7 @@ export function hands(canvas, view, acts) {
     acts.brushed(chosen, isMore);
   });
 
-  /** The finger that stays when the other goes: it moves the map on, and is no tap. */
+  /** Continue with the remaining finger: it moves the map, and is not a tap. */
   function rest() {
     const [spot] = held.values();
     return { kind: "pan", from: spot, path: [spot], isBox: false, hasMoved: true };
@@ -99,7 +99,7 @@ export function hands(canvas, view, acts) {
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     const pixels = event.deltaY * [1, 16, 400][event.deltaMode];
-    const most = event.ctrlKey ? 60 : 240; // a pinch on a touchpad comes as small steps
+    const most = event.ctrlKey ? 60 : 240; // a touchpad pinch arrives as small steps
     const steps = Math.max(-most, Math.min(most, pixels)) * (event.ctrlKey ? 5 : 1);
     view.nearer(Math.exp(-steps * WHEEL), ...at(event));
   }, { passive: false });

@@ -1,4 +1,4 @@
-/** What stands beside the map: the groups, what was chosen or found, and a memory that was opened. */
+/** Side panel of the map: groups, selected or found memories, and the open memory. */
 
 import { get, path } from "./api.js";
 import { button, counted, fill, find, make, plainNumber, said, terms, time } from "./dom.js";
@@ -6,14 +6,14 @@ import { caller, doing, trouble } from "./frame.js";
 import { projectName } from "./mapcolours.js";
 import { swatch } from "./maptools.js";
 
-const SHOWN = 100; // memories that are listed at a time
-const BESIDE = 5; // that lie near the one that is opened
-const AT_ONCE = 1_000; // memories that can be changed at once
+const SHOWN = 100; // memories listed at a time
+const BESIDE = 5; // neighbours of the open memory
+const AT_ONCE = 1_000; // maximum number of memories changed at once
 
-/** So many memories, in words. */
+/** Format a number of memories. */
 export const many = (count) => counted(count, "memory", "memories");
 
-/** Put this into the panel, below its title. */
+/** Fill the panel below its title. */
 function put(title, ...inside) {
   const panel = find("panel");
   fill(panel, make("h2", { id: "panel-title", tabindex: "-1" }, title), ...inside);
@@ -22,7 +22,7 @@ function put(title, ...inside) {
 
 // ── groups ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Every group, the largest first; each can be gone to. */
+/** Return every group, largest first; each can be zoomed to. */
 export function showGroups(dots, colours, acts) {
   const groups = dots.clusters.map((each, number) => ({ ...each, number })).filter((each) => each.shown);
   const loose = dots.those((place) => dots.cluster[place] < 0);
@@ -35,14 +35,14 @@ export function showGroups(dots, colours, acts) {
   const sorted = groups.sort((one, other) => other.shown - one.shown);
   put("Groups",
     make("p", { class: "dim" }, sorted.length
-      ? "What lies together, by the words that tell it apart."
-      : "There is too little here for groups."),
+      ? "Clusters, named by their distinctive words."
+      : "Too few memories for groups."),
     make("ul", { class: "groups" }, ...sorted.map(line)),
     loose.length && sorted.length
       ? button(`${many(loose.length)} in no group`, () => acts.loose(loose), "link") : null);
 }
 
-/** How many of each group have which colour. */
+/** Count the colours in each group. */
 function sharesOf(dots, { of, classes }) {
   const found = dots.clusters.map(() => new Uint32Array(classes.length));
   for (let place = 0; place < dots.count; place++) {
@@ -51,7 +51,7 @@ function sharesOf(dots, { of, classes }) {
   return found;
 }
 
-/** A bar of the colours that there are; as long as the part that it is of the longest. */
+/** Return a bar of colours; its length is relative to the largest group. */
 function mixture(counts, classes, part) {
   const bar = make("span", { class: "mixture", "aria-hidden": "true" });
   bar.style.inlineSize = `${Math.max(2, part * 100)}%`;
@@ -66,7 +66,7 @@ function mixture(counts, classes, part) {
 
 // ── memories that were chosen or found ─────────────────────────────────────────────────────────────────────────────
 
-/** Memories, and what can be done about all of them. */
+/** Return memories with actions on all of them. */
 export function showChosen(title, places, dots, colours, acts) {
   const room = places.length > AT_ONCE
     ? make("p", { class: "dim" }, `Choose at most ${plainNumber(AT_ONCE)} to pin or archive them.`)
@@ -81,10 +81,10 @@ export function showChosen(title, places, dots, colours, acts) {
     list(places, dots, colours, acts));
 }
 
-/** What answers, the best first. */
+/** Return the hits, best first. */
 export function showFound(title, places, dots, colours, acts) {
   put(title, back("Groups", acts.letGo),
-    places.length ? button("Choose them", () => acts.chooseAll(places)) : null,
+    places.length ? button("Select them", () => acts.chooseAll(places)) : null,
     list(places, dots, colours, acts));
 }
 
@@ -101,7 +101,7 @@ function countsOf(places, { of, classes }) {
   return counts;
 }
 
-/** The first of them, and more where they are asked for. */
+/** Return the first ones, with a button for more. */
 function list(places, dots, colours, acts) {
   const lines = make("ul", { class: "members" });
   const more = button("Show more", () => further(), "further");
@@ -130,7 +130,7 @@ const back = (where, go) => button(`‹ ${where}`, go, "link back");
 
 // ── one memory ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The memory: what is known of it, and what lies near. */
+/** Return the open memory with its neighbours. */
 export async function showMemory(id, dots, colours, acts) {
   const place = dots.place.get(id) ?? -1;
   const inside = make("div", { class: "memory" }, make("p", { class: "dim" }, "Looking it up …"));

@@ -1,31 +1,28 @@
-/** What narrows and colours a map, and what moves it: fields, the legend, the buttons on it. */
+/** Controls of the map: filters, legend, and buttons. */
 
 import { fill, make, newId, plainNumber, said, settled } from "./dom.js";
 import { WAYS } from "./mapcolours.js";
 import { CATEGORIES, capital } from "./memorywords.js";
 
-/** In the address and in a choice: what has no project. */
+/** Value for memories without a project, in the address and in the field. */
 export const NONE = "\u2205";
-const NEARER = 1.6; // times, by a button
+const NEARER = 1.6; // zoom factor of a button
 
-/** A dot of a colour. */
+/** Return a coloured dot. */
 export function swatch(hue) {
   const dot = make("span", { class: "dot", "aria-hidden": "true" });
   dot.style.background = `var(${hue})`;
   return dot;
 }
 
-/** Fill a box anew; what had the focus in it has it still, known by `data-does`. */
+/** Refill a box; the focused element, known by `data-does`, keeps the focus. */
 function refill(box, ...inside) {
   const focused = box.contains(document.activeElement) ? document.activeElement.dataset.does : "";
   fill(box, ...inside);
   if (focused) [...box.querySelectorAll("[data-does]")].find((each) => each.dataset.does === focused)?.focus();
 }
 
-/**
- * The fields above the map. `seen` is what they stand at, `projects` are [project, name]; `acts`: search, colour,
- * narrow.
- */
+/** Fields above the map. `seen` is their state, `projects` are [project, name]; `acts`: search, colour, narrow. */
 export function drawTools(box, seen, projects, acts) {
   const categories = CATEGORIES.map((each) => [each, capital(each)]);
   const sorted = [...projects].sort(([, one], [, other]) => one.localeCompare(other));
@@ -59,7 +56,7 @@ function ways(seen, acts) {
     make("div", { class: "segments" }, ...Object.entries(WAYS).map(choice)));
 }
 
-/** A choice that has the map drawn of some alone. */
+/** Return a select field that filters the map. */
 function narrowing(seen, name, label, choices, acts) {
   const id = newId(name);
   const isKnown = !seen[name] || choices.some(([value]) => value === seen[name]);
@@ -71,7 +68,7 @@ function narrowing(seen, name, label, choices, acts) {
   return make("div", { class: `field ${name}` }, make("label", { for: id }, label), select);
 }
 
-/** What the colours mean. Each can be hidden, or be shown alone: `hide(keys)` is called with those that are not. */
+/** Return the legend. Each class can be hidden, or shown alone: `hide(keys)` is called with the hidden ones. */
 export function drawLegend(box, classes, hidden, hide) {
   const others = (key) => classes.map((each) => each.key).filter((each) => each !== key);
   const toggle = (key) => hide(hidden.has(key) ? [...hidden].filter((each) => each !== key) : [...hidden, key]);
@@ -88,7 +85,7 @@ export function drawLegend(box, classes, hidden, hide) {
   refill(box, ...classes.map(entry), hidden.size ? all : null);
 }
 
-/** The buttons on the map. `choose(truth)` is told whether a drag chooses from now on. */
+/** Return the buttons on the map. `choose(truth)` is called with whether a drag selects from now on. */
 export function drawControls(box, view, choose) {
   const act = (text, name, onclick) =>
     make("button", { type: "button", "aria-label": name, title: name, onclick }, text);

@@ -1,36 +1,36 @@
 /**
- * Which part of the map is seen: its centre, and how many pixels a unit of it takes.
+ * Visible part of the map: its centre, and pixels per unit.
  *
- * The axes of a map mean nothing, so it is drawn wider or narrower where the window is, by the factor `wide`.
+ * The axes have no meaning, so the map is stretched to the window by the factor `wide`.
  */
 
-const CLOSEST = 60; // times nearer than the whole
+const CLOSEST = 60; // maximum zoom
 const FARTHEST = 0.7;
-const MARGIN = 44; // pixels around what is to be seen whole
+const MARGIN = 44; // pixels of padding around the content
 const [NARROWEST, WIDEST] = [0.5, 1.6];
-const LASTS = 260; // milliseconds that a flight takes
+const LASTS = 260; // milliseconds of an animated move
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class View {
-  /** `changed()` is called whenever another part is seen. */
+  /** `changed()` is called whenever the visible part changes. */
   constructor(changed) {
     Object.assign(this, { x: 0, y: 0, scale: 1, wide: 1, whole: 1, width: 1, height: 1, box: [0, 0, 1, 1] });
     Object.assign(this, { changed, flight: 0 });
   }
 
-  /** How much nearer than the whole one is: 1 for all of it. */
+  /** Return the zoom: 1 for the whole map. */
   get zoom() {
     return this.scale / this.whole;
   }
 
-  /** Whether all is seen, as it is at first. */
+  /** Return whether the whole map is visible, as at first. */
   get isWhole() {
     const { x, y } = this.#fitting(this.box);
     const off = Math.hypot((this.x - x) * this.wide, this.y - y) * this.scale;
     return Math.abs(this.zoom - 1) < 0.01 && off < 2;
   }
 
-  /** Take over how large the window is, and the box of all that there is to see. */
+  /** Set the size of the window and the bounding box of the content. */
   frame(width, height, box) {
     const zoom = this.zoom;
     const [left, top, right, bottom] = box;
@@ -48,7 +48,7 @@ export class View {
     return { x: (left + right) / 2, y: (top + bottom) / 2, scale };
   }
 
-  /** From the map to the window, and back. */
+  /** Convert from map to window coordinates, and back. */
   across = (x) => (x - this.x) * this.scale * this.wide + this.width / 2;
   down = (y) => (y - this.y) * this.scale + this.height / 2;
   spot = (across, down) => [
@@ -56,7 +56,7 @@ export class View {
     this.y + (down - this.height / 2) / this.scale,
   ];
 
-  /** See this part, at once. */
+  /** Show this part at once. */
   set({ x, y, scale }) {
     const [left, top, right, bottom] = this.box;
     this.x = Math.max(left, Math.min(right, x));
@@ -65,13 +65,13 @@ export class View {
     this.changed();
   }
 
-  /** Move what is seen by so many pixels. */
+  /** Move by pixels. */
   pan(right, down) {
     this.#land();
     this.set({ x: this.x - right / (this.scale * this.wide), y: this.y - down / this.scale, scale: this.scale });
   }
 
-  /** So many times nearer; what is at that place of the window stays there. */
+  /** Zoom by a factor; the point under the pointer stays. */
   nearer(times, across = this.width / 2, down = this.height / 2) {
     this.#land();
     this.set(this.#nearer(times, across, down));
@@ -83,28 +83,28 @@ export class View {
     return { x: x - (across - this.width / 2) / (scale * this.wide), y: y - (down - this.height / 2) / scale, scale };
   }
 
-  /** The same, in a short flight. */
+  /** Zoom by a factor, animated. */
   flyNearer(times, across = this.width / 2, down = this.height / 2) {
     this.fly(this.#nearer(times, across, down));
   }
 
-  /** See all, or all within a box. */
+  /** Show everything, or everything within a box. */
   fit(box = this.box) {
     this.fly(this.#fitting(box));
   }
 
-  /** Have a spot in sight: nothing moves where it is. */
+  /** Bring a spot into view; do nothing if it is visible. */
   reach(x, y) {
     if (!this.shows(x, y, MARGIN)) this.fly({ x, y, scale: this.scale });
   }
 
-  /** Whether a spot is in the window, so far from its edge. */
+  /** Return whether a spot is in the window, with a margin. */
   shows(x, y, within = 0) {
     const [across, down] = [this.across(x), this.down(y)];
     return across > within && across < this.width - within && down > within && down < this.height - within;
   }
 
-  /** Go there in a moment; at once for whoever wants no motion. */
+  /** Animate the move; jump for users who prefer reduced motion. */
   fly(target) {
     this.#land();
     const from = { x: this.x, y: this.y, scale: this.scale };
@@ -124,7 +124,7 @@ export class View {
   }
 }
 
-/** Part of the way: the scale grows by equal factors, and the centre goes along, so that the target never runs away. */
+/** Interpolate: the scale grows exponentially, and the centre follows, so that the target stays in view. */
 function between(from, to, part) {
   const scale = from.scale * (to.scale / from.scale) ** part;
   const same = Math.abs(to.scale / from.scale - 1) < 1e-3;

@@ -1,7 +1,7 @@
 /**
- * The page of memories: a list of all that there is, or of what answers a search, and the memory that is open.
+ * Memories page: a virtual list of all memories or of search hits, and the open memory.
  *
- * Where one is stands in the address: #/42 with that memory open; #/42?q=deploy&kind=policy in what was found.
+ * The address holds the state: #/42 for an open memory; #/42?q=deploy&kind=policy within search hits.
  */
 
 import { post } from "./api.js";
@@ -16,23 +16,23 @@ import { episodeScope, fromAddress, narrowing, scope } from "./memoryfilters.js"
 import { add, addTag, afterwards, dropDrafts, setCategory } from "./memoryforms.js";
 import { cells, says } from "./memoryrow.js";
 
-const HITS = 100; // that are asked for
-const LEAST = 0.05; // the score below which nothing is shown
-const TICKED = 1_000; // memories that change at once, at most
-const ROW = 5.6; // rem, that a row is tall
+const HITS = 100; // hits requested
+const LEAST = 0.05; // minimum score shown
+const TICKED = 1_000; // maximum number of memories changed at once
+const ROW = 5.6; // row height in rem
 const HIT = 7.1;
-const MOVED = 400; // milliseconds between two looks at what has moved
+const MOVED = 400; // milliseconds between two checks for changes
 
 const view = { id: 0, text: "", filters: fromAddress(new URLSearchParams()) };
 let list = null;
 let detail = null;
 let narrow = null;
-let source = null; // what is listed
-let isWeak = false; // no hit of the last search fits well
-let isFailed = false; // whether the last look at it failed
+let source = null; // the listed source
+let isWeak = false; // whether no hit of the last search matches well
+let isFailed = false; // whether the last refresh failed
 let ticked = [];
-let latest = 0; // the list that was asked for last: an answer to an earlier one is late
-let stop = () => {}; // ends the listening
+let latest = 0; // the last requested list: replies for earlier ones are dropped
+let stop = () => {}; // stops listening
 
 const acts = { open: (id) => go(id), close, refresh, focus: () => list.focus() };
 
@@ -50,7 +50,7 @@ async function show() {
   narrow = narrowing(find("narrow"), view, narrowed);
   fill(find("acts"), caller.mayWrite ? button("Add a memory", adding, "primary") : null);
   window.onhashchange = arrive;
-  find("detail").onkeydown = (event) => { // one that gives false would keep every other key from working
+  find("detail").onkeydown = (event) => { // returning false would block all other keys
     if (event.key === "Escape" && !event.defaultPrevented) close();
   };
   stop = listen((what) => what.has("memories") && look());
@@ -73,7 +73,7 @@ const keys = () => (caller.mayWrite
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The address of a memory in what is listed now. */
+/** Return the address of a memory in the current list. */
 function address(id) {
   const set = Object.entries({ q: view.text.trim(), ...view.filters }).filter(([, value]) => value);
   const query = new URLSearchParams(set).toString();
@@ -85,7 +85,7 @@ function go(id) {
   location.hash = address(id);
 }
 
-/** Take over what the address says; whether it lists something else. */
+/** Apply the address; return whether the list changes. */
 function read() {
   const [where, query = ""] = location.hash.replace(/^#\/?/, "").split(/\?(.*)/s);
   const given = new URLSearchParams(query);
@@ -104,7 +104,7 @@ async function arrive() {
   if (isOther) await relist();
 }
 
-/** What was typed or chosen: into the address, without a step back for each letter. */
+/** Write the filters to the address, without a history entry per letter. */
 async function narrowed() {
   history.replaceState(null, "", address(view.id));
   await relist();
@@ -136,7 +136,7 @@ function showOpen(wasOpen = false) {
   if (isNarrow()) (find("detail").querySelector("h2") ?? find("detail").querySelector("button"))?.focus();
 }
 
-/** What the list knows of a memory. */
+/** Return what the list holds of a memory. */
 function known(id) {
   for (let place = 0; source && place < source.total; place++) {
     const item = source.at(place);
@@ -150,7 +150,7 @@ function placeholder() {
   const key = (name) => make("kbd", {}, name);
   return make("div", { class: "placeholder" },
     make("p", { class: "lead" }, "Open a memory to read it whole"),
-    make("p", {}, "Where it comes from, what it was before, and every change of it stand here."),
+    make("p", {}, "Its origin, earlier versions and every change are shown here."),
     make("p", { class: "dim" }, key("↑"), key("↓"), " move, ", key("Enter"), " opens",
       caller.mayWrite ? [", ", key("Space"), " ticks, ", key("Shift"), " ticks several"] : null));
 }
@@ -159,7 +159,7 @@ function placeholder() {
 
 const rem = () => Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
 
-/** What is listed now, from its beginning. */
+/** Show the current list from its beginning. */
 async function relist() {
   const mine = ++latest;
   const said = view.filters.episodes ? view.text.trim() : "";
@@ -186,7 +186,7 @@ async function relist() {
   }
 }
 
-/** The source of what the address says. */
+/** Return the list source for the address. */
 async function asked() {
   const query = view.text.trim();
   if (!query) return newest(scope(view.filters, true), { arrived, failed: complain });
@@ -207,7 +207,7 @@ function drawCount() {
   const isSearch = view.text.trim() !== "";
   const isNarrowed = Object.values(view.filters).some(Boolean);
   const most = isSearch && source.total === HITS ? "The best " : "";
-  const badly = isSearch && isWeak ? "Nothing fits well: " : "";
+  const badly = isSearch && isWeak ? "No good match:  " : "";
   const text = isSearch ? `${badly}${most}${counted(source.total, "hit", "hits")}, best first`
     : `${counted(source.total, "memory", "memories")}, newest first`;
   if (find("count").textContent !== text) fill(find("count"), text);
@@ -215,7 +215,7 @@ function drawCount() {
   fill(find("nothing"), source.total ? null : emptiness(isSearch, isNarrowed));
 }
 
-/** What to do where there is nothing. */
+/** Show what to do when the list is empty. */
 function emptiness(isSearch, isNarrowed) {
   if (isSearch || isNarrowed) {
     const clear = () => {
@@ -224,17 +224,18 @@ function emptiness(isSearch, isNarrowed) {
       narrowed();
       narrow.focus();
     };
-    return make("div", { class: "empty" }, make("p", {}, isSearch ? "Nothing answers to that." : "No memory fits."),
+    return make("div", { class: "empty" },
+      make("p", {}, isSearch ? "No memory matches." : "No memory matches the filters."),
       button("Show all", clear));
   }
   if (!caller.mayAll) {
     return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is remembered yet for this key"),
-      make("p", {}, "It sees what is its holder's, what is their team's, and what is known to all."),
+      make("p", {}, "It sees its holder's own memories, their team's, and global ones."),
       caller.mayWrite ? button("Add a memory", adding, "primary") : null);
   }
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing is remembered yet"),
-    make("p", {}, "What your agents learn stands here as soon as they do. Or tell them something yourself."),
+    make("p", {}, "Memories that your agents learn appear here at once. Or add one yourself."),
     caller.mayWrite ? button("Add a memory", adding, "primary") : null,
     make("p", { class: "dim" }, "Or on the command line: ", make("code", {}, 'cofio add "We deploy on Fridays"')));
 }
@@ -243,16 +244,16 @@ function emptiness(isSearch, isNarrowed) {
 
 const look = settled(() => follow().catch(complain), MOVED);
 
-/** Look at what has moved, without moving what somebody looks at. */
+/** Refresh after changes, without moving what the user looks at. */
 async function follow() {
   if (isFailed) return Promise.all([relist(), detail.refresh()]);
-  if (!source) return; // it is listed in a moment, or the page was left
+  if (!source) return; // it is listed soon, or the page was left
   await Promise.all([isSearching() ? compare() : reload(list.isAtTop()), detail.refresh()]);
 }
 
 const isSearching = () => view.text.trim() !== "";
 
-/** The same memories as they are by now; the new ones too if `isTop`, else a word that there are some. */
+/** Refresh the listed memories; add new ones if `isTop`, else show a notice about them. */
 async function reload(isTop) {
   const mine = latest;
   let fresh = 0;
@@ -270,7 +271,7 @@ async function reload(isTop) {
   fill(find("news"), fresh ? button(word, show, "pill") : null);
 }
 
-/** Whether the same search finds the same by now; if so it is shown as it is, else a word says that it does not. */
+/** Repeat the search; update the rows if the hits are the same, else show a notice. */
 async function compare() {
   const mine = latest;
   const found = await asked();
@@ -281,7 +282,7 @@ async function compare() {
   fill(find("news"), isSame ? null : button("Memories have changed: search again", relist, "pill"));
 }
 
-/** Everything anew, after a change of one's own; in its place. */
+/** Reload everything after a change made here, keeping the position. */
 async function refresh() {
   if (isFailed) return Promise.all([relist(), detail.refresh()]);
   const mine = latest;
@@ -324,7 +325,7 @@ function untick() {
   list.focus();
 }
 
-const CHANGED = { archive: "Archived", restore: "Brought back", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
+const CHANGED = { archive: "Archived", restore: "Restored", pin: "Pinned", unpin: "Unpinned", edit: "Changed",
   tag: "Tagged" };
 
 async function change(action, how) {
@@ -343,7 +344,7 @@ function adding() {
     await refresh();
     go(id);
     const text = beginning(memory.text, 90);
-    if (action === "noop") tell(`That was known already: ${text}`, undoing(changeset, acts));
+    if (action === "noop") tell(`Already known: ${text}`, undoing(changeset, acts));
     else tell(`Added: ${text}`, undoing(changeset, acts));
   });
 }

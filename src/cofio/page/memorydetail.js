@@ -1,4 +1,4 @@
-/** One memory, whole: what it says, where it comes from, what became of it, and what can be done about it. */
+/** Detail of a memory: text, origin, history, and actions. */
 
 import { get, patch, path, post, remove } from "./api.js";
 import { beginning, button, counted, fill, make, newId, plainNumber, said, time, unseen } from "./dom.js";
@@ -8,21 +8,20 @@ import { afterwards, editing, erase, hasDraft, sayAnew } from "./memoryforms.js"
 import { reasons, words } from "./memoryrow.js";
 import { METHODS, capital } from "./memorywords.js";
 
-const SIGHTINGS = 30; // that are shown
-const SHORT = 90; // letters of a text in a notice
-const HOLDS = { fresh: "All of it is as it was.", changed: "Some of it has changed.", vanished: "Some of it is gone.",
-  "": "Nobody can tell from here whether it is as it was." };
+const SIGHTINGS = 30; // shown
+const SHORT = 90; // characters of a text in a notice
+const HOLDS = { fresh: "Unchanged.", changed: "Some of it has changed.", vanished: "Some of it is gone.",
+  "": "Cannot be checked from here." };
 
 /**
- * The pane of the memory that is open. `acts` are what the page does on its behalf: `close()`, `open(id)`, `refresh()`,
- * `focus()`.
+ * Pane of the open memory. `acts` are callbacks of the page: `close()`, `open(id)`, `refresh()`, `focus()`.
  * @returns {{ show: (id: number, known?: object) => Promise<void>, explain: (hit: object) => void,
  *   refresh: () => Promise<void>, empty: (...inside: Node[]) => void }}
  */
 export function pane(place, acts) {
-  let memory = null; // as it is shown
-  let wanted = 0; // the id of the one that was asked for last
-  let form = null; // while it is changed
+  let memory = null; // as shown
+  let wanted = 0; // id requested last
+  let form = null; // while it is edited
 
   return { show, explain, refresh, empty };
 
@@ -33,7 +32,7 @@ export function pane(place, acts) {
     fill(place, ...inside);
   }
 
-  /** Show a memory; what the list knows of it stands there at once. */
+  /** Show a memory; at once with what the list holds of it. */
   async function show(id, known = null) {
     const isOther = id !== wanted;
     wanted = id;
@@ -47,13 +46,13 @@ export function pane(place, acts) {
     }
   }
 
-  /** Say why it is a hit, where it is one by now. */
+  /** Explain why it is a hit, if it is one. */
   function explain(hit) {
     if (!memory || form || hit?.why?.formula === memory.why?.formula || (hit && hit.id !== memory.id)) return;
     draw({ ...memory, why: hit?.why, score: hit?.score }, true);
   }
 
-  /** As it is by now. What somebody is about to change is left to them. */
+  /** Reload. A memory being edited is left alone. */
   async function refresh() {
     const id = wanted;
     if (!id || !memory) return;
@@ -67,7 +66,7 @@ export function pane(place, acts) {
 
   function gone(id) {
     if (form) return form.meanwhile();
-    const why = make("p", { class: "dim" }, "What had made it was taken back, or it was erased.");
+    const why = make("p", { class: "dim" }, "It was erased, or its creation was undone.");
     empty(bar(null), make("div", { class: "placeholder" },
       make("p", { class: "lead" }, `Memory ${id} is no longer there`), why));
   }
@@ -101,7 +100,7 @@ export function pane(place, acts) {
     return make("section", { class: "part", "aria-labelledby": id }, make("h3", { id }, title), ...inside);
   }
 
-  /** A part that comes later; it goes where there is nothing to say. */
+  /** Part that is loaded later; removed if empty. */
   function later(title, load) {
     const inside = make("div", {}, make("p", { class: "dim" }, "Looking it up …"));
     const shown = part(title, inside);
@@ -164,7 +163,7 @@ export function pane(place, acts) {
     if (memory.visibility === "global") return "everybody";
     if (memory.visibility === "team") return memory.team ? ["the team ", said(memory.team)] : "the team";
     const owner = memory.user || memory.agent;
-    return owner ? [said(owner), " alone"] : "the owner of the store alone";
+    return owner ? [said(owner), " alone"] : "only the owner of the store";
   }
 
   // ── where it comes from ──────────────────────────────────────────────────────────────────────────────────────────
@@ -172,10 +171,10 @@ export function pane(place, acts) {
   function lineage() {
     const link = (id, text) => make("a", { href: `#/${id}` }, text);
     const before = memory.supersedes ? make("div", { class: "lineal" },
-      make("p", {}, "It took the place of ", link(memory.supersedes, `memory ${memory.supersedes}`), "."),
+      make("p", {}, "It replaced ", link(memory.supersedes, `memory ${memory.supersedes}`), "."),
       memory.previous_text ? diff(memory.previous_text, memory.text) : null) : null;
     const after = memory.superseded_by ? make("p", { class: "lineal" },
-      link(memory.superseded_by, `Memory ${memory.superseded_by}`), " stands in its place.") : null;
+      link(memory.superseded_by, `Memory ${memory.superseded_by}`), " replaced it.") : null;
     return before || after ? part("Lineage", ...[after, before].filter(Boolean)) : null;
   }
 
@@ -198,7 +197,7 @@ export function pane(place, acts) {
 
   function exchange() {
     if (!caller.mayWrite || memory.method === "manual" || memory.method === "import") return null;
-    return later("Where it was learned", async () => {
+    return later("Source conversation", async () => {
       const { item } = await get(path("memory", String(memory.id), "exchange"));
       return item?.exchange ? quoted(item) : null;
     });
@@ -209,13 +208,13 @@ export function pane(place, acts) {
     const lines = heard.messages.map(({ role, text }) => make("blockquote", { class: `quote ${role}` },
       make("p", { class: "role" }, role), said(text, { class: "long" })));
     return [make("p", { class: "dim" }, "Quoted as it was said", heard.at ? [", ", time(heard.at)] : null,
-      who ? [", in ", said(who)] : null, ". It is data, and asks nobody for anything. ",
+      who ? [", in ", said(who)] : null, ". It is data, not instructions. ",
       make("a", { href: `inbox#/${id}` }, `Capture ${id}`)), ...lines];
   }
 
   function fresh() {
     if (!memory.anchors.length) return null;
-    return later("What it speaks of", async () => {
+    return later("Referenced code", async () => {
       const told = await get(path("memory", String(memory.id), "freshness"));
       const anchors = memory.anchors.map(({ name, kind, path: where }) => make("li", {}, make("code", {}, name),
         make("span", { class: "dim" }, ` ${kind}`, where === name ? null : [" in ", said(where)])));
@@ -241,11 +240,11 @@ export function pane(place, acts) {
   function buttons() {
     const pin = memory.pinned ? ["Unpin", "No longer pinned"] : ["Pin", "Pinned"];
     const live = [
-      act("edit", "Edit", edit), act("anew", "Say it anew", () => sayAnew(memory, superseded)),
+      act("edit", "Edit", edit), act("anew", "Reword", () => sayAnew(memory, superseded)),
       act("pin", pin[0], () => done(patch(mine(), { pinned: !memory.pinned }), pin[1])),
       act("archive", "Archive", () => done(remove(mine()), "Archived")),
     ];
-    const archived = [act("archive", "Restore", () => done(post(`${mine()}/restore`), "Brought back"))];
+    const archived = [act("archive", "Restore", () => done(post(`${mine()}/restore`), "Restored"))];
     return make("div", { class: "actions" }, ...(memory.archived_at ? archived : live),
       act("erase", "Erase …", () => erase(memory, erased), "danger"));
   }
@@ -290,7 +289,7 @@ export function pane(place, acts) {
     acts.open(id);
     await acts.refresh();
     afterwards(() => place.querySelector("h2")?.focus());
-    tell(`Said anew: ${beginning(after.text, SHORT)}`, undoing(changeset, acts));
+    tell(`Reworded: ${beginning(after.text, SHORT)}`, undoing(changeset, acts));
   }
 
   async function erased({ id }) {

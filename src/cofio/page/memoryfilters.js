@@ -1,13 +1,13 @@
-/** What narrows the list: a box to search in, and fields. What is set stands below as chips, and in the address. */
+/** Search box and filter fields of the list. Active filters are shown as chips and written to the address. */
 
 import { get } from "./api.js";
 import { button, fill, make, newId, said, settled, unseen } from "./dom.js";
 import { CATEGORIES, KINDS, called, capital } from "./memorywords.js";
 
-const PAUSE = 150; // milliseconds after the last letter
-const KNOWN = 200; // names that are offered, of each sort
+const PAUSE = 150; // milliseconds after the last keystroke
+const KNOWN = 200; // names suggested per field
 
-/** The fields, by their names in the address. */
+/** Fields by their names in the address. */
 const FIELDS = {
   project: { label: "Project", any: "All projects" },
   category: { label: "Category", any: "All categories" },
@@ -17,7 +17,7 @@ const FIELDS = {
   tags: { label: "Tags", hint: "ops, release" },
   since: { label: "From", type: "date" },
   until: { label: "To", type: "date" },
-  pinned: { label: "Pinned alone", type: "checkbox" },
+  pinned: { label: "Pinned only", type: "checkbox" },
   archived: { label: "Archived too", type: "checkbox" },
   episodes: { label: "Episodes too: what was said", type: "checkbox" },
 };
@@ -28,12 +28,12 @@ const CHIPS = { since: (day) => `since ${day}`, until: (day) => `until ${day}`, 
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
 
-/** The filters that parameters of an address set. */
+/** Return the filters set by address parameters. */
 export function fromAddress(given) {
   return { ...NONE, ...Object.fromEntries(Object.keys(FIELDS).map((name) => [name, given.get(name) ?? ""])) };
 }
 
-/** The scope that filters mean, as the service takes it; `isQuery` for a query string. */
+/** Return the filters as a scope of the API; `isQuery` for a query string. */
 export function scope(filters, isQuery) {
   const { project, category, kind, source, agent, tags, since, until, pinned, archived } = filters;
   const found = {
@@ -45,21 +45,21 @@ export function scope(filters, isQuery) {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && value.length !== 0));
 }
 
-/** The part of that scope by which episodes can be narrowed. */
+/** Return the part of that scope that episodes support. */
 export function episodeScope(filters) {
   const { project, agent, source_prefix, since, until } = scope(filters, false);
   return Object.fromEntries(Object.entries({ project, agent, source_prefix, since, until })
     .filter(([, value]) => value !== undefined));
 }
 
-/** A time of a day, as the reader's clock has it; "" for what is no day. */
+/** Return the start or end of a day in the reader's time zone; "" for an invalid day. */
 function day(text, at) {
   const when = new Date(`${text}T${at}`);
   return Number.isNaN(when.getTime()) ? "" : when.toISOString();
 }
 
 /**
- * The search box and the filters, in a place. `view` has `text` and `filters`; `changed()` hears of either.
+ * Search box and filters. `view` has `text` and `filters`; `changed()` is called when either changes.
  * @returns {{ draw: () => void, seen: (memories: object[]) => void, focus: () => void }}
  */
 export function narrowing(place, view, changed) {
@@ -113,7 +113,7 @@ export function narrowing(place, view, changed) {
     return make("div", { class: type === "checkbox" ? "field tick" : "field" }, ...inside);
   }
 
-  /** Show what is set. */
+  /** Show the active filters. */
   function draw() {
     if (search.value !== view.text) search.value = view.text;
     drawChoices();
@@ -146,7 +146,7 @@ export function narrowing(place, view, changed) {
 
   // ── what can be chosen ───────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Names that the service tells. The others are taken from what is listed. */
+  /** Names loaded from the service. The others are collected from the listed memories. */
   async function choices() {
     const [{ projects = [] }, { by_source: sources = {} }] = await Promise.all(
       [get("projects", { limit: KNOWN }), get("stats")].map((asked) => asked.catch(() => ({}))));

@@ -1,4 +1,4 @@
-/** The forms in which memories are added, said anew, erased, and changed: one in its place, or many at once. */
+/** Forms to add, replace, erase and change memories, one or many. */
 
 import { Refusal, patch, path, post, remove } from "./api.js";
 import { button, counted, fill, make, newId, said } from "./dom.js";
@@ -7,26 +7,26 @@ import { doing } from "./frame.js";
 import { CATEGORIES, KINDS, VISIBILITIES } from "./memorywords.js";
 
 const listed = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
-const WHY = { name: "why", label: "Why", hint: "Stands in the journal." };
+const WHY = { name: "why", label: "Why", hint: "Recorded in the journal." };
 const PROJECT = { name: "project", label: "Project", hint: "A path or a name. Empty: it belongs to none." };
 const PINNED = "Pinned: it is recalled first, and never pruned";
 const TAGS = { name: "tags", label: "Tags", hint: "With commas between." };
 
-/** Fields as one object, without what was left empty. */
+/** Return the fields as one object, without empty ones. */
 function given(fields) {
   const read = Object.fromEntries(fields.map((each) => [each.name, each.read()]));
   if (read.tags !== undefined) read.tags = listed(read.tags);
   return Object.fromEntries(Object.entries(read).filter(([, value]) => value !== "" && value.length !== 0));
 }
 
-/** Run it once the dialog that is open is gone, which gives the focus back; else now. */
+/** Run after the open dialog has closed, which restores the focus; else now. */
 export function afterwards(run) {
   const open = document.querySelector("dialog[open]");
   if (open) open.addEventListener("close", run, { once: true });
   else run();
 }
 
-/** A new memory. `done(told)` gets what the service says: that it was added, or known. */
+/** Form for a new memory. `done(told)` gets the service's reply: added or already known. */
 export function add(begun, done) {
   const text = field({ name: "text", label: "What is to be remembered", kind: "area", needed: true }, begun.text);
   text.input.rows = 4;
@@ -40,25 +40,25 @@ export function add(begun, done) {
   dialog("Add a memory", save, "Add", text, make("div", { class: "fields" }, ...rest));
 }
 
-/** A new memory in the place of an old one. */
+/** Form for a memory that replaces an old one. */
 export function sayAnew(memory, done) {
   const text = field({ name: "new_text", label: "What holds now", kind: "area", needed: true }, memory.text);
   text.input.rows = 5;
   const why = field(WHY);
   const save = async () => {
-    if (text.read() === memory.text) throw new Refusal("That is what it says already.", "Say what holds now.");
+    if (text.read() === memory.text) throw new Refusal("The text is unchanged.", "Enter the new text.");
     await done(await post("memory/supersede", { old_id: memory.id, ...given([text, why]) }));
   };
   const note = make("p", { class: "dim" }, "The old one is archived, and stays in the history of the new one.");
-  dialog("Say it anew", save, "Put it in its place", note, text, why);
+  dialog("Reword", save, "Replace it", note, text, why);
 }
 
-/** Ask before a memory is erased for good. */
+/** Ask before a memory is erased permanently. */
 export function erase(memory, done) {
-  const sure = field({ name: "sure", label: "I know that nobody can bring it back", kind: "tick" });
+  const sure = field({ name: "sure", label: "I know that it cannot be restored", kind: "tick" });
   const why = field(WHY);
   const save = async () => {
-    if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick that you know, or archive it instead.");
+    if (!sure.read()) throw new Refusal("Nothing was erased.", "Tick the box, or archive it instead.");
     await done(await remove(path("memory", String(memory.id)), { purge: true, ...given([why]) }));
   };
   const shown = dialog("Erase this memory for good?", save, "Erase for good",
@@ -70,23 +70,23 @@ export function erase(memory, done) {
   sure.input.focus();
 }
 
-/** Ask before more is taken back than one looks at. */
+/** Ask before an undo that reverts more than one change. */
 export function takeBack(others, undo) {
-  dialog("Take back the whole change?", undo, "Take it back", make("p", {},
+  dialog("Undo the whole change?", undo, "Undo it", make("p", {},
     `It was done together with ${counted(others, "other", "others")}. ` +
-    "All of it is taken back, and can be brought back again."));
+    "All of it is undone, and can be restored."));
 }
 
 // ── many at once ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Ask which category these are of from now on. */
+/** Ask for the new category of these memories. */
 export function setCategory(memories, done) {
   const category = field({ name: "category", label: "Category", choices: CATEGORIES }, memories[0].category);
   dialog(`Set the category of ${counted(memories.length, "memory", "memories")}`,
     () => done("edit", { changes: { category: category.read() } }), "Set", category);
 }
 
-/** Ask for tags that these get. */
+/** Ask for the tags to add. */
 export function addTag(memories, known, done) {
   const list = newId("tags");
   const tags = field({ ...TAGS, needed: true });
@@ -98,13 +98,13 @@ export function addTag(memories, known, done) {
 
 // ── in its place ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const MEANWHILE = "Somebody has changed it meanwhile. What you change here is kept; the rest stays theirs.";
-const drafts = new Map(); // what was begun, by the memory's id: it is there when one comes back to it
+const MEANWHILE = "It was changed meanwhile. Your edits are kept; other fields keep the new values.";
+const drafts = new Map(); // unsaved edits by memory id, restored when the memory is opened again
 
 export const hasDraft = (id) => drafts.has(id);
 export const dropDrafts = () => drafts.clear();
 
-/** The form of a memory that is changed in its place; `.meanwhile()` says that somebody else has changed it. */
+/** Form to edit a memory; `.meanwhile()` announces a change by another user. */
 export function editing(memory, done, left) {
   const begun = drafts.get(memory.id) ?? {};
   const was = { ...memory, tags: memory.tags.join(", ") };
@@ -138,8 +138,8 @@ export function editing(memory, done, left) {
   };
   const escape = (event) => {
     if (event.key !== "Escape") return;
-    event.preventDefault(); // else the whole pane is left
-    if (!drafts.has(memory.id)) leave(); // what was written is not dropped by a key
+    event.preventDefault(); // otherwise the whole pane closes
+    if (!drafts.has(memory.id)) leave(); // a key press does not discard edits
   };
   const about = { class: "editing", "aria-label": `Edit memory ${memory.id}`, novalidate: true };
   const note = () => drafts.set(memory.id, values());
@@ -150,7 +150,7 @@ export function editing(memory, done, left) {
   return form;
 }
 
-/** What differs, as the service takes it. A new kind brings its own category, unless one was chosen. */
+/** Return the changed fields as the service takes them. A new kind sets its own category, unless one was chosen. */
 function changed(was, now) {
   const names = ["text", "kind", "category", "tags", "project", "pinned"];
   const trimmed = (value) => (typeof value === "string" ? value.trim() : value);

@@ -1,4 +1,4 @@
-/** What happened to a memory and to those that it came from: every change, what it did, and a way to take it back. */
+/** History of a memory and its lineage: every change, its effect, and an undo. */
 
 import { get, path, post } from "./api.js";
 import { difference } from "./diff.js";
@@ -6,19 +6,21 @@ import { counted, fill, make, plainNumber, said, time, unseen } from "./dom.js";
 import { caller, doing, tell, undoing } from "./frame.js";
 import { takeBack } from "./memoryforms.js";
 
-const DONE = { add: "Kept", update: "Said anew", edit: "Changed", delete: "Archived", restore: "Brought back",
-  noop: "Said again", purge: "Erased", revert: "Taken back" };
+const DONE = { add: "Kept", update: "Reworded", edit: "Changed", delete: "Archived", restore: "Restored",
+  noop: "Stated again", purge: "Erased", revert: "Undone" };
 const HIDDEN = ["id", "text", "created_at", "updated_at", "timestamp", "retrieval_count", "last_retrieved_at",
-  "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // said elsewhere, or by the act
+  "archived_at", "previous_text", "supersedes", "superseded_by", "anchors", "context"]; // shown elsewhere
 const UNSAID = [...Object.keys(DONE), "new", "supersede", "confirm", "archive", "pin", "unpin", "tag",
-  "untag"]; // reasons where none was given
-const TOLD = 12; // changes whose whole changeset is asked for
+  "untag"]; // reasons set by default
+const TOLD = 12; // changes whose whole changeset is loaded
 
-/** The changes of a memory and its lineage, newest first. What else was done with each is told as it comes in. */
+/**
+ * Return the changes of a memory and its lineage, newest first. Other changes of each changeset are added when loaded.
+ */
 export async function changes(memory, acts) {
   const told = (await get(path("memory", String(memory.id), "history"))).changes.toReversed();
   const lineage = new Set(told.map((each) => each.memory_id));
-  const sums = new Map(); // of changesets, by their ids
+  const sums = new Map(); // of changesets by id
   const sum = (id) => sums.get(id) ?? sums.set(id, summed(id, lineage)).get(id);
   const isLast = (each, place) => told.findIndex((other) => other.changeset === each.changeset) === place;
   const steps = told.map((each, place) => step(memory, each, isLast(each, place), sum, acts));
@@ -27,10 +29,10 @@ export async function changes(memory, acts) {
 }
 
 async function complete(steps) {
-  for (const each of steps) await each.complete(); // one by one: a changeset may be long
+  for (const each of steps) await each.complete(); // one by one, as a changeset may be large
 }
 
-/** What a changeset did beside this lineage, and whether it was undone. Nothing where it may not be seen. */
+/** Return what else a changeset changed, and whether it was undone. Empty if not visible. */
 async function summed(id, lineage) {
   const found = await get(path("changes", String(id))).catch(() => ({ changes: [], knowledge: [], undone_by: null }));
   const others = new Set(found.changes.map((each) => each.memory_id).filter((each) => !lineage.has(each)));
@@ -40,7 +42,7 @@ async function summed(id, lineage) {
 async function undo(changeset, acts) {
   const done = await post(path("changes", String(changeset), "undo"));
   await acts.refresh();
-  tell("Taken back.", undoing(done.id, acts));
+  tell("Undone.", undoing(done.id, acts));
 }
 
 function step(memory, change, isLast, sum, acts) {
@@ -51,7 +53,7 @@ function step(memory, change, isLast, sum, acts) {
     else await undo(change.changeset, acts);
   });
   const about = { type: "button", class: "link", onclick: pressed };
-  const back = caller.mayWrite && isLast && change.action !== "purge" // a changeset is taken back as a whole
+  const back = caller.mayWrite && isLast && change.action !== "purge" // a changeset is undone as a whole
     ? make("button", about, "Undo", unseen(` change ${change.changeset}`)) : null;
   const shown = make("li", {},
     make("div", { class: "step" },
@@ -76,7 +78,7 @@ function why(change) {
 }
 
 function what({ action, before, after }) {
-  if (!after) return null; // it is erased, or is no longer there
+  if (!after) return null; // erased, or it no longer exists
   const old = before?.text ?? after.previous_text;
   const texts = old === null || old === undefined
     ? make("p", { class: "changed" }, said(after.text))
@@ -91,7 +93,7 @@ function what({ action, before, after }) {
   return make("div", {}, ...[texts, list.length ? make("ul", { class: "difference" }, ...list) : null].filter(Boolean));
 }
 
-/** Two texts as one, with what went and what came marked. */
+/** Return two texts as one, with removals and additions marked. */
 export function diff(before, after) {
   const shown = make("bdi", { class: "words" }, ...difference(before, after));
   for (const each of shown.querySelectorAll("del")) each.prepend(unseen("gone: "));
@@ -99,7 +101,7 @@ export function diff(before, after) {
   return make("p", { class: "changed" }, shown);
 }
 
-/** A value as text: the same text, the same value. */
+/** Return a value as text; equal values give equal texts. */
 function shown(value) {
   if (typeof value === "number") return plainNumber(Number(value.toFixed(4)));
   if (Array.isArray(value)) return value.join(", ");

@@ -1,11 +1,11 @@
-/** A memory as a row of the list; a hit with bars that say why it is one. */
+/** Row of a memory in the list; a hit has bars that explain its score. */
 
 import { beginning, counted, make, said, time, unseen } from "./dom.js";
 import { called, matched, ordinal } from "./memorywords.js";
 
-const LETTERS = 420; // of a text, in a row: more never shows
+const LETTERS = 420; // characters of a text in a row: more is never visible
 
-/** What a row holds. One that is not there yet is blank. */
+/** Return the content of a row; blank until loaded. */
 export function cells(memory, mayTick) {
   if (!memory) return [make("span", { class: "wait" }, unseen("Looking it up …"))];
   const text = beginning(memory.text, LETTERS);
@@ -16,14 +16,14 @@ export function cells(memory, mayTick) {
   ].filter(Boolean);
 }
 
-/** All that a row tells of a memory, as a text. */
+/** Return all that a row shows, as a text. */
 export function says(memory, mayTick) {
   if (!memory) return "";
   const { id, updated_at, occurrences, freshness, why } = memory;
   return [id, updated_at, occurrences, freshness, why?.formula, mayTick].join();
 }
 
-/** A text, with what matched marked in it. */
+/** Return a text with matches marked. */
 export function words(text, found) {
   const parts = matched(text, found).map(([part, isMatch]) => (isMatch ? make("mark", {}, part) : part));
   const shown = make("bdi", { class: "text" });
@@ -47,7 +47,7 @@ function about(memory) {
 
 // ── why this hit ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** One bar of two parts, on a scale to 1: how near it is in meaning, and how many of the words it has. */
+/** Return a bar of two parts, on a scale to 1: similarity in meaning, and share of matching words. */
 function bars({ score, strength, why }) {
   const reason = (kind, word, share) => (share > 0 ? make("span", {},
     make("span", { class: `key ${kind}`, "aria-hidden": "true" }),
@@ -67,7 +67,7 @@ function bar({ vector_share: near, keyword_share: worded }) {
   return make("span", { class: "shares", "aria-hidden": "true" }, part("near", near), part("worded", worded));
 }
 
-/** The same at length, for the detail. */
+/** Return the same in full, for the detail. */
 export function reasons({ score, why }) {
   const row = (kind, title, shares, share, rank, more) => make("div", { class: "reason" },
     make("dt", {}, make("span", { class: `key ${kind}`, "aria-hidden": "true" }), title),

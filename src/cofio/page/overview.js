@@ -1,8 +1,8 @@
 /**
- * The page to look at first: how many memories there are and how they came, what was learned and recalled today, and
- * how all of it is doing. One request has the figures; they follow whatever moves.
+ * Overview page: number of memories over time, what was learned and recalled today, and health. One request returns
+ * all figures; they follow live changes.
  *
- * How far it looks back stands in the address: #/30, #/90, #/365; #/30/new shows each day's own.
+ * The address holds the period: #/30, #/90, #/365; #/30/new shows new memories per day.
  */
 
 import { get, path } from "./api.js";
@@ -14,22 +14,22 @@ import { MANY as CATEGORIES } from "./memorywords.js";
 import { says } from "./words.js";
 
 const SPANS = [30, 90, 365];
-const WEEKLY = 365; // days from which on a column is a week
-const PAUSE = 1_000; // milliseconds between two looks, at the least
+const WEEKLY = 365; // from this number of days on, a column is a week
+const PAUSE = 1_000; // minimum milliseconds between two refreshes
 const SLOWEST = 30_000;
-const SOON = 2_000; // until a model has said how it is
-const MINUTE = 60_000; // how long "just now" and "today" may stand without a look
-const CHANGES = 5; // changes that are shown
-const OF_ONE = 2; // of them, of one changeset
-const AT_ONCE = 3; // changesets that are asked for at a time: enough, where they are large
-const LETTERS = 300; // of a text, in a list
+const SOON = 2_000; // interval while the model's state is unknown
+const MINUTE = 60_000; // longest time without a refresh, as "just now" and "today" go stale
+const CHANGES = 5; // changes shown
+const OF_ONE = 2; // of these, per changeset
+const AT_ONCE = 3; // changesets requested at a time
+const LETTERS = 300; // characters of a text in the list
 
 const view = { days: 30, isNew: false };
-let told = null; // the figures that are shown
-let latest = 0; // the figures that were asked for last: an answer to an earlier one is late
+let told = null; // the figures shown
+let latest = 0; // the last requested figures: replies for earlier ones are dropped
 let boxes = null;
-let parts = []; // what ends when the page is left
-let soon = 0; // the next look, while a model is asked how it is
+let parts = []; // aborted when the page is left
+let soon = 0; // timer of the next refresh, while the model's state is unknown
 
 enter({ show, empty });
 
@@ -40,7 +40,7 @@ async function show() {
   read();
   drawSpans();
   follow();
-  await refreshFigures(); // first of all
+  await refreshFigures(); // show the frame before data arrives
   await refreshChanges();
 }
 
@@ -56,7 +56,7 @@ function empty() {
 
 // ── where one is ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Take over what the address says; what it says of nothing of ours is passed over. */
+/** Apply the address; unknown parts are ignored. */
 function read() {
   const [, days, which = ""] = location.hash.split("/");
   if (!SPANS.includes(Number(days))) return false;
@@ -80,7 +80,7 @@ function drawSpans() {
     [where(view.days, true), view.days < WEEKLY ? "New each day" : "New each week", view.isNew]]);
 }
 
-/** Links of which one is where we are. */
+/** Return links, marking the current one. */
 function choices(nav, links) {
   const focused = [...nav.children].indexOf(document.activeElement);
   fill(nav, ...links.map(([href, text, isHere]) => make("a", { href, "aria-current": isHere ? "true" : null }, text)));
@@ -112,7 +112,7 @@ function follow() {
     () => document.removeEventListener("visibilitychange", back));
 }
 
-/** Run it at once, and again after a while if it was wanted meanwhile: never for more than a tenth of the time. */
+/** Return a function that runs `run` at once, and again later if requested meanwhile; at most 10 % of the time. */
 function paced(run) {
   let isBusy = false;
   let isWanted = false;
@@ -133,7 +133,7 @@ function paced(run) {
 
 function drawLive(isLive) {
   const text = isLive ? "Live" : "Not live";
-  const about = isLive ? "What happens shows up by itself." : "The service does not answer. It is tried again.";
+  const about = isLive ? "Changes appear automatically." : "The service does not answer. Retrying.";
   fill(find("live"), make("span", { class: isLive ? "dot" : "dot off", "aria-hidden": "true" }),
     make("span", { title: about }, text), isLive ? unseen(".") : make("span", { class: "dim" }, about));
 }
@@ -152,7 +152,7 @@ async function refreshFigures() {
   }
 }
 
-/** Say what went wrong. Where figures stand already and the service is away, the sign tells: they stay. */
+/** Show an error. If figures are shown and the service is away, they stay, and the live sign tells. */
 function failed(error) {
   if (told && !error.status) return;
   fill(find("trouble"), trouble(error));
@@ -188,7 +188,7 @@ function draw() {
   if (told.extraction.enabled && !told.extraction.status) soon = setTimeout(refreshFigures, SOON);
 }
 
-/** Every box of the board, empty as yet. */
+/** Create every box of the board, still empty. */
 function board() {
   const which = make("nav", { class: "switch", "aria-label": "What is counted" });
   const over = overTime("Memories over time, by category");
@@ -215,27 +215,27 @@ function box(name, title, beside, inside) {
   return make("section", { class: `box ${name}`, "aria-labelledby": id }, head, inside);
 }
 
-/** What to do first. */
+/** Show the first steps for an empty store. */
 function emptiness() {
   if (!caller.mayWrite) {
-    return make("div", { class: "empty" }, make("p", { class: "lead" }, "Nothing is here for this key yet"),
-      make("p", {}, "What this key may see shows up here the moment it is remembered."));
+    return make("div", { class: "empty" }, make("p", { class: "lead" }, "No memories for this key yet"),
+      make("p", {}, "Memories that this key may see appear here as they are stored."));
   }
   const step = (command, text) => make("li", {}, make("code", {}, command), make("span", {}, text));
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Nothing is remembered yet"),
-    make("p", {}, "Give cofio to your agents, and it learns from what you talk about. Or tell it something yourself."),
+    make("p", {}, "Connect your agents, and cofio learns from your conversations. Or add a memory yourself."),
     make("ol", { class: "steps" },
-      step("cofio install", "hooks it into the agents of this machine"),
-      step('cofio add "We deploy on Fridays, after lunch"', "remembers a sentence")),
-    make("p", { class: "dim" }, "It shows up here the moment it is there."));
+      step("cofio install", "installs its hooks into the agents on this machine"),
+      step('cofio add "We deploy on Fridays, after lunch"', "stores a sentence")),
+    make("p", { class: "dim" }, "It appears here at once."));
 }
 
 // ── figures ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const DONE = { add: "added", update: "updated", edit: "edited", delete: "archived", restore: "restored",
-  purge: "erased", revert: "taken back" };
-const shownFigures = new Map(); // what each of them says
+  purge: "erased", revert: "undone" };
+const shownFigures = new Map(); // labels of the decisions
 
 function drawFigures() {
   const given = today();
@@ -250,7 +250,7 @@ function drawFigures() {
     ? `${counted(given.tokens, "token")} in all today` : "none today");
 }
 
-/** What one who may not know of all changes sees: how many came. */
+/** Return the figures for a viewer who may not see all changes: the number of new memories. */
 function figuresOfArrivals() {
   const came = (since) => told.arrived.filter((each) => each.day >= since);
   const count = (list) => list.reduce((all, each) => all + each.count, 0);
@@ -264,7 +264,7 @@ const byCategory = (list) => Object.keys(CATEGORIES)
   .map((name) => [name, list.filter((each) => each.category === name).reduce((all, each) => all + each.count, 0)])
   .filter(([, count]) => count);
 
-/** A figure, in its place. One that has moved shows it for a moment. */
+/** Show a figure in its place; a changed one is highlighted for a moment. */
 function figure(title, value, note, name = title) {
   const before = shownFigures.get(name);
   if (before?.title === title && before.value === value && before.note === note) return;
@@ -278,10 +278,10 @@ function figure(title, value, note, name = title) {
 const NONE = { prompts: 0, answered: 0, starts: 0, memories: 0, tokens: 0 };
 const today = () => told.injected?.find((each) => each.day === told.days.at(-1)) ?? NONE;
 
-/** The mean: what a session begins with counts as a prompt, for its tokens count too. */
+/** Return the mean: a session start counts as a prompt, as its tokens are counted too. */
 const perPrompt = ({ tokens, prompts, starts }) => (tokens ? Math.round(tokens / (prompts + starts)) : 0);
 
-/** What something was put before: "54 prompts and 9 starts". */
+/** Return what the tokens were injected into: "54 prompts and 9 starts". */
 const occasions = ({ prompts, starts }) =>
   [prompts && counted(prompts, "prompt"), starts && counted(starts, "session start")].filter(Boolean).join(" and ");
 
@@ -291,7 +291,7 @@ const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short",
 const LONG = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 const WEEKDAY = new Intl.DateTimeFormat("en-GB", { weekday: "long", timeZone: "UTC" });
 
-/** The columns of a chart: each has the places of its days. */
+/** Return the columns of a chart, each with the indexes of its days. */
 function columns(days) {
   const long = days.length >= WEEKLY ? 7 : 1;
   const made = [];
@@ -320,14 +320,14 @@ function drawGrowth() {
   boxes.over.draw({ kind: view.isNew ? "bars" : "areas", columns: shown.map(bare), series });
 }
 
-/** How many of a category came on each of the days, and before them. */
+/** Return the number of memories of a category on each day, and before the period. */
 function arrivals(category) {
   const place = new Map(told.days.map((day, number) => [day, number]));
   const counts = told.days.map(() => 0);
   let before = 0;
   for (const each of told.arrived.filter((every) => every.category === category)) {
     if (each.day < told.days[0]) before += each.count;
-    else counts[place.get(each.day) ?? counts.length - 1] += each.count; // one of tomorrow, by another clock
+    else counts[place.get(each.day) ?? counts.length - 1] += each.count; // dated tomorrow by another clock
   }
   return { counts, before };
 }
@@ -362,22 +362,22 @@ function drawLedger() {
   if (!ledger) return;
   if (ledger.captured === 0) {
     return fill(boxes.sums, make("p", { class: "calm" },
-      "Nothing was captured yet. Whatever an agent hands over is counted here, and none of it gets lost."));
+      "No captures yet. Everything that agents send is counted here, and nothing is lost."));
   }
   const together = PARTS.reduce((all, name) => all + ledger[name], 0);
   const off = ledger.captured - together;
   const wrong = off > 0 ? `${counted(off, "capture")} cannot be accounted for.`
     : `${counted(-off, "capture")} too many are accounted for.`;
-  const verdict = off ? state("bad", wrong) : state("good", "It adds up: every capture is accounted for.");
+  const verdict = off ? state("bad", wrong) : state("good", "Consistent: every capture is accounted for.");
   fill(boxes.sums, sum({ name: "captured", title: "captured", value: ledger.captured },
     PARTS.map((name) => ({ name, title: name, value: ledger[name] }))), verdict, waiting(ledger));
 }
 
-/** What waits, and for how long. */
+/** Return how many captures wait, and for how long. */
 function waiting({ pending, parked, oldest }) {
   if (!pending) return null;
   const came = oldest ? [", the oldest from ", time(oldest)] : "";
-  const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked, and want a look.` : "";
+  const stuck = parked ? ` ${exact(parked)} ${parked === 1 ? "is" : "are"} parked and need attention.` : "";
   return make("p", { class: "dim" }, `${exact(pending)} ${pending === 1 ? "waits" : "wait"}`, came, ".", stuck, " ",
     make("a", { href: "inbox" }, "To the inbox"));
 }
@@ -386,7 +386,7 @@ function waiting({ pending, parked, oldest }) {
 
 const MARKS = { good: ["✓", "well"], bad: ["!", "trouble"], off: ["–", "off"] };
 
-/** How something is: a mark, a word and a sentence. */
+/** Return a health line: a mark, a word and a sentence. */
 function state(how, ...text) {
   const [mark, word] = MARKS[how];
   return make("p", { class: `state ${how}` }, make("span", { class: "mark", "aria-hidden": "true" }, mark),
@@ -425,7 +425,7 @@ function searchState({ embedder, waiting }) {
   return state("good", "By meaning and by words, with ", said(embedder, { class: "name" }), ".");
 }
 
-/** A size, as people say it. */
+/** Return a size in readable units. */
 function sized(bytes) {
   const units = ["bytes", "KB", "MB", "GB", "TB"];
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(bytes, 1)) / 3)));
@@ -442,12 +442,12 @@ function lasted(seconds) {
 // ── the newest changes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 const DID = { add: "Learned", update: "Updated", edit: "Edited", delete: "Archived", restore: "Restored",
-  noop: "Heard again", purge: "Erased", revert: "Taken back" };
+  noop: "Stated again", purge: "Erased", revert: "Undone" };
 const QUIET = ["delete", "noop", "purge"];
-const done = new Map(); // what is shown of a changeset, by its id
-const seen = new Set(); // the changes that were shown before
+const done = new Map(); // loaded changesets by id
+const seen = new Set(); // ids shown before
 
-/** The newest changes, as many as are shown. What a changeset did is asked for once: it stays so. */
+/** Load the newest changes to show. Each changeset is requested once, as it does not change. */
 async function gathered() {
   const { changesets } = await get("changes", { limit: CHANGES });
   const rows = [];
@@ -473,7 +473,7 @@ function drawChanges(rows) {
   lines.find((each) => each.dataset.id === focused)?.querySelector("a")?.focus();
 }
 
-/** What a changeset did, the last of it first: as much as may be shown, and how much more there is. */
+/** Return the visible changes of a changeset, last first, and how many more there are. */
 function changesOf({ changes, knowledge, by, at }) {
   const memories = changes.map((each) => ({ id: `m${each.id}`, did: each.action, by, at,
     text: (each.after ?? each.before)?.text ?? "",

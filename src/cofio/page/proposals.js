@@ -1,4 +1,6 @@
-/** What a dry run would do, as cards: what goes, what comes or stays, and why. Each is approved, or left, by itself. */
+/**
+ * Results of a dry run as cards: what is archived, what is added or stays, and why. Each is approved or skipped alone.
+ */
 
 import { get, path, post } from "./api.js";
 import { folded, memory } from "./captures.js";
@@ -6,26 +8,26 @@ import { beyond, sides } from "./diff.js";
 import { button, fill, make, plainNumber, said, time, unseen } from "./dom.js";
 import { doing, tell } from "./frame.js";
 
-const SHOWN = 20; // cards that are drawn at a time
-const AT_ONCE = 900; // decisions that are approved in one changeset, about
+const SHOWN = 20; // cards drawn at a time
+const AT_ONCE = 900; // approximate number of decisions approved per changeset
 
 export const repeats = (acts) => looking({
   chore: "consolidate",
-  word: "Look for repeats",
-  says: "Memories that are near each other are compared, and a model, where one is set, is asked how to put several "
+  word: "Look for duplicates",
+  says: "Similar memories are compared, and a model, if configured, is asked how to merge several "
     + "into one. It can take a minute. Nothing is changed by looking.",
-  none: "Nothing repeats.",
+  none: "No duplicates found.",
 }, acts);
 
 export const unused = (acts) => looking({
   chore: "prune",
-  word: "Look for what nobody asks for",
-  says: "What was never recalled for months; what is pinned stays. A model, where one is set, is asked whether it is "
+  word: "Look for unused memories",
+  says: "Memories not recalled for months; pinned ones stay. A model, if configured, is asked whether they are "
     + "still worth keeping. It can take a minute. Nothing is changed by looking.",
-  none: "There is nothing to set aside.",
+  none: "There is nothing to archive.",
 }, acts);
 
-/** The button, and below it the plan. */
+/** Return the button with the plan below it. */
 function looking({ chore, word, says, none }, acts) {
   const out = make("div", { class: "plan" });
   const look = async () => {
@@ -35,7 +37,7 @@ function looking({ chore, word, says, none }, acts) {
   return asking(word, says, out, look);
 }
 
-/** A button that looks for something, tells how long it has been at it, and shows what it found below. */
+/** Return a button that starts a search, shows the elapsed time, and shows the result below it. */
 export function asking(word, says, out, look) {
   const busy = make("p", { class: "busy", role: "status" });
   const start = doing(async (event) => {
@@ -83,13 +85,13 @@ function drawn(plan, none, acts) {
 function counted(plan, count, none) {
   const looked = `${plainNumber(plan.examined)} ${plan.examined === 1 ? "memory was" : "memories were"} looked at. `;
   if (!count) return looked + none;
-  if (plan.chore === "prune") return `${looked}${plainNumber(count)} would be set aside.`;
+  if (plan.chore === "prune") return `${looked}${plainNumber(count)} would be archived.`;
   return `${looked}${count === 1 ? "One merge is" : `${plainNumber(count)} merges are`} proposed.`;
 }
 
-/** Decisions that touch the same memories belong together: they are done together, or not. */
+/** Group decisions that touch the same memories: they are applied together. */
 function together(decisions) {
-  const groups = new Map(); // by id, the group that it is in
+  const groups = new Map(); // group by memory id
   for (const decision of decisions) {
     const found = [...new Set(ids(decision).map((id) => groups.get(id)).filter(Boolean))];
     const group = { decisions: [...found.flatMap((each) => each.decisions), decision] };
@@ -100,7 +102,7 @@ function together(decisions) {
 
 const ids = ({ id, ids: several, into }) => several ?? [id, into].filter((each) => each !== undefined);
 
-/** All that is neither done nor left, at once; and how to take all of it back. */
+/** Approve all remaining cards at once, with one undo for all. */
 function approvingAll(plan, cards, acts) {
   const place = make("span", { class: "all" });
   const approve = doing(async () => {
@@ -111,7 +113,7 @@ function approvingAll(plan, cards, acts) {
       const as_of = some[0].asOf ?? plan.as_of;
       const done = await post("maintenance/approve", { chore: plan.chore, as_of, decisions });
       changesets.push(done.id);
-      for (const each of some) each.settle("Done, with all the others.", null);
+      for (const each of some) each.settle("Approved with all the others.", null);
     }
     acts.changed();
     if (!changesets.length) return tell("Nothing is left to approve.");
@@ -126,14 +128,14 @@ function approvingAll(plan, cards, acts) {
     acts.changed();
     offer();
     place.querySelector("button").focus();
-    tell("All of it is taken back.");
+    tell("All of it is undone.");
   };
   const offer = () => fill(place, button("Approve all", approve));
   offer();
   return place;
 }
 
-/** In as few parts as a changeset can hold, none of the cards cut in two; those that were taken back by themselves. */
+/** Split into as few changesets as possible without splitting a card; undone cards are separate. */
 function inParts(cards) {
   const parts = [[]];
   let size = 0;
@@ -152,8 +154,8 @@ function inParts(cards) {
 // ── a card ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * What is proposed, to be approved or left.
- * @returns {HTMLLIElement & { decisions: object[], load: () => Promise<void> }} and what `card` has
+ * Card of a proposal, to approve or skip.
+ * @returns {HTMLLIElement & { decisions: object[], load: () => Promise<void> }} with what `card` has
  */
 function proposal(plan, decisions, acts) {
   const texts = make("div", { class: "texts" }, make("p", { class: "calm" }, "Looking them up …"));
@@ -175,9 +177,9 @@ function why(decisions) {
 }
 
 /**
- * A card with its buttons; once one was pressed, with what was done, and how to take it back.
- * `offers(as_of)` are the buttons: a word, a kind, what to do, and what to say then. After an undo they are offered
- * again, and `as_of` is that undo: what was seen here is what it restored.
+ * Card with its buttons; after a click, with the outcome and an undo.
+ * `offers(as_of)` returns the buttons: label, kind, action, and message. After an undo they are offered again, and
+ * `as_of` is that undo, as the card shows the state it restored.
  */
 export function card(texts, reason, acts, offers) {
   const bottom = make("div", { class: "bottom" });
@@ -212,13 +214,13 @@ export function card(texts, reason, acts, offers) {
     shown.offer(undone.id);
     shown.onundone?.(undone);
     acts.changed();
-    tell("Taken back.");
+    tell("Undone.");
   }) }, "Undo", unseen(` changeset ${changeset}`));
   shown.offer();
   return shown;
 }
 
-/** What goes and what comes, of merges; what goes and what stays, of copies. */
+/** Return what is removed and added by merges; what is removed and stays for duplicates. */
 function merged(decisions, known) {
   const parts = [];
   for (const { ids: several, text } of decisions.filter((each) => each.action === "merge")) {
@@ -238,24 +240,24 @@ function merged(decisions, known) {
   return parts;
 }
 
-/** One text of a card: what becomes of it, which memory it is, and its words with what differs. */
+/** Return one text of a card: what happens to it, its memory, and its words with differences marked. */
 function side(word, id, known, nodes, kind) {
   const there = id === null ? null : known.get(id);
   const isThere = id === null || there;
   return make("div", { class: `side ${kind}` },
     make("p", { class: "side-head" }, make("strong", {}, word), id === null ? null : memory(id),
       there ? make("span", { class: "dim" }, time(there.created_at)) : null),
-    make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It is gone by now.")));
+    make("div", { class: "words" }, isThere ? folded(...nodes) : make("p", { class: "calm" }, "It no longer exists.")));
 }
 
 function dead(id, known) {
   const there = known.get(id);
   const place = there ? [there.category, there.project || there.source].filter(Boolean).join(" · ") : "";
   return make("div", { class: "side gone" },
-    make("p", { class: "side-head" }, make("strong", {}, "Would be set aside"), memory(id),
+    make("p", { class: "side-head" }, make("strong", {}, "Would be archived"), memory(id),
       there ? make("span", { class: "dim" }, time(there.created_at)) : null,
       place ? make("span", { class: "dim" }, said(place)) : null),
-    there ? folded(there.text) : make("p", { class: "calm" }, "It is gone by now."));
+    there ? folded(there.text) : make("p", { class: "calm" }, "It no longer exists."));
 }
 
 // ── what was refused ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,17 +1,17 @@
-/** The rows of a table as a list; each opens to its detail, with its history, and what can be done about it. */
+/** Rows of a domain knowledge table; each opens to its details, history and actions. */
 
 import { get, path, remove } from "./api.js";
 import { button, fill, make, newId, plainNumber, said, terms, time, unseen } from "./dom.js";
 import { caller, doing, tell, trouble, undoing } from "./frame.js";
 import { VERDICTS, adds, says, shortened, source } from "./words.js";
 
-const HIDDEN = ["id", "created_at", "updated_at"]; // of a change: what it is called and when it was is said anyway
-const UNSAID = ["put", "delete", "purge"]; // reasons where none was given
-const TOLD = 20; // changes whose whole changeset is asked for
-const DONE = { add: "Kept", update: "Changed", delete: "Forgotten", revert: "Taken back", purge: "Erased" };
+const HIDDEN = ["id", "created_at", "updated_at"]; // fields shown elsewhere in the row
+const UNSAID = ["put", "delete", "purge"]; // reasons set by default
+const TOLD = 20; // changes whose whole changeset is loaded
+const DONE = { add: "Kept", update: "Changed", delete: "Forgotten", revert: "Undone", purge: "Erased" };
 
 /**
- * One row of the list. `acts` are what the page does on its behalf: toggle, keep, judge, leave, refresh, focus.
+ * Row of the list. `acts` are callbacks of the page: toggle, keep, judge, leave, refresh, focus.
  * @returns {HTMLLIElement & { open: () => Promise<void>, shut: () => void }}
  */
 export function item(table, row, isOn, acts) {
@@ -45,7 +45,7 @@ function cells(table, row, isOn) {
   return [text, counts, about, when];
 }
 
-/** How sure it is: a bar, and the number. */
+/** Return the confidence: a bar, and the number. */
 export function belief(confidence) {
   const bar = make("span", { class: "level" });
   bar.style.inlineSize = `${Math.round(confidence * 100)}%`;
@@ -113,7 +113,7 @@ async function history(past, table, id, acts) {
     ...newest.map((each, number) => step(table, each, wholes[number] ?? null, acts))));
 }
 
-/** The changeset that a change is of: what else it moved, and whether it was undone. None where it may not be seen. */
+/** Return the changeset of a change: what else it changed, and whether it was undone. None if not visible. */
 async function whole(changeset) {
   return get(path("changes", String(changeset))).catch(() => null);
 }
@@ -153,7 +153,7 @@ function difference(table, before, after) {
     make("span", { "aria-hidden": "true" }, " → "), make("ins", {}, said(told(after[name]) || "none")))));
 }
 
-/** A value as text: the same text, the same value. */
+/** Return a value as text; equal values give equal texts. */
 function told(value) {
   if (typeof value === "number") return Number.isInteger(value) ? plainNumber(value) : String(Number(value.toFixed(4)));
   if (Array.isArray(value)) return value.join(", ");

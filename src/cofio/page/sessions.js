@@ -1,8 +1,7 @@
 /**
- * The page about sessions: which there were, and in each its turns, its compaction summaries, and what was recalled,
- * learned and changed.
+ * Sessions page: agent sessions with their turns, compaction summaries, recalls, memories learned and changes.
  *
- * The address: #/ID?of=CLIENT&owner=NAME with that session opened, #/?project=PROJECT&client=NAME narrowed.
+ * The address: #/ID?of=CLIENT&owner=NAME for an open session, #/?project=PROJECT&client=NAME for filters.
  */
 
 import { decoded, get } from "./api.js";
@@ -10,15 +9,15 @@ import { beginning, button, counted, fill, find, make, newId, said, settled, ter
 import { caller, doing, enter, trouble, undoing } from "./frame.js";
 import { listen } from "./live.js";
 
-const PAGE = 50; // sessions that are asked for at a time
-const MOST = 1_000; // that can be asked for
-const LONG = 600; // characters of a text that are shown before it is unfolded
+const PAGE = 50; // sessions per request
+const MOST = 1_000; // maximum number per request
+const LONG = 600; // characters of a folded text
 const SHORT = 12; // characters of an id in the list
 
 const view = { open: null, project: "", client: "" };
 let shown = PAGE;
 let lines = [];
-let latest = 0; // the list that was asked for last: an answer to an earlier one is late
+let latest = 0; // the last requested list: replies for earlier ones are dropped
 let leave = () => {}; // stops listening
 
 enter({ show, empty });
@@ -52,7 +51,7 @@ function read() {
 function address(open) {
   const set = Object.entries({ of: open?.client ?? "", project: view.project, client: view.client })
     .filter(([, value]) => value);
-  const owner = open && ownerOf(open); // "" is nobody
+  const owner = open && ownerOf(open); // "" means without an owner
   const query = new URLSearchParams(owner === null ? set : [...set, ["owner", owner]]).toString();
   return `#/${open ? encodeURIComponent(open.session) : ""}${query ? `?${query}` : ""}`;
 }
@@ -102,7 +101,7 @@ async function refresh() {
   }
 }
 
-/** The line of a session that is as it was: it stays, opened or not. */
+/** Return the row of an unchanged session: it stays, open or not. */
 const kept = (about) => lines.find((each) => JSON.stringify(each.about) === JSON.stringify(about));
 
 function arrange(count) {
@@ -119,7 +118,7 @@ function arrange(count) {
 }
 
 function nothing() {
-  if (view.project || view.client) return make("div", { class: "empty" }, make("p", {}, "No session fits that."));
+  if (view.project || view.client) return make("div", { class: "empty" }, make("p", {}, "No session matches."));
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "No session is recorded yet"),
     make("p", {}, "The hooks of your agents record them, turn by turn."),
@@ -169,7 +168,7 @@ async function unfold() {
   await meant?.open();
 }
 
-/** The session that the address names, where it is none of those that are shown: above them. */
+/** Return the session named in the address, shown above the list if the list does not contain it. */
 async function fetched() {
   const { session, client, owner } = view.open;
   const mine = latest;
@@ -226,7 +225,7 @@ function turn({ at, prompt, answer }) {
 
 const summary = ({ at, text }) => make("li", {}, make("p", { class: "dim" }, time(at)), make("blockquote", {}, whole(text)));
 
-/** A text: of a long one its beginning, and the rest on demand. */
+/** Return a text, folded if long. */
 function whole(text) {
   if (text.length <= LONG) return said(text, { class: "whole" });
   const place = make("div", {});

@@ -1,7 +1,7 @@
 /**
- * The settings of the service, each with its value and where that comes from; and the doctor. Nothing is changed here.
+ * Settings page: each setting with its value and origin, and the doctor. Read-only.
  *
- * Where one is stands in the address: #/settings, #/settings/port with that one opened, #/doctor.
+ * The address holds the state: #/settings, #/settings/port for an open setting, #/doctor.
  */
 
 import { get } from "./api.js";
@@ -11,16 +11,16 @@ import { button, counted, fill, find, make, menu, newId, plainNumber, said, sett
 import { caller, doing, enter, trouble } from "./frame.js";
 
 const PARTS = {
-  settings: { called: "Settings", what: "What the service goes by. They are read when it starts." },
-  doctor: { called: "Doctor", what: "Whether everything is as it should be, on the service’s machine." },
+  settings: { called: "Settings", what: "Configuration of the service, read when it starts." },
+  doctor: { called: "Doctor", what: "Checks of the installation on the service’s machine." },
 };
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 const WANTS = { wrong: "to mend", warning: "to look at" };
 
 const view = { part: "settings", name: "", text: "", group: "", onlySet: false };
-let known = null; // what the service told of its settings
-let examined = null; // what the doctor found last
-let latest = 0; // the part that was asked for last
+let known = null; // settings as loaded
+let examined = null; // last result of the doctor
+let latest = 0; // the last requested part
 
 enter({ show, empty });
 
@@ -83,7 +83,7 @@ function drawSettings() {
   named.querySelector("summary").focus({ preventScroll: true });
 }
 
-/** What stands in the way of the next start, and what only comes with it. */
+/** Return what prevents the next start, and what takes effect with it. */
 function notices() {
   const waits = known.settings.filter((each) => each.waits);
   return [
@@ -114,10 +114,10 @@ function narrowing(again) {
   });
   return make("form", { class: "finding-settings", role: "search", onsubmit: (event) => event.preventDefault() },
     make("div", { class: "field" }, make("label", { for: id }, "Find"), text), about(again),
-    make("label", { class: "choice" }, only, "Only what somebody has set"));
+    make("label", { class: "choice" }, only, "Only changed settings"));
 }
 
-/** What the settings are about that are shown. */
+/** Return the topics of the shown settings. */
 function about(again) {
   const id = newId("about");
   const names = [...new Set(known.settings.map((each) => each.group))];
@@ -131,7 +131,7 @@ function about(again) {
   return make("div", { class: "field" }, make("label", { for: id }, "About"), chosen);
 }
 
-/** Those that fit. Where they are the same as before, what is open or in focus stays so. */
+/** Return the matching settings. If they are the same as before, open and focused ones stay so. */
 function drawGroups(groups) {
   const fitting = known.settings.filter(fits);
   fill(find("told"), counted(fitting.length, "setting"));
@@ -141,7 +141,7 @@ function drawGroups(groups) {
   const names = [...new Set(fitting.map((each) => each.group))];
   fill(groups, names.length
     ? names.map((group) => section(group, fitting.filter((each) => each.group === group)))
-    : make("div", { class: "empty" }, make("p", {}, "No setting fits.")));
+    : make("div", { class: "empty" }, make("p", {}, "No setting matches.")));
 }
 
 function fits({ name, says, variables, group, origin }) {
@@ -166,7 +166,7 @@ function item(setting) {
       make("span", { class: "origin" }, origin(setting), waits ? make("span", { class: "tag" }, "waits") : null)),
     inside);
   shown.addEventListener("toggle", () => {
-    if (shown.open) fill(inside, ways(setting)); // there are many of them, and few are opened
+    if (shown.open) fill(inside, ways(setting)); // created when opened, as there are many
     if (!shown.open && view.name !== name) return;
     view.name = shown.open ? name : "";
     history.replaceState(null, "", `#/settings${shown.open ? `/${name}` : ""}`);
@@ -174,7 +174,7 @@ function item(setting) {
   return shown;
 }
 
-/** The value, as people read it: of a secret, whether it is there. */
+/** Return the value as shown; of a secret, whether it is set. */
 function valued({ value, secret }) {
   if (secret || value === "") return make("span", { class: "dim" }, secret ? value : "empty");
   return make("code", {}, said(typeof value === "number" ? plainNumber(value) : String(value)));
@@ -182,11 +182,11 @@ function valued({ value, secret }) {
 
 function origin({ origin: from }) {
   if (from === "default") return make("span", { class: "dim" }, "by default");
-  if (from === "flag") return "given at the start";
+  if (from === "flag") return "given as a flag";
   return from === known.file ? "config.toml" : make("code", {}, from);
 }
 
-/** How it is set: the line of the file, the variables, and what it is by default. */
+/** Return how to set it: the line of the file, the variables, and the default. */
 function ways({ name, variables, line, secret, value, default: usual }) {
   const command = secret ? `cofio config set ${name}` : `cofio config set ${name} ${quoted(String(value))}`;
   return terms({
@@ -197,7 +197,7 @@ function ways({ name, variables, line, secret, value, default: usual }) {
   });
 }
 
-/** A word as shells take it. */
+/** Quote a word for the shell. */
 const quoted = (text) => (/^[\w./:@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 function changing() {
@@ -221,7 +221,7 @@ function drawDoctor() {
   fill(find("part"), found);
   if (examined) return drawChecks(found);
   fill(found, make("div", { class: "empty" },
-    make("p", { class: "lead" }, "Nothing was looked at yet"),
+    make("p", { class: "lead" }, "No checks yet"),
     make("p", {}, "The doctor looks at the home and its files, the service, the store, the embedder, the model, what ",
       "waits, and the hooks of every client here. It changes nothing, and runs no hook."),
     make("p", { class: "dim" }, "For a proof with the hooks themselves, on the command line: ",

@@ -1,4 +1,4 @@
-/** Contradictions, to be settled: two memories side by side, and which of them holds. */
+/** Contradictions to resolve: two memories side by side, and the choice of which holds. */
 
 import { get, path, post } from "./api.js";
 import { folded, memory } from "./captures.js";
@@ -6,7 +6,7 @@ import { sides } from "./diff.js";
 import { fill, make, plainNumber, said, time } from "./dom.js";
 import { asking, card } from "./proposals.js";
 
-const MOST = 100; // pairs that are shown
+const MOST = 100; // pairs shown
 const SAYS = "The nearest memories of each place are compared by what they say. It can take a minute. Nothing is "
   + "changed by looking.";
 
@@ -61,7 +61,7 @@ function one(word, told, nodes, kind) {
     make("div", { class: "words" }, folded(...nodes)));
 }
 
-/** What is done to a memory concerns the other pairs that it is in: they follow, where it still says what it said. */
+/** Update the other pairs of a changed memory, if its text is still the same. */
 async function follow(cards, changed, { id: changeset }) {
   const touched = new Set(changed.memories.map((each) => each.id));
   const others = cards.filter((each) => each !== changed && each.memories.some(({ id }) => touched.has(id)));

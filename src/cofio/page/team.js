@@ -1,7 +1,7 @@
 /**
- * The page about a team: what it knows, and what its agents tell it again and again.
+ * Team page: what the team knows, and what its agents state repeatedly.
  *
- * What is shown stands in the address: #/all, a category or a kind, #/policy, and then perhaps a team, #/policy/web.
+ * The address holds the state: #/all, a category or a kind, #/policy, optionally with a team, #/policy/web.
  */
 
 import { decoded, get, path } from "./api.js";
@@ -12,14 +12,14 @@ import { listen } from "./live.js";
 import { MANY } from "./memorywords.js";
 
 const CATEGORIES = { all: "All", ...MANY };
-const STEP = 50; // facts that are shown at a time
+const STEP = 50; // facts shown at a time
 const MOST = 1_000;
 const PATTERNS = 20;
-const LETTERS = 600; // of a text, in a list
-const PAUSE = 1_000; // milliseconds between two looks, at the least
+const LETTERS = 600; // characters of a text in the list
+const PAUSE = 1_000; // minimum milliseconds between two refreshes
 
 const view = { which: "all", team: "", shown: STEP };
-let latest = 0; // the lists that were asked for last: an answer to earlier ones is late
+let latest = 0; // the last requested lists: replies for earlier ones are dropped
 let leave = () => {};
 
 enter({ show, empty });
@@ -40,7 +40,7 @@ function empty() {
   for (const each of ["which", "team", "told"]) fill(find(each));
 }
 
-/** Look again when memories have moved; twice a second would be no use to anybody. */
+/** Refresh after changes, rate-limited. */
 function followed() {
   let timer = 0;
   const moved = (what) => {
@@ -88,7 +88,7 @@ async function refresh() {
       get("team/patterns", { ...about, limit: PATTERNS }), get("team/facts", { ...about, limit: view.shown + 1 })]);
     if (mine === latest) draw(patterns, memories);
   } catch (error) {
-    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // what is shown may stay
+    if (mine !== latest || (!error.status && find("team").hasChildNodes())) return; // keep what is shown
     fill(find("team"), trouble(error));
   }
 }
@@ -111,13 +111,13 @@ function box(name, title, about, ...inside) {
     make("div", {}, make("h2", { id }, title), make("p", { class: "dim" }, about)), ...inside);
 }
 
-/** What to do where nobody has told the team anything. */
+/** Show what to do when the team has no memories. */
 function emptiness() {
   const first = 'cofio add "Billing never migrates on a Friday" --agent ops --visibility team';
   return make("div", { class: "empty" },
-    make("p", { class: "lead" }, "Nothing was told to the team yet"),
-    make("p", {}, "A memory with the visibility “team” is there for every agent and everybody of the team. ",
-      "What an agent tells again is counted, and stands out here: often a rule that nobody has written down yet."),
+    make("p", { class: "lead" }, "No team memories yet"),
+    make("p", {}, "A memory with the visibility “team” is visible to every agent and member of the team. ",
+      "Repeated statements are counted and highlighted here: often a rule that is not written down yet."),
     caller.mayWrite ? make("code", { class: "command" }, first) : null,
     caller.mayAll ? make("p", { class: "dim" }, "Where people share a service, each gets a key that names the team: ",
       make("code", {}, 'cofio keys create "ada\'s laptop" --user ada --team web')) : null);
@@ -127,9 +127,9 @@ function emptiness() {
 
 function repeated(patterns, isNarrowed) {
   const most = Math.max(...patterns.map((each) => each.occurrences));
-  const none = isNarrowed ? "Nothing of this kind was told twice."
-    : "No agent has told the same twice yet. It is counted when one does.";
-  return box("patterns", "What agents keep saying", "Told twice or more by one agent, most often first.",
+  const none = isNarrowed ? "Nothing of this kind was stated twice."
+    : "No agent has stated the same fact twice yet. Repetitions are counted here.";
+  return box("patterns", "What agents keep saying", "Stated twice or more by one agent, most frequent first.",
     patterns.length ? make("ol", {}, ...patterns.map((each) => pattern(each, most)))
       : make("p", { class: "calm" }, none));
 }
@@ -142,21 +142,21 @@ function pattern({ agent, occurrences, memory }, most) {
   return make("li", { "data-id": `p${memory.id}-${hash(agent)}` }, times,
     make("div", { class: "what" }, words(memory),
       make("span", { class: "bar", "aria-hidden": "true" }, level),
-      make("p", { class: "about" }, said(agent || "nobody in particular"), kind(memory))));
+      make("p", { class: "about" }, said(agent || "unknown agent"), kind(memory))));
 }
 
-/** A name for a name that may hold anything. */
+/** Return an id for a name of any characters. */
 const hash = (text) => [...text].reduce((all, each) => (all * 31 + each.codePointAt(0)) >>> 0, 7);
 
 // ── what the team knows ────────────────────────────────────────────────────────────────────────────────────────────
 
 function known(facts, several, more, isNarrowed) {
-  const none = isNarrowed ? "The team knows nothing of this kind." : "Nothing was told to the team yet.";
+  const none = isNarrowed ? "The team knows nothing of this kind." : "No team memories yet.";
   const further = () => {
     view.shown = Math.min(MOST - 1, view.shown + STEP);
     refresh();
   };
-  return box("facts", "Facts", "The newest first, by when they were said.",
+  return box("facts", "Facts", "Most recently stated first.",
     facts.length ? make("ul", {}, ...facts.map((each) => fact(each, several))) : make("p", { class: "calm" }, none),
     more && view.shown < MOST - 1 ? button("Show more", further, "further") : null);
 }
@@ -173,7 +173,7 @@ function fact(memory, several) {
 const words = ({ id, text }) => make("a", { class: "words", href: `memories#/${id}` },
   said(beginning(text, LETTERS)));
 
-/** What it is: its category by colour and word, and its kind as the way to more of that. */
+/** Return the category by colour and word, and the kind as a filter link. */
 function kind({ category, kind: name }) {
   const isSaid = name === "other" || name === category;
   const word = isSaid ? category : name;

@@ -1,17 +1,17 @@
-/** How memories are used, when chores ran, and when they run by themselves. */
+/** Usage of memories, chore runs, and the schedule. */
 
 import { get, path } from "./api.js";
 import { box, button, fill, make, plainNumber, said, terms, time, unseen } from "./dom.js";
 import { trouble, undoing } from "./frame.js";
 
-const BRIEF = 100; // characters
-const FEW = 8; // memories of each view, and runs
-const CHORES = { consolidate: "Merging what repeats", prune: "Setting aside what is unused", backup: "Backup" };
+const BRIEF = 100; // in characters
+const FEW = 8; // memories per view, and runs
+const CHORES = { consolidate: "Merging duplicates", prune: "Archiving unused memories", backup: "Backup" };
 const OUTCOMES = { running: "runs", done: "done", failed: "failed", died: "was cut off", began: "begins" };
 const USES = {
   most: ["Recalled most", "Nothing was recalled yet."],
   never: ["Never recalled, the oldest first", "Everything was recalled at least once."],
-  stale: ["Not recalled for 90 days", "Nothing that was ever recalled is that old."],
+  stale: ["Not recalled for 90 days", "Every recalled memory was used since then."],
 };
 
 // ── use ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -50,12 +50,12 @@ function use(view, told) {
 
 // ── what ran ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The boxes about runs, with `.refresh()`. */
+/** Return the boxes about runs, with `.refresh()`. */
 export function whatRan(acts) {
   const planned = make("div", { class: "results" });
   const ran = make("div", { class: "results" });
   let shown = FEW;
-  let latest = 0; // what was asked for last: an answer to an earlier one is late
+  let latest = 0; // the last request: replies for earlier ones are dropped
   const refresh = async () => {
     const mine = ++latest;
     try {
@@ -92,7 +92,7 @@ function scheduled(schedules) {
   return [terms(when, { class: "schedule" }), make("p", { class: "dim" }, "Times are UTC.")];
 }
 
-/** A schedule in words where it is a plain one; else as it is written. */
+/** Return a simple schedule in words; others as cron expression. */
 function often(cron) {
   const [minute, hour, day, month, weekday] = cron.trim().split(/\s+/);
   const plain = /^\d+$/.test(minute) && /^\d+$/.test(hour) && day === "*" && month === "*";
@@ -118,7 +118,7 @@ function run(told, done, acts) {
     ...remark(error ?? note ?? ""), back);
 }
 
-/** What a run tells of itself; where that is long, on demand. */
+/** Return the details of a run, folded if long. */
 function remark(text) {
   if (!text) return [];
   const shown = make("p", { class: "dim" }, said(text));

@@ -1,7 +1,7 @@
 /**
- * A box to paste a conversation into: what would become of it is shown first, and learned only then.
+ * Box to paste a conversation into: shows a preview first, and learns only on request.
  *
- * Sentence by sentence what the gate thinks of it, then fact by fact what would be done, and about which memory.
+ * The preview shows what the gate decides per sentence, then the decision per fact, with the memory concerned.
  */
 
 import { get, path, post, remove } from "./api.js";
@@ -19,7 +19,7 @@ const CONTEXTS = [
   ["analysis", "The report of an agent that watches something"],
 ];
 
-/** The form, and below it what would become of what is in it. `refresh` is called once something was learned. */
+/** Return the form with the preview below it. `refresh` is called after learning. */
 export function trying(refresh) {
   const words = field({ name: "messages", label: "A conversation, or plain notes", kind: "area", needed: true });
   words.input.rows = 9;
@@ -54,7 +54,7 @@ function choice(label, known) {
   return shown;
 }
 
-/** Who reads: a language model, or the judgement model alone. */
+/** Return who reads: a language model, or the judgement model alone. */
 function reader() {
   const line = make("p", { class: "hint" });
   const said = ({ enabled, provider, model, status }) => {
@@ -62,11 +62,11 @@ function reader() {
     const silent = status === "unhealthy" ? ", which does not answer now" : "";
     return `What may be worth keeping is put to ${model} of ${provider}${silent}.`;
   };
-  get("extract/status").then((told) => fill(line, said(told)), () => {}); // it is a hint, and no more
+  get("extract/status").then((told) => fill(line, said(told)), () => {}); // only a hint
   return line;
 }
 
-/** The text is another one than what was read. */
+/** Mark the preview as outdated after an edit. */
 function outdated(out) {
   for (const each of out.querySelectorAll(".learn")) {
     fill(each, make("p", { class: "dim" }, "The text has changed since. Look again before all of it is learned."));
@@ -86,7 +86,7 @@ async function told(body, learned, refresh) {
     learned.knowledge.length
       ? make("ul", { class: "outcome" }, ...learned.knowledge.map((each) => tabled(each, true))) : null,
     make("h2", { class: "small" }, "What the gate thinks of each sentence"),
-    learned.sentences.length ? sentences(learned.sentences) : make("p", { class: "calm" }, "Nothing was said."),
+    learned.sentences.length ? sentences(learned.sentences) : make("p", { class: "calm" }, "The text is empty."),
   ];
 }
 
@@ -100,7 +100,7 @@ function sentences(judged) {
   return [make("p", { class: "dim" }, tally), make("ol", { class: "sentences" }, ...judged.map(line))];
 }
 
-/** A fact with what would be done about it: with the memory that it is about, and the difference. */
+/** Return a fact with its decision, the memory concerned, and the difference. */
 async function fact(action, body, refresh) {
   const [, would] = DONE[action.action] ?? [action.action, action.action];
   const about = action.old_id ?? action.existing_id;
@@ -129,7 +129,7 @@ function meant(action, old) {
   return [text, make("p", { class: "dim" }, memory(old.id), " says: ", said(old.text))];
 }
 
-/** What can be done about this fact alone. */
+/** Return the actions for this fact alone. */
 function choices(action, { source, project }, card, refresh) {
   const place = { ...(source ? { source } : {}), ...(project ? { project } : {}) };
   const { text, kind, category } = action;
@@ -148,7 +148,7 @@ function choices(action, { source, project }, card, refresh) {
   }))];
 }
 
-/** The card once it was done, and how to take that back. */
+/** Return the card after its action, with an undo. */
 function settle(card, done, action, refresh) {
   const id = done.new_id ?? done.id;
   const word = done.action === "noop" ? "Known already" : action.action === "delete" ? "Archived" : "Kept";

@@ -1,8 +1,8 @@
 /**
- * The page about upkeep: what would be merged or set aside, what contradicts itself, how memories are used, what ran.
+ * Maintenance page: proposed merges and archivals, contradictions, usage, and runs.
  *
- * Where one is stands in the address: #/repeats, #/unused, #/contradictions, #/use, #/calls. What was looked for stays as it is
- * while one goes from one to another.
+ * The address holds the view: #/repeats, #/unused, #/contradictions, #/use, #/calls. Results stay while switching
+ * views.
  */
 
 import { fill, find, make, menu, settled } from "./dom.js";
@@ -14,15 +14,15 @@ import { repeats, unused } from "./proposals.js";
 import { usage, whatRan } from "./tending.js";
 
 const VIEWS = {
-  repeats: ["Repeats", "What says the same becomes one memory. You see each merge before it is done.", repeats],
-  unused: ["Unused", "What nobody ever asked for is set aside. It is archived, never erased.", unused],
-  contradictions: ["Contradictions", "Two memories that cannot both hold. You say which one does.", contradictions],
-  use: ["Use", "What is recalled most, what never, and what not for long.", usage],
+  repeats: ["Repeats", "Duplicates are merged into one memory. Each merge is previewed.", repeats],
+  unused: ["Unused", "Memories not recalled for long are archived, never erased.", unused],
+  contradictions: ["Contradictions", "Pairs of memories that contradict each other. You choose which holds.", contradictions],
+  use: ["Use", "Memories recalled most, never, and not for long.", usage],
   calls: ["Model calls", "What was sent to the language model, and how much of the daily budget is used.", modelCalls],
 };
 
 let view = "repeats";
-let shown = {}; // what was made of each view
+let shown = {}; // nodes of each view
 let ran = null;
 let leave = () => {}; // stops listening
 
@@ -51,11 +51,11 @@ function empty() {
 function notForYou() {
   return make("div", { class: "empty" },
     make("p", { class: "lead" }, "Upkeep is for admins"),
-    make("p", {}, "It looks at every memory of the store, whoever's it is, and may change any. Your key may not."),
+    make("p", {}, "It reads every memory of the store and may change any. Your key may not."),
     make("p", { class: "dim" }, "An admin makes another: ", make("code", {}, "cofio keys create NAME --role admin")));
 }
 
-/** Show what the address says; what it says of nothing of ours is passed over. */
+/** Show the view of the address; unknown ones are ignored. */
 function arrive() {
   const [, name = ""] = location.hash.split("/");
   if (Object.hasOwn(VIEWS, name || "repeats")) view = name || "repeats";

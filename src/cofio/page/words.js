@@ -1,4 +1,4 @@
-/** The words of domain knowledge: what each table says, which fields it has, and numbers as people write them. */
+/** Labels of domain knowledge: tables, their fields, and number formats. */
 
 import { Refusal } from "./api.js";
 import { plainNumber } from "./dom.js";
@@ -12,7 +12,7 @@ const WHEN = {
 };
 const SOURCE = { name: "source", label: "Source", hint: "A market, a host, a sensor." };
 
-/** The tables, in the order of their tabs. The fields are those of a form. */
+/** Tables in the order of their tabs. The fields are those of a form. */
 export const TABLES = {
   thresholds: {
     many: "Thresholds",
@@ -23,7 +23,7 @@ export const TABLES = {
     fields: [
       { ...SOURCE, needed: true, hint: "A market, a host, a sensor; * is any." },
       { name: "metric", label: "Metric", needed: true, hint: "What is measured: volume, latency." },
-      { name: "direction", label: "Fires when it is", choices: ["above", "below"] },
+      { name: "direction", label: "Triggers when it is", choices: ["above", "below"] },
       { name: "value", label: "Value", kind: "quantity", needed: true, hint: "5000000, 5M, -18, 90%, 250ms." },
       { name: "unit", label: "Unit", more: true, hint: "Left out, it is taken from the value." },
       { name: "inclusive", label: "The value itself counts too", kind: "tick" },
@@ -76,13 +76,13 @@ export const TABLES = {
   },
 };
 
-/** Those that have a confidence. */
+/** Tables whose rows have a confidence. */
 export const CLAIMS = Object.keys(TABLES).filter((each) => each !== "feedback");
 
-/** The verdicts, as people call them. */
+/** Labels of the verdicts. */
 export const VERDICTS = { confirmed: "Confirmed", false_alarm: "False alarm", note: "Just a note" };
 
-/** The row as one sentence. */
+/** Return the row as one sentence. */
 export function says(table, row) {
   if (table === "thresholds") return `${row.source === "*" ? "any" : row.source} ${row.metric} ${limit(row)}`;
   if (table === "correlations") return row.rule;
@@ -90,18 +90,18 @@ export function says(table, row) {
   return row.pattern;
 }
 
-/** What a threshold watches for: "at or above -18 °C". */
+/** Return what a threshold watches for: "at or above -18 °C". */
 function limit(row) {
   return `${row.inclusive ? "at or " : ""}${row.direction} ${measured(row.value, row.unit)}`;
 }
 
-/** A number with its unit, as it is written: $5, 90%, 250 ms. */
+/** Return a number with its unit: $5, 90%, 250 ms. */
 export function measured(value, unit) {
   if (/^[$€£¥]$/.test(unit)) return `${unit}${plainNumber(value)}`;
   return `${plainNumber(value)}${/^\p{L}/u.test(unit) ? " " : ""}${unit}`;
 }
 
-/** What stands below the sentence: the rest of what it says. */
+/** Return the other fields, shown below the sentence. */
 export function adds(table, row) {
   if (table === "correlations") return row.inverse ? "inversely: when the one rises, the other falls" : "";
   if (table === "seasonal") return [row.period, row.during, row.timezone].filter(Boolean).join(" · ");
@@ -111,29 +111,29 @@ export function adds(table, row) {
 
 const pair = (row) => `${row.source_a} ${row.relation === "leads" ? "→" : "↔"} ${row.source_b}`;
 
-/** What it is about, by name. */
+/** Return the source and metric, or both sources. */
 export function sources(row) {
   return [row.source, row.source_a, row.source_b].filter(Boolean);
 }
 
-/** What stands in the column of sources. */
+/** Return the content of the column of sources. */
 export function source(table, row) {
   if (table === "correlations") return pair(row);
   if (table === "feedback") return row.about.length === 1 ? "1 claim" : `${row.about.length} claims`;
   return row.source === "*" ? "any source" : row.source;
 }
 
-/** Whether every word of a text is somewhere in what the row says, or begins its id: there are digests in ids. */
+/** Return whether every word of a text is in the row or begins its id, as ids may contain digests. */
 export function mentions(table, row, text) {
   const said = fold([says(table, row), adds(table, row), ...sources(row), ...(row.about ?? [])].join(" "));
   const named = fold(row.id);
   return fold(text).split(/\s+/).every((word) => said.includes(word) || named.startsWith(word));
 }
 
-/** A text that may stand in a notice. */
+/** Return a text short enough for a notice. */
 export const shortened = (text) => (text.length > 80 ? `${text.slice(0, 79)}…` : text);
 
-/** A text as it is compared. */
+/** Return a text normalised for comparison. */
 export const fold = (text) => text.normalize("NFKC").toLowerCase().trim();
 
 function ourZone() {
@@ -149,7 +149,7 @@ const SCALES = { k: 3, K: 3, M: 6, MM: 6, B: 9, T: 12, mn: 6, mln: 6, mio: 6, bn
   thousand: 3, million: 6, millions: 6, billion: 9, billions: 9, trillion: 12 };
 const SPELLED = { percent: "%", pct: "%" };
 
-/** The number and its unit: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. As the command line reads them, to the letter. */
+/** Parse a number with a unit, exactly as the command line does: 5M, 1,000, -2.5, 90%, $1.2B, 250ms. */
 export function quantity(text) {
   const found = QUANTITY.exec(text.trim());
   if (!found) throw new Refusal(`“${text}” is no number.`, "Write it as 5000000, 5M, -2.5, 90% or 250ms.");
