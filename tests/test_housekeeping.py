@@ -366,7 +366,7 @@ def test_the_schedule_does_not_ask_every_night_about_what_was_refused(house: Cal
     assert first is not None
     assert second is not None
     assert (first.told["refused"], second.told["refused"], len(llm.calls)) == (1, 0, 1)
-    assert "Not asked about again" in second.told["note"]
+    assert "unchanged after a refusal" in second.told["note"]
     here.keeper.consolidate()  # a person is told all of it
     assert len(llm.calls) == 2
     here.keeper.update(ids[0], tags=["new"])
