@@ -74,7 +74,7 @@ def resolve(text: str, said_at: str) -> str:
 
 
 def _direction(text: str) -> Literal["ahead", "back", "open"]:
-    """Return the direction of a bare weekday or day of the month: ahead, unless verbs are or may be in the past tense."""
+    """Return the direction of a bare weekday or day of the month: ahead, unless verbs may be in the past tense."""
     near = text[:_NEAR]
     is_past, may_be_past = _PAST.search(near) is not None, _MAYBE_PAST.search(near) is not None
     if not is_past and not may_be_past:

@@ -129,7 +129,7 @@ def prose(text: str) -> str:
 
 
 def read(exchange: Exchange, judge: Judge, before: str = "") -> list[Sentence]:
-    """Return all sentences of an exchange with their facts; `before` is the other side's turn before the first message."""
+    """Return all sentences of an exchange with their facts; `before` is the other side's turn before it."""
     found: list[Sentence] = []
     for message in exchange.messages:
         believed = "user" if exchange.context == OBSERVATION else message.role
@@ -460,7 +460,7 @@ def _sentences_within(text: str, place: tuple[int, int]) -> list[tuple[int, int]
 
 
 def _context(turn: _Turn, sentence: tuple[int, int]) -> str:
-    """Return the context of a fact: the message without its questions, or the neighbouring sentences in a long message."""
+    """Return the context of a fact: the message without questions, or the neighbouring sentences if it is long."""
     within = _sentences_within(turn.text, sentence)
     places = [place for place in sentences_of(turn.text) if turn.text[place[1] - 1] != "?" or place in within]
     first, last = places.index(within[0]), places.index(within[-1])

@@ -150,13 +150,13 @@ def _system(exchanges: Sequence[Exchange]) -> str:
 
 
 def _project(path: str) -> str:
-    """Return the project name for a sentence: for "/srv/memories" and "claude-code/memories", `the project "memories"`."""
+    """Return the project name for a sentence: `the project "memories"` for "/srv/memories"."""
     name = " ".join(path.rstrip("/").rpartition("/")[2].split())[:80]
     return f'the project "{name}"' if name else "this project"
 
 
 def _room(llm: LLM, system: str, exchanges: Sequence[Exchange]) -> int:
-    """Return the characters available for the conversation; fewer for non-Latin text, where each letter may be a token."""
+    """Return the characters available for the conversation; fewer for non-Latin text, with up to a token per letter."""
     tokens = llm.profile.context - len(system) // _LETTERS - min(_ROOM, llm.profile.context // 4)
     said = "".join(message.text for each in exchanges for message in each.messages)
     ascii_share = len(said.encode("ascii", "ignore")) / max(1, len(said))

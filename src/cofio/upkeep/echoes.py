@@ -81,7 +81,7 @@ def _read(path: Path) -> str:
 
 
 def repeated(same_words: Iterable[Heard]) -> Iterator[tuple[Heard, Heard]]:
-    """Yield each echo with an older memory that it repeats, from memories with the same words; at most one per place."""
+    """Yield each echo with an older memory that it repeats, among memories with the same words; one per place."""
     first: dict[str, Heard] = {}  # by project in which it is visible
     settled: set[int] = set()
     for each in sorted(same_words, key=lambda one: (one.at, one.id)):
