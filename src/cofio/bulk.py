@@ -38,11 +38,13 @@ def _check(action: str, changes: Mapping[str, Any], tags: Sequence[str]) -> None
     if action not in ACTIONS:
         raise InvalidInput(f"action is {action!r}.", f"It is one of: {', '.join(ACTIONS)}.")
     if bool(changes) != (action == "edit"):
-        raise InvalidInput("changes go with the action edit.", "Give the fields to change, with that action alone.")
+        raise InvalidInput("changes are for the action edit only.", "Give the fields to change, with that action only.")
     if isinstance(tags, str):
         raise InvalidInput("tags is a single text.", "Give a list of texts.")
     if bool(tags) != (action in ("tag", "untag")):
-        raise InvalidInput("tags go with the actions tag and untag.", "Give at least one, with those actions alone.")
+        raise InvalidInput(
+            "tags are for the actions tag and untag only.", "Give at least one, with those actions only."
+        )
     if "text" in changes:
         raise InvalidInput(
             "The text of several memories cannot be changed at once.", "Change the text of one memory at a time."

@@ -251,7 +251,7 @@ class Housekeeper:
         return next((each for each in newest if each.id == run.id), run)
 
     def _run(self, run: Run, by: str, why: str, scope: Scope, halted: Callable[[], bool]) -> Plan:
-        """Run the chore, and finish the run whatever the outcome."""
+        """Run the chore, and record the end of the run even if it fails."""
         try:
             with self._beating(run):
                 plan = self._done(run, by, why, scope, halted)

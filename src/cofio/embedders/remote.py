@@ -123,7 +123,7 @@ class _Remote(ABC):
             raise Misconfigured(f"{self.model} gives vectors of {found} numbers, not {self._dimension}.", hint)
 
     def _malformed(self, what: str) -> Unavailable:
-        hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its address."
+        hint = f"Check that {self.model} is an embedding model and that {self._provider.url} is its URL."
         return Unavailable(f"{self._provider.name} answered with {what}.", hint)
 
 
@@ -147,7 +147,7 @@ class OpenAIEmbedder(_Remote):
         if url == OPENAI and not key:
             raise Misconfigured("OpenAI needs a key.", "Set COFIO_EMBEDDER_KEY, or use the embedder `local`.")
         denied = f"Set the embedder's key to one that {host} accepts for {model}, or use the embedder `local`."
-        absent = f"Check the model's name, {model}, and the embedder's url, {url} (mostly it ends in /v1)."
+        absent = f"Check the model's name, {model}, and the embedder's url, {url} (usually it ends in /v1)."
         hint = "Try again later; the embedder `local` needs no provider."
         hints = {401: denied, 403: denied, 404: absent}
         name = "OpenAI" if url == OPENAI else host
@@ -158,7 +158,7 @@ class OpenAIEmbedder(_Remote):
         body = {"input": list(batch), "model": self.model, "encoding_format": "float", **self._extra}
         entries = _list(self._provider.post("/embeddings", body), "data")
         if entries is None or not all(isinstance(entry, Mapping) for entry in entries):
-            raise self._malformed("no list of vectors")
+            raise self._malformed("a reply without a list of vectors")
         placed = {str(entry.get("index", place)): entry.get("embedding") for place, entry in enumerate(entries)}
         if placed.keys() != {str(place) for place in range(len(batch))}:
             raise self._malformed(f"{len(placed)} vectors for {len(batch)} texts")
@@ -187,7 +187,7 @@ class OllamaEmbedder(_Remote):
         body = {"model": self.model, "input": list(batch), "truncate": True}
         rows = _list(self._provider.post("/api/embed", body), "embeddings")
         if rows is None:
-            raise self._malformed("no list of vectors")
+            raise self._malformed("a reply without a list of vectors")
         return rows
 
 

@@ -96,11 +96,11 @@ def _line(line: str, number: int, path: Path) -> Conversation:
     try:
         return _conversation(json.loads(line), number)
     except json.JSONDecodeError as error:
-        said = f"Line {number} of {path} is no JSON: {error.msg}, at character {error.pos + 1}."
+        said = f"Line {number} of {path} is not JSON: {error.msg}, at character {error.pos + 1}."
         raise InvalidInput(said, f"An object may not be broken into lines. {_SHAPE}") from error
     except (_Wrong, InvalidInput, ValueError, RecursionError) as error:
         said = getattr(error, "message", str(error)).rstrip(".")
-        raise InvalidInput(f"Line {number} of {path} is no conversation: {said}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a conversation: {said}.", _SHAPE) from error
 
 
 def _conversation(plain: Any, number: int) -> Conversation:
@@ -136,7 +136,7 @@ def _question(plain: Mapping[str, Any], place: int, name: _Names) -> Question:
     given, evidence = plain.get("id"), plain.get("evidence")
     named = evidence if isinstance(evidence, list) else [] if evidence in (None, "") else [evidence]
     if any(isinstance(each, list | dict) for each in named):
-        raise _Wrong(f"the evidence of question {place + 1} is no list of unit ids")
+        raise _Wrong(f"the evidence of question {place + 1} is not a list of unit ids")
     category = clean(plain.get("category")).strip()
     return Question(
         name(clean(place if given is None else given)),

@@ -76,7 +76,7 @@ def reported(
     command: str = "cofio eval decisions",
     progress: Progress = lambda *_: None,
 ) -> Report:
-    """Return the report for parsed cases, or for a sample of so many of each set."""
+    """Return the report for parsed cases, or for a sample of each set."""
     settings = settings or Settings.load()
     chosen = [sampled(each, sample) if sample else each for each in sets]
     chosen = [each for cases in chosen for each in (cases, *stated(cases))]
@@ -208,8 +208,8 @@ def _configured(settings: Settings, embedder: Embedder) -> LLM | None:
         named = replace(settings, home=Path(folder), store=f"sqlite://{folder}/eval.db")
         with assemble.keeper(named, embedder=embedder) as keeper:
             if keeper.llm is None:
-                said = str(keeper.extraction().get("problem") or "There is no such model.")
-                raise Misconfigured(said, "Set EXTRACT_PROVIDER to one that there is, or to nothing.")
+                said = str(keeper.extraction().get("problem") or "The model is not available.")
+                raise Misconfigured(said, "Set EXTRACT_PROVIDER to an available one, or leave it empty.")
             return keeper.llm
 
 
@@ -354,12 +354,12 @@ def _f1(cells: Sequence[Sequence[str]], at: int, label: str, numbers: np.ndarray
 # ── the report ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _SAYS = (
-    "What is said is new (add), takes the place of what is known (update), takes it back (delete), or is known (noop)."
-    " The keeper holds the memory in question, among others where there are; then the new fact is given to it, or the"
-    " message told. What it did is judged by what changed. In brackets 95 % intervals, by bootstrap over the cases.",
-    "Right target: of what acted on a memory, whether it was the one that was meant. Lost updates: of corrections and"
-    " withdrawals, the new value did not come in or the old one stayed beside it. False overwrites: a memory that still"
-    " holds was replaced or removed. False merges: what is news was taken for known.",
+    "A statement adds a memory (add), replaces one (update), ends one (delete), or is known already (noop). The keeper"
+    " holds the memory in question, possibly among others; then it gets the new fact, or the message. Its decision is"
+    " judged by its effect. Brackets hold 95 % intervals, by bootstrap over the cases.",
+    "Right target: share of actions on a memory that chose the right one. Lost updates: corrections and retractions"
+    " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or removed."
+    " False merges: a new fact was taken for known.",
 )
 
 
@@ -409,7 +409,7 @@ def _actions(found: Sequence[_Found]) -> Table:
 
 
 _WAYS = {_RULES: "rules", _MODEL: "the model"}
-_NOTE = "Macro-F1 is over those of add, update, delete and noop that are wanted in the set."
+_NOTE = "Macro-F1 covers those of add, update, delete and noop that occur as labels in the set."
 
 
 def _differ(found: Sequence[_Found]) -> Table:

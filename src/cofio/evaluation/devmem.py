@@ -202,7 +202,7 @@ def _report(folder: Path, sessions: int, stored: int, outcomes: Sequence[Outcome
     columns += [Column(f"{kind}: {how}", "%") for kind in searched for how in ("one hit", "together")]
     says = (
         f"{sessions} coding sessions, captured in order without a language model into {stored} memories; then"
-        f" {len(outcomes)} questions with an answer. A hit answers where it has {CARRIED:.0%} of the telling words"
+        f" {len(outcomes)} questions with an answer. A hit answers if it has {CARRIED:.0%} of the content words"
         f" of the ground truth and all its numbers and names. One hit: one of the best {HITS} does; together: they do."
         " In one message: some message of the sessions does, which is the most that this rule allows.",
     )

@@ -70,7 +70,7 @@ def _line(line: str, number: int, path: Path) -> Turn:
         turn = _turn(json.loads(line), number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(f"Line {number} of {path} is no labelled turn: {why}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a labelled turn: {why}.", _SHAPE) from error
     if wrong := _wrong(turn):
         raise InvalidInput(f"Line {number} of {path}: {wrong}.", _SHAPE)
     return turn
@@ -78,7 +78,7 @@ def _line(line: str, number: int, path: Path) -> Turn:
 
 def _turn(plain: Any, number: int) -> Turn:
     if not isinstance(plain, dict):
-        raise TypeError("it is no object")
+        raise TypeError("it is not an object")
     facts, before, tags = (_several(plain.get(name)) for name in ("facts", "before", "tags"))
     given = plain.get("id")
     return Turn(
@@ -107,7 +107,7 @@ def _wrong(turn: Turn) -> str:
     if turn.role not in ROLES:
         return f"the role is {turn.role!r}"
     if not turn.text.strip():
-        return "nothing is said"
+        return "its text is empty"
     if max(map(len, (turn.text, *turn.before))) > MAX_TEXT:
         return f"one of its texts is longer than {MAX_TEXT:,} characters"
     if turn.label == "update" and turn.replaces not in turn.before:

@@ -71,12 +71,12 @@ def read(path: Path) -> Cases:
     ids = [case.id for case in found]
     twice = next((each for place, each in enumerate(ids) if each in ids[:place]), None) if _repeat(ids) else None
     if twice is not None:
-        raise InvalidInput(f"The id {twice!r} stands twice in {path}.", "Give every pair an id of its own, or none.")
+        raise InvalidInput(f"The id {twice!r} occurs twice in {path}.", "Give every pair an id of its own, or none.")
     return Cases(path.stem, tuple(_among_others(found)))
 
 
 def sampled(cases: Cases, size: int) -> Cases:
-    """Return a sample of so many cases with a fixed seed, balanced over the expected actions as far as possible."""
+    """Return a sample of `size` cases with a fixed seed, balanced over the expected actions as far as possible."""
     rng = random.Random(SEED)  # noqa: S311
     sorts: dict[str, list[Case]] = {}
     for case in rng.sample(cases.cases, len(cases.cases)):
@@ -108,7 +108,7 @@ def _line(line: str, number: int, path: Path) -> Case:
         return _case(plain, number)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"there is no {error}" if isinstance(error, KeyError) else str(error)
-        raise InvalidInput(f"Line {number} of {path} is no pair: {why}.", _SHAPE) from error
+        raise InvalidInput(f"Line {number} of {path} is not a pair: {why}.", _SHAPE) from error
 
 
 def _case(plain: dict[str, Any], number: int) -> Case:
@@ -117,7 +117,7 @@ def _case(plain: dict[str, Any], number: int) -> Case:
     old, new, label = (plain[name] for name in names)
     known, said = (clean(text).strip() if isinstance(text, str) else "" for text in (old, new))
     if not known or not said:
-        raise TypeError("one of its texts is empty, or none")
+        raise TypeError("one of its texts is empty or missing")
     if max(len(known), len(said)) > MAX_TEXT:
         raise ValueError(f"one of its texts is longer than {MAX_TEXT:,} characters")
     if label not in tuple(wanted):

@@ -198,8 +198,8 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -
         *_case_tables(cases),
     ]
     says = (
-        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision is"
-        " that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, for both"
+        f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
+        " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since both"
         " memories are kept.",
     )
     return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
@@ -246,8 +246,8 @@ def _author_table(figures: Mapping[str, Figures]) -> Table:
     )
     note = (
         "Changes are rows labelled update or delete. A false overwrite is a row labelled add whose memory would be"
-        " archived; of unrelated: the same, for the statement beside a memory that shares no telling word with it. The"
-        " last columns take the raw probability of a change, at the threshold that so many of the add rows exceed."
+        " archived; of unrelated: the same, for the statement and a memory that shares no content word with it. The"
+        " last columns use the raw probability of a change, at the threshold that this share of the add rows exceeds."
     )
     return Table("By author", columns, rows, note)
 

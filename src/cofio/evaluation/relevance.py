@@ -164,7 +164,7 @@ def _table(figures: Mapping[str, Figures]) -> Table:
         *(Column(f"injected at {rate:.0%}", "%") for rate in RATES),
     )
     note = (
-        "Injected is the share of the needed memories. The last columns take the threshold at which so many of the idle"
-        " prompts get something."
+        "Injected is the share of the needed memories. The last columns use the threshold at which this share of the"
+        " idle prompts has an injection."
     )
     return Table("By author", columns, rows, note)

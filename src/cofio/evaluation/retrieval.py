@@ -96,7 +96,7 @@ def evaluate(
     embedder: Embedder | None = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Return the report on one file. `limit` asks a fixed sample of so many of its questions.
+    """Return the report on one file. `limit` is the size of a fixed sample of its questions.
 
     Each conversation is stored in a temporary store, which is deleted afterwards.
     """
@@ -175,7 +175,7 @@ def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conve
         hint = f"Name the units that answer it under evidence; {' and '.join(LEFT_OUT)} questions have no answer."
         raise InvalidInput(f"No question of {file} has an answer to look for.", hint)
     if not any(one.evidence & each.units for each, one in asked):
-        hint = "Evidence names units by their ids, as they stand in the same conversation."
+        hint = "Evidence names units of the same conversation by their ids."
         raise InvalidInput(f"No evidence of {file} names a unit of its conversation.", hint)
     return [replace(each, questions=tuple(filter(_is_asked, each.questions))) for each in conversations]
 
@@ -334,10 +334,9 @@ def _apart(found: Measured, sort: str) -> Figure | None:
 # ── told ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 METHOD = (
-    "R@k is the share of a question's evidence among the first k hits, nDCG@10 counts what stands higher for more."
-    " A time is that of one search for ten hits, the embedding of the question included. What stands in brackets is the"
-    " interval that holds the figure in 95 of 100 samples: a bootstrap over the questions, paired where two ways to"
-    " search are compared."
+    "R@k is the share of a question's evidence among the first k hits; nDCG@10 gives more weight to higher ranks. A"
+    " time is that of one search for ten hits, including the embedding of the question. Brackets hold 95 % intervals by"
+    " bootstrap over the questions, paired where two search modes are compared."
 )
 
 
@@ -352,9 +351,9 @@ def says(found: Measured) -> list[str]:
         + (f" Not among them: {', '.join(left)}." if left else "")
     ]
     notes = {
-        "unknown_evidence": "Evidence that names no unit of its conversation: {:,} times. It counts as not found.",
-        "shared_unit_ids": "Units with an id that another has too: {:,}. Whichever is found counts, once.",
-        "undated_units": "Units without a date that can be read: {:,}. They were remembered as of now.",
+        "unknown_evidence": "Evidence that names an unknown unit: {:,} times. It counts as not found.",
+        "shared_unit_ids": "Units that share an id with another: {:,}. Finding any of them counts, once.",
+        "undated_units": "Units without a readable date: {:,}. They were stored with the current time.",
     }
     return told + [sentence.format(odd[name]) for name, sentence in notes.items() if odd[name]]
 
@@ -379,7 +378,7 @@ def _modes(found: Measured) -> Table:
         for mode in found.modes
     ]
     note = (
-        "“Vectors alone” orders by the cosine, “words alone” by BM25, which no search does by itself: it has no time."
+        "“Vectors alone” orders by the cosine, “words alone” by BM25, which is no separate search mode and has no time."
     )
     return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
 
@@ -396,8 +395,8 @@ def _categories(found: Measured) -> Table:
 def _budgets(found: Measured) -> Table:
     columns = [Column("search"), *(Column(f"{budget:,} tokens", "%") for budget in BUDGETS)]
     note = (
-        "The share of the evidence that is put before an agent within so many tokens: lines as recall writes them, long"
-        f" ones shortened, best first. What frames them takes {FRAME} more."
+        "The share of the evidence injected within this number of tokens: lines in the format of recall, long ones"
+        f" shortened, best first. The frame around them takes {FRAME} more."
     )
     return Table("Evidence within tokens", columns, [(mode, *found.within(mode)) for mode in found.modes], note)
 
@@ -426,8 +425,8 @@ def _unasked(found: Measured) -> Table:
         Column("AUROC", digits=3),
     ]
     note = (
-        "What `recall` puts before an agent unasked; where nothing answers, nothing would be best. AUROC: how often the"
-        " best score of a question with an answer is above that of one without."
+        "Injections by `recall`; for a prompt without an answer, none would be best. AUROC: how often the best score of"
+        " a question with an answer is above that of one without."
     )
     return Table("Given unasked", columns, rows, note)
 

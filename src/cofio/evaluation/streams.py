@@ -145,9 +145,9 @@ def _problem(stream: Any) -> str:
     for exchange in stream["exchanges"]:
         for name in ("replaces", "deletes"):
             if exchange.get(name, None) is not None and exchange[name] not in known:
-                return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is no fact"
+                return f"exchange {exchange['id']} {name} {exchange[name]!r}, which is not a fact"
     wrong = [each for prompt in stream["prompts"] for each in prompt["needed"] if each not in known]
-    return f"a prompt needs {wrong[0]!r}, which is no fact" if wrong else ""
+    return f"a prompt needs {wrong[0]!r}, which is not a fact" if wrong else ""
 
 
 def holds(text: str, groups: Groups) -> bool:

@@ -65,7 +65,7 @@ def evaluate(
     """Return a report on the turns of this file, without a model and, if one is given or configured, with it."""
     turns = [each for each in read(file) if not split or each.split == split]
     if not turns:
-        raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Leave --split away to measure all of them.")
+        raise InvalidInput(f"{file} has no turn of the split {split!r}.", "Omit --split to measure all of them.")
     settings = settings or Settings.load()
     embedder = embedder or assemble.make_embedder(settings)
     ways = 2 if llm or settings.extract_provider else 1
@@ -372,8 +372,8 @@ def _kept_table(splits: Mapping[str, Sequence[Outcome]]) -> Table:
         "Kept or not",
         (Column("way, split"), Column("turns"), *_THREE),
         rows,
-        "A turn is kept where a fact was read in it (patterns), where it was worth a look (gate), where something was"
-        " stored or replaced (all of it). What is known already is left out of the first two, which cannot know it.",
+        "A turn is kept if a fact was found in it (patterns), if it was not skipped (gate), or if a memory was stored"
+        " or replaced (all of it). Known facts are excluded from the first two, which cannot recognise them.",
     )
 
 
@@ -394,9 +394,9 @@ def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Out
             Column("fact F1", "%"),
         ),
         rows,
-        "An update is right where what was meant went, nothing else did, and the new fact stands; one that was missed"
-        f" is wrong. A text says a fact where it has {CARRIED:.0%} of its telling words and all its numbers and names,"
-        " but for those of the fact that it replaces.",
+        "An update is right if exactly the labelled memory was replaced, by the new fact; a missed one is wrong. A"
+        f" text states a fact if it has {CARRIED:.0%} of its content words and all its numbers and names, except those of the"
+        " fact that it replaces.",
     )
 
 
@@ -429,19 +429,19 @@ def _tag_table(outcomes: Sequence[Outcome]) -> Table:
 def _ends(alone: Sequence[Outcome], asked: Sequence[Outcome]) -> list[str]:
     whole = _whole(alone)
     says = [
-        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns took away"
-        " a memory that still holds."
+        f"Of {whole['secrets']} secrets {whole['secrets_kept']} were kept; {whole['overwrote']} turns removed"
+        " a valid memory."
     ]
     if not asked:
-        return [*says, "No model is set, so none was measured. `EXTRACT_PROVIDER` sets one."]
+        return [*says, "No model is configured, so none was measured. `EXTRACT_PROVIDER` selects one."]
     failed = sum(bool(each.failed) for each in asked)
-    return [*says, f"The model could not be asked about {failed} turns; they count as skipped."] if failed else says
+    return [*says, f"The model call failed for {failed} turns; they count as skipped."] if failed else says
 
 
 _SAYS = (
     "Turns of coding sessions, each with the label that a person would give it: store (it holds a fact that will matter"
     " in 30 days), update (it replaces a fact that is remembered), skip (all else), and the facts in one sentence each."
-    " Every turn is learned from by itself, in a store that holds what was known before it, without a model unless it"
-    " says so.",
-    "Rules and patterns may be changed by looking at the dev half. The test half is only ever run.",
+    " Every turn is learned from separately, in a store that holds the facts known before, without a model unless"
+    " stated otherwise.",
+    "The dev half may be used to change rules and patterns. The test half is only used for measuring.",
 )

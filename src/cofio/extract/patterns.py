@@ -44,7 +44,7 @@ _END = (
 def _row(
     kind: str, confidence: float, expression: str, template: str, entities: str, *, by_assistant: bool = False
 ) -> Row:
-    """Make a row. <what> stands for a thing of up to eight words, <rest...> for the rest of the sentence."""
+    """Make a row. <what> is a placeholder for up to eight words, <rest...> for the rest of the sentence."""
     pattern = expression.replace("<adv>", _ADVERB).replace("<end>", _END)
     pattern = re.sub(r"<(\w+)\.\.\.>", lambda mark: f"(?P<{mark[1]}>(?!(?:it|this|that)\\b).{{3,300}})$", pattern)
     pattern = re.sub(r"(?<!\?P)<(\w+)>", lambda mark: f"(?P<{mark[1]}>{_NO_THING}{_THING})", pattern)

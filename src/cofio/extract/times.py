@@ -60,7 +60,7 @@ def _half_of(match: re.Match[str]) -> str | None:
     if not match["half"] or match["from"].lower() in _NAMED or match["to"].lower() in _NAMED:
         return None
     later = int(match["from"]) % 12 < int(match["to"]) % 12
-    return match["half"] if later else "of which half nobody knows"
+    return match["half"] if later else "unknown half"
 
 
 def _clock(hour: str, minute: str | None, half: str | None) -> str:

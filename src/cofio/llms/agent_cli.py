@@ -29,7 +29,7 @@ from cofio.llms.remote import at, counted
 from cofio.ports import Completion, Health, Profile
 
 _GLANCE = 10.0  # seconds for a login check
-_LATER = "It is tried again later; without a model, patterns alone find facts."
+_LATER = "It is retried later; without a model, only patterns find facts."
 _QUOTED = 300  # characters quoted from a program's output
 
 _STATUS = late.compile(r"\bstatus:? (\d{3})\b")
@@ -167,7 +167,7 @@ class AgentCLI(ABC):
     def _start(self, command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
         with self._starting:
             if self._stopping:
-                raise Unavailable(f"{self.product} is not asked: the service stops.", _LATER)
+                raise Unavailable(f"{self.product} is not called: the service is stopping.", _LATER)
             try:
                 child = subprocess.Popen(  # noqa: S603
                     command, cwd=folder, env=self._environ, start_new_session=True,
@@ -186,11 +186,11 @@ class AgentCLI(ABC):
         said = " ".join((message or ran.err.strip() or f"it exited with {ran.code} and no reply").split())[-_QUOTED:]
         says = f"{self.product}: {said}"
         if _TOO_LONG.search(said):
-            return TooLarge(says, f"{self.model} reads about {self.context:,} tokens at once: send less.")
+            return TooLarge(says, f"{self.model} has a context of about {self.context:,} tokens: send less.")
         if status in (401, 403) or _LOGGED_OUT.search(said):
             return self._logged_out(said)
         if status == 429:
-            return Unavailable(says, "The plan's limit is reached. What was said waits, and is read later.")
+            return Unavailable(says, "The plan's limit is reached. Captures wait and are processed later.")
         if not message and _UNKNOWN_OPTION.search(said):
             return Misconfigured(says, f"Update {self.product}; {self.tested} is known to work.")
         if 400 <= status < 500 and status not in (408, 409, 425):

@@ -43,7 +43,7 @@ class AnthropicLLM(Remote):
             key="Set ANTHROPIC_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
             model="Set EXTRACT_MODEL to a model that Anthropic has today.",
             address=f"Check EXTRACT_URL, {url}.",
-            later="Try again later; without a model, patterns alone find facts.",
+            later="Try again later; without a model, only patterns find facts.",
         )
         own = url.rstrip("/").removesuffix("/v1")
         headers = {"anthropic-version": VERSION}

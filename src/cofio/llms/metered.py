@@ -82,7 +82,7 @@ class Metered(Wrapper):
         try:
             self._calls.finish(call, outcome, seconds=seconds, reply=reply, tokens=tokens)
         except StoreError as error:  # the reply is kept, with the estimated tokens
-            _log.warning("language model call %d has no end in the log: %s", call, error)
+            _log.warning("could not record the end of language model call %d: %s", call, error)
         finally:
             with self._ended:
                 self._running.discard(call)

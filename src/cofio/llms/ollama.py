@@ -32,7 +32,7 @@ class OllamaLLM(Remote):
         reconciles: bool = False,
     ) -> None:
         remedies = Remedies(
-            key=f"Ollama itself wants no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to what it wants.",
+            key=f"Ollama itself needs no key: check OLLAMA_URL, {url}, or set COFIO_EXTRACT_KEY to the server's key.",
             model=f"Run `ollama pull {model}`, or set EXTRACT_MODEL to a model that `ollama list` shows.",
             address=f"Check OLLAMA_URL, {url}.",
             later=f"Check that Ollama runs at {url}: `ollama serve` starts it.",

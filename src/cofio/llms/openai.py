@@ -108,7 +108,7 @@ _FOR_OPENAI = Remedies(
     key="Set OPENAI_API_KEY (or COFIO_EXTRACT_KEY) to a key that may use this model.",
     model="Set EXTRACT_MODEL to a model that OpenAI has today and that this key may use.",
     address="Check EXTRACT_URL: leave it empty for OpenAI.",
-    later="Try again later; without a model, patterns alone find facts.",
+    later="Try again later; without a model, only patterns find facts.",
 )
 
 
@@ -116,7 +116,7 @@ def _for_compatible(host: str, url: str) -> Remedies:
     return Remedies(
         key=f"Set COFIO_EXTRACT_KEY to a key that {host} accepts.",
         model=f"Set EXTRACT_MODEL to a model that {host} serves.",
-        address=f"Check EXTRACT_URL, {url} (mostly it ends in /v1).",
+        address=f"Check EXTRACT_URL, {url} (usually it ends in /v1).",
         later=f"Check that the server at EXTRACT_URL, {url}, runs.",
     )
 

@@ -89,7 +89,7 @@ class Probing(Wrapper):
             elif found is None:
                 self._not_before, self._pause = 0.0, _AGAIN  # this was not a failure
         except CofioError as error:
-            _log.info("whether %s reconciles is not known yet: %s", self.model, error)
+            _log.info("could not probe whether %s reconciles: %s", self.model, error)
             return
         self._found = found
 
@@ -144,4 +144,4 @@ def _keep(folder: Path | None, name: str, found: bool) -> None:
             json.dump({**_read(folder), name: found}, file, indent=1)
         Path(path).replace(folder / _FILE)
     except OSError as error:
-        _log.debug("the probe is not kept: %s", error)
+        _log.debug("could not store the probe result: %s", error)

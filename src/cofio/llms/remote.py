@@ -157,16 +157,16 @@ class Remote(ABC):
             return Unavailable(message, self._remedies.later)
         if status < 400:
             return Misconfigured(f"{message} Redirects are not followed.", self._remedies.address)
-        return Misconfigured(message, f"It does not take such a request for {self.model}. {self._remedies.model}")
+        return Misconfigured(message, f"It does not accept such requests for {self.model}. {self._remedies.model}")
 
     def _plain_failure(self, rejection: Rejection) -> CofioError | None:
         """Return the error for a failure that does not depend on the form of the request, if it is one."""
         message = rejection.message
         if rejection.status == 402 or rejection.says(UNPAID):
-            return Unavailable(message, f"The account at {self._provider.name} has no credit left: fill it.")
+            return Unavailable(message, f"The account at {self._provider.name} has no credit left: top it up.")
         if rejection.status == 413 or rejection.says(_TOO_LONG):
             self._learn_context(rejection)
-            return TooLarge(message, f"{self.model} reads about {self._context:,} tokens at once: send less.")
+            return TooLarge(message, f"{self.model} has a context of about {self._context:,} tokens: send less.")
         if rejection.says(_FILTERED):
             return self._refused(message)
         return None
@@ -192,7 +192,7 @@ class Remote(ABC):
     def _malformed(self, reply: Any) -> Unavailable:
         told = at(reply, "error", "message") or at(reply, "error")
         said = f": {self._provider.quoted(str(told))}" if told else "."
-        message = f"{self._provider.name} answered with something that is no reply{said}"
+        message = f"{self._provider.name} answered with an invalid reply{said}"
         return Unavailable(message, self._remedies.address)
 
     def _not_among(self, names: Sequence[str]) -> str:
@@ -204,7 +204,7 @@ class Remote(ABC):
 
     def _remember(self, without: frozenset[str]) -> None:
         for name in sorted(without - self._without):
-            _log.warning("%s does not take %s with %s: it is left out.", self._provider.name, name, self.model)
+            _log.warning("%s does not accept %s with %s: omitted.", self._provider.name, name, self.model)
         self._without |= without
 
 

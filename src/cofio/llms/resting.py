@@ -43,7 +43,7 @@ class Resting(Wrapper):
                 raise Misconfigured(self._error.message, self._error.hint)  # new: threads add tracebacks
             if left > 0 and self._error:
                 raise Unavailable(
-                    self._error.message, f"{self.provider_name} is left alone for {left:.0f} more seconds."
+                    self._error.message, f"{self.provider_name} is not called for another {left:.0f} seconds."
                 )
         try:
             reply = self._llm.complete(system, user, schema=schema)

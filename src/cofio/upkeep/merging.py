@@ -75,7 +75,7 @@ class ModelMerger:
         profile = self._llm.profile
         room = profile.context - min(_ROOM, profile.context // 4)
         if (len(system) + len(question)) // _LETTERS > room:
-            raise TooLarge("The memories do not fit into the model's context.", "Choose a model that reads more.")
+            raise TooLarge("The memories do not fit into the model's context.", "Choose a model with a larger context.")
         reply = self._llm.complete(system, question, schema=SCHEMA if profile.json_schema else None)
         read = salvage.read(reply.text)
         if reply.truncated or not read.whole:
