@@ -288,8 +288,9 @@ class Housekeeper:
                 _log.info("retrying %s: %s", run.chore, error)
             else:
                 return replace(plan, changeset=done)
-        hint = "Nothing was written. Retry later."
-        raise Conflict(f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", hint)
+        raise Conflict(
+            f"{run.chore} aborted after {_TRIES} attempts: memories kept changing.", "Nothing was written. Retry later."
+        )
 
     def _settled(self) -> set[str]:
         """Return the recently refused clusters. Once those runs are forgotten, the model is asked about them again."""

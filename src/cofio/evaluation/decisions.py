@@ -358,8 +358,8 @@ _SAYS = (
     " holds the memory in question, possibly among others; then it gets the new fact, or the message. Its decision is"
     " judged by its effect. Brackets hold 95 % intervals, by bootstrap over the cases.",
     "Right target: share of actions on a memory that chose the right one. Lost updates: corrections and retractions"
-    " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or removed."
-    " False merges: a new fact was taken for known.",
+    " after which the new value is missing or the old one is left. False overwrites: a valid memory was replaced or"
+    " removed. False merges: a new fact was taken for known.",
 )
 
 

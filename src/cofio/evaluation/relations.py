@@ -199,8 +199,8 @@ def _report(paths: Sequence[Path], by_author: Mapping[str, Sequence[Outcome]]) -
     ]
     says = (
         f"{len(outcomes):,} pairs of {len(by_author)} authors: a stored memory and what was said later. The decision"
-        " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since both"
-        " memories are kept.",
+        " is that of the comparer at the shipped thresholds, after the guards. A doubtful verdict counts as add, since"
+        " both memories are kept.",
     )
     return Report("pairs", "Statements beside a memory", f"cofio eval pairs {named(paths)}", says, values, tables)
 

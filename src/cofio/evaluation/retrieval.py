@@ -377,9 +377,7 @@ def _modes(found: Measured) -> Table:
         )
         for mode in found.modes
     ]
-    note = (
-        "“Vectors alone” orders by the cosine, “words alone” by BM25, which is no separate search mode and has no time."
-    )
+    note = "“Vectors alone” orders by the cosine, “words alone” by BM25, which is not a search mode and has no time."
     return Table("Found", [Column("search"), *shares, Column("R@10 to the default", "±%"), *times], rows, note)
 
 

@@ -395,8 +395,8 @@ def _pipeline_table(splits: Mapping[str, Sequence[Outcome]], asked: Sequence[Out
         ),
         rows,
         "An update is right if exactly the labelled memory was replaced, by the new fact; a missed one is wrong. A"
-        f" text states a fact if it has {CARRIED:.0%} of its content words and all its numbers and names, except those of the"
-        " fact that it replaces.",
+        f" text states a fact if it has {CARRIED:.0%} of its content words and all its numbers and names, except those"
+        " of the fact that it replaces.",
     )
 
 
