@@ -260,7 +260,7 @@ def _once(side: Side, run: int, home: Path) -> tuple[float, int]:
     return time.perf_counter() - started, os.waitstatus_to_exitcode(status)
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def report(found: Measured, command: str) -> Report:

@@ -159,7 +159,7 @@ def _beside(folder: Path, size: int, effort: measure.Effort) -> dict[str, dict[s
     return {**figures, "ratio": ratios}
 
 
-# ── telling ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def save(results: Mapping[str, Any], path: Path) -> None:

@@ -184,7 +184,7 @@ def _scaled(scores: Mapping[int, float]) -> dict[int, float]:
     return {each: 0.5 * (score - low) / ((high - low) or 1.0) for each, score in scores.items()}
 
 
-# ── agreeing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── agreement of the stores ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def agreeing(first: str, second: str, material: Material) -> float:

@@ -125,7 +125,7 @@ def show(table: Sequence[dict[str, object]], questions: int) -> None:
         print("R@10 of the service by category:", {k: round(100 * v, 1) for k, v in row["by_category"].items()})  # type: ignore[attr-defined]
 
 
-# ── rules: hits in, one score a hit out ───────────────────────────────────────────────────────────────────────────────
+# ── rules: hits in, one score per hit out ─────────────────────────────────────────────────────────────────────────────
 
 
 def _cosines(hits: Sequence[Hit]) -> list[float]:

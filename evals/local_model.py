@@ -48,7 +48,7 @@ PATIENCE = 3_600.0  # timeout of a reply in seconds: a slow machine is not a fai
 _FEW = 10  # number of turns below which no conclusion is drawn
 
 
-# ── the way, end to end ───────────────────────────────────────────────────────────────────────────────────────────────
+# ── the path, end to end ──────────────────────────────────────────────────────────────────────────────────────────────
 
 SAID = (
     "Payments retries are capped at five, because the bank blocks us after that.",

@@ -72,7 +72,7 @@ def _free() -> int:
         return port
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the pictures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 SAID = """User: Hi! We switched payments from MySQL 8 to PostgreSQL 17. The staging port is 9090 now.

@@ -195,7 +195,7 @@ def _with(note: str, figures: Figures) -> str:
     return " ".join([note, *missing])
 
 
-# ── what became of it, in words ───────────────────────────────────────────────────────────────────────────────────────
+# ── results in words ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _repeated(part: Mapping[str, Any]) -> str:

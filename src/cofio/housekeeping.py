@@ -171,7 +171,7 @@ class Housekeeper:
         newest = self._store.changesets(1)
         return newest[0].id if newest else 0
 
-    # ── what a person approves of ─────────────────────────────────────────────────────────────────────────────────────
+    # ── approval by a person ──────────────────────────────────────────────────────────────────────────────────────────
 
     def approve(self, chore: str, decisions: Sequence[Decision], as_of: int, *, by: str, why: str = "") -> Changeset:
         """Apply these decisions of a plan, all or none. A merged fact keeps the place of its members.
@@ -227,7 +227,7 @@ class Housekeeper:
             ]
             return self._doing.apply(edits, by=by, why=why or reason)
 
-    # ── doing them ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── running ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def do(self, chore: str, *, by: str, why: str = "", scope: Scope = _ALL) -> Plan:
         """Run a chore on request, as a run of its own. Raise Conflict while the same chore is running."""
@@ -337,7 +337,7 @@ class Housekeeper:
             over.set()
             thread.join()
 
-    # ── what the steps are lent ───────────────────────────────────────────────────────────────────────────────────────
+    # ── functions for the steps ───────────────────────────────────────────────────────────────────────────────────────
 
     def _finds(self, text: str, store: Store, scope: Scope) -> list[int]:
         """Return the ids that a search in that store finds, best first."""

@@ -224,7 +224,7 @@ def _learned(keeper: Keeper, said: str, project: str) -> Learned:
         return Learned(reason=error.message)
 
 
-# ── what was done ─────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── results of cases ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _live(done: Learned) -> list[int]:

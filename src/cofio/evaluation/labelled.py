@@ -115,7 +115,7 @@ def _wrong(turn: Turn) -> str:
     return ""
 
 
-# ── whether a text carries a fact ─────────────────────────────────────────────────────────────────────────────────────
+# ── does a text carry a fact ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def carries(text: str, fact: str, replaced: str = "") -> bool:

@@ -88,7 +88,7 @@ def found_at(positive: Sequence[float], negative: Sequence[float], rate: float) 
     return mean([each > threshold for each in positive]), threshold
 
 
-# ── how sure ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── intervals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def mean(values: Sequence[float]) -> float:

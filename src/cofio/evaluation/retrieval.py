@@ -165,7 +165,7 @@ def _reader(settings: Settings) -> Reader | None:
     return embedders.make_reader(settings.home) if settings.close_reading else None
 
 
-# ── which questions ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── selection of questions ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _answerable(conversations: Sequence[Conversation], file: Path) -> list[Conversation]:
@@ -331,7 +331,7 @@ def _apart(found: Measured, sort: str) -> Figure | None:
     return separation(answered, others) if answered and others else None
 
 
-# ── told ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 METHOD = (
     "R@k is the share of a question's evidence among the first k hits; nDCG@10 gives more weight to higher ranks. A"

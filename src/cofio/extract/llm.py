@@ -139,7 +139,7 @@ def _attributed(found: Found, exchange: Exchange) -> Found:
     return replace(found, role="assistant") if copied else found
 
 
-# ── what the model is told ────────────────────────────────────────────────────────────────────────────────────────────
+# ── the prompt ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _system(exchanges: Sequence[Exchange]) -> str:
@@ -233,7 +233,7 @@ def _harmless(text: str) -> str:
     return _TAG.sub("‹", text)
 
 
-# ── what it says ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the reply ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _Unusable(NamedTuple):

@@ -120,7 +120,7 @@ def _labelled(said: str, about: str) -> Fields | None:
     return _of("", compared, about)
 
 
-# ── how a condition compares ──────────────────────────────────────────────────────────────────────────────────────────
+# ── comparisons ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _compared(condition: str) -> _Compared | None:

@@ -126,7 +126,7 @@ class AgentCLI(ABC):
             return Health(healthy=False, problem=str(error))
         return Health(True) if self._is_logged_in(ran) else Health(False, str(self._logged_out()))
 
-    # ── what each program takes and says ──────────────────────────────────────────────────────────────────────────────
+    # ── program-specific parts ────────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def _arguments(self, folder: Path, system: str, schema: Mapping[str, Any] | None) -> list[str]:

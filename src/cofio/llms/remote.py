@@ -125,7 +125,7 @@ class Remote(ABC):
             problem = str(self._failure(rejection))
         return Health(not problem, problem)
 
-    # ── what each provider says ───────────────────────────────────────────────────────────────────────────────────────
+    # ── provider-specific parts ───────────────────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def _asked(self, system: str, user: str) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _texts(memory: Memory) -> Iterator[tuple[str, str]]:
             yield name, label
 
 
-# ── what several tell together ────────────────────────────────────────────────────────────────────────────────────────
+# ── findings over several memories ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _exact(noted: _Noted) -> _Cases:

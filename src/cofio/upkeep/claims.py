@@ -102,7 +102,7 @@ def holds(claims: Claims, name: str) -> bool:
     return len(parts) > 1 and all(part.isalpha() and stem(part) in claims.spoken for part in parts)
 
 
-# ── parts of the reading ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── parts of the analysis ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _plain(text: str) -> str:

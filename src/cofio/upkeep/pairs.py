@@ -134,7 +134,7 @@ def _last_said(store: Store, memory: Memory) -> str:
     return store.sightings(memory.id)[-1].at if memory.occurrences > 1 else memory.created_at
 
 
-# ── both hold ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pairs that both hold ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def agree(one: Memory, other: Memory) -> bool:

@@ -87,7 +87,7 @@ def unfound(
     return ""
 
 
-# ── what is missing ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── losses ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _missing(member: Claims, elsewhere: frozenset[str], told: Claims) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _counted(number: str, numbers: set[str], told: Claims) -> bool:
     return number in numbers or number.lstrip("+") in numbers or number in told.spoken
 
 
-# ── what stands beside something else now ─────────────────────────────────────────────────────────────────────────────
+# ── moved numbers and names ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _moved(each: Sequence[Claims], told: Claims) -> Iterator[str]:
@@ -194,7 +194,7 @@ def _swapped(each: Sequence[Claims], told: Claims) -> Iterator[str]:
                 yield f"{name} takes the place of {other}"
 
 
-# ── what is said and what is denied ───────────────────────────────────────────────────────────────────────────────────
+# ── statements and negations ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _turned(each: Sequence[Claims], told: Claims) -> Iterator[str]:
@@ -239,7 +239,7 @@ def _denies_the_same(piece: Piece, other: Piece, stated: frozenset[str]) -> bool
     return not words or (bool(words & theirs) and len(words & (theirs | other.sentence)) >= 0.6 * len(words))
 
 
-# ── what nobody said ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── inventions ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _made_up(each: Sequence[Claims], told: Claims) -> Iterator[str]:
