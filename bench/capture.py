@@ -198,10 +198,10 @@ def show(rates: Sequence[Rate]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.capture", description="Captures a second.")
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each side in each round")
+    parser.add_argument("--seconds", type=float, default=2.0, help="seconds per side and round")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32)
-    parser.add_argument("--folder", type=Path, help="where the files are made; a temporary folder otherwise")
+    parser.add_argument("--folder", type=Path, help="folder for the files; default: a temporary folder")
     options = parser.parse_args(arguments)
     show(measured(options.seconds, options.rounds, options.threads, options.folder))
 

@@ -281,11 +281,11 @@ def show(told: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="an empty PostgreSQL database; by default one of a server started for it")
+    parser.add_argument("--url", help="an empty PostgreSQL database; default: one on a server started for the run")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=8)
-    parser.add_argument("--strict", action="store_true", help="exit 1 when a promise was not kept")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a promise was broken")
     given = parser.parse_args()
     from bench.server import database
 

@@ -356,8 +356,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--callers", type=int, default=8)
-    parser.add_argument("--folder", type=Path, help="where the home is made while it runs")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="page, JSON and plot")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary home")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plot here")
     options = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = embedders.make("local", home=settings.home, download=settings.model_download)
@@ -365,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             found = measured(Path(name), embedder, options.size, options.runs, callers=options.callers)
         except CofioError as error:
-            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+            print(f"The benchmark needs the local model: {error}", file=sys.stderr)
             return 2
     told = report(found, f"python -m bench.hooks --size {options.size} --runs {options.runs}")
     print(told.text())

@@ -199,7 +199,7 @@ def show(results: dict[str, Any]) -> None:
     for size, each in results["figures"].items():
         times = "".join(f"{each[name]:>7,.0f} ms" for name in ("cold_ms", "warm_ms", "one_more_ms", "pca_ms"))
         print(f"{int(size):>10,}{times}{each['megabytes']:>7.2f} MB   {each['clusters']} clusters")
-    print(f"of {results['texts']:,} texts, truly embedded: ours, PCA's")
+    print(f"{results['texts']:,} really embedded texts: ours, PCA's")
     for name, ours in results["quality"]["ours"].items():
         print(f"{name:>10}{ours:>10.3f}{results['quality']['pca'][name]:>10.3f}")
     lost = missed(results)
@@ -213,10 +213,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="bench.map", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 20_000])
-    parser.add_argument("--texts", type=int, default=3_000, help="how many made-up texts are embedded and judged")
-    parser.add_argument("--file", type=Path, help="texts of your own to judge by, a line each")
-    parser.add_argument("--hash", action="store_true", help="hashed words in place of the model")
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--texts", type=int, default=3_000, help="number of generated texts to embed and evaluate")
+    parser.add_argument("--file", type=Path, help="your own texts to evaluate, one per line")
+    parser.add_argument("--hash", action="store_true", help="hashed words instead of the model")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "map.json")
     options = parser.parse_args(arguments)
     results = measured(options.sizes, options.texts, options.file, _embedder(options.hash))

@@ -135,9 +135,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="bench.notes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--files", type=int, default=1_000, help="how many files")
+    parser.add_argument("--files", type=int, default=1_000, help="number of files")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "notes.json")
     options = parser.parse_args(arguments)
     results = measured(options.files, options.rounds)

@@ -117,7 +117,7 @@ def panned(chromium: Browser, url: str) -> float:
 
 def show(results: dict[str, Any]) -> None:
     figures = results["figures"]
-    print(f"\n{results['size']:,} memories; milliseconds until the page stands, and how many times /docs that is")
+    print(f"\n{results['size']:,} memories; milliseconds until the page is loaded, and the ratio to /docs")
     for name in ("docs_ms", "overview_ms", "memories_ms", "map_ms", "map_cold_ms"):
         called = name.removesuffix("_ms").replace("_", " ")
         print(f"  {called:<10} {figures[name]:>7,.0f}  {figures[name] / figures['docs_ms']:>5.1f}")
@@ -134,8 +134,8 @@ def missed(results: dict[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=int, default=10_000)
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
-    parser.add_argument("--json", type=Path, help="write the figures there too")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     results = {"machine": measure.machine(), "size": given.size, "figures": measured(given.size)}
     show(results)

@@ -36,8 +36,8 @@ _SIDES = ("ours", "plain")
 _STAGES = ("written", "opened", "searched", "grown")
 _NOTES = (
     "Embedding is excluded: vectors are looked up in a table.",
-    "Memories' vectors are mixtures of 1,500 truly embedded facts plus noise with their covariance, so their spectrum"
-    " is the model's; prompts have their own true vectors.",
+    "Memories' vectors are mixtures of 1,500 really embedded facts plus noise with their covariance, so their spectrum"
+    " is the model's; prompts have their own real vectors.",
     "One BLAS thread; every stage in a process of its own; files in the page cache; commits are durable (WAL, FULL).",
     "Plain is FTS5 (porter, OR of all words) and NumPy (X @ q), fused half and half; it keeps no journal and looks for"
     " no duplicates, and its add does not reach its matrix.",
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results = measured(options.sizes, embedder, measure.Effort(), folder=options.folder)
     except CofioError as error:
-        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2
     save(results, options.json)
     show(results)
@@ -243,9 +243,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="how many memories")
-    parser.add_argument("--json", type=Path, default=_RESULTS / "latest.json", help="the plot is saved beside it")
-    parser.add_argument("--folder", type=Path, help="where the stores are written while it runs")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000], help="numbers of memories")
+    parser.add_argument("--json", type=Path, default=_RESULTS / "latest.json", help="output; the plot is next to it")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary stores")
     options = parser.parse_args(arguments)
     if min(options.sizes) < 1:
         parser.error("a size is at least 1")

@@ -258,8 +258,8 @@ def _queries(found: Measured) -> Table:
         if each.side == "plain":
             rows += [_query(each, "plain with our stop list", "search_new_stopped", "search_stopped")]
     note = (
-        "Hybrid search, the five best. Without the model the query's vector is looked up. Recall is of the ten truly"
-        " nearest vectors. Plain asks FTS5 for every word of the prompt, or for those that are no stop words."
+        "Hybrid search for the five best. Without the model the query's vector is looked up. Recall is of the ten"
+        " nearest vectors by exact search. Plain asks FTS5 for all words of the prompt, or for those that are not stop words."
     )
     return Table("A query", columns, rows, note)
 
@@ -375,10 +375,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="bench.scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="how many memories")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="numbers of memories")
     parser.add_argument("--stores", nargs="+", choices=list(SIDES), default=list(SIDES))
-    parser.add_argument("--keep", type=Path, help="what was measured stays here and is not measured again")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="page, JSON and plots")
+    parser.add_argument("--keep", type=Path, help="folder of results that are reused")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     if min(given.sizes) < 1:
@@ -389,7 +389,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             embedder = embedders.make("local", home=settings.home, download=settings.model_download)
             found = measured(given.sizes, embedder, keep=keep, sides=given.stores, home=settings.home)
         except CofioError as error:
-            print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+            print(f"The benchmark needs the local model: {error}", file=sys.stderr)
             return 2
     if not found.points:
         print("\n".join(found.missing), file=sys.stderr)

@@ -41,7 +41,7 @@ _K = 5
 _WORD = re.compile(r"\w+")
 _VIEWER = Viewer(agent="agent-7", team="blue")
 _NOTES = (
-    "Embedding is excluded: vectors are looked up in a table; prompts have their own true vectors.",
+    "Embedding is excluded: vectors are looked up in a table; prompts have their own real vectors.",
     "Plain SQL searches the same tables and indexes: HNSW (ef_search 100) and ts_rank over an OR of the words that"
     " tell, the hundred best of either, scaled and summed half and half; it looks at no scope and fetches only texts.",
     "Each prompt is timed once, after others have warmed the caches; one client, one connection.",
@@ -284,11 +284,11 @@ def _tell(what: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="an empty PostgreSQL database; by default one of a server started for it")
+    parser.add_argument("--url", help="an empty PostgreSQL database; default: one on a server started for the run")
     parser.add_argument("--size", type=int, default=100_000)
-    parser.add_argument("--agreeing", type=int, default=10_000, help="memories that both stores are compared with")
+    parser.add_argument("--agreeing", type=int, default=10_000, help="number of memories for comparing both stores")
     parser.add_argument("--json", type=Path, default=_RESULTS / "server.json")
-    parser.add_argument("--strict", action="store_true", help="exit 1 when a bar is not met")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     given = parser.parse_args()
     settings = Settings.load()
     try:

@@ -43,9 +43,9 @@ _TWICE = 50  # one fact in this many is stored twice
 _IDLE = 12.0  # seconds of searching before the dry run
 _REST = 0.01  # seconds between an answer and the next search
 _NOTES = (
-    "Memories' vectors are mixtures of truly embedded facts; prompts are truly embedded in every search.",
-    "All memories are of one project, so that each is compared with each; one in fifty is said twice.",
-    "No language model is asked. BLAS has as many threads as it wants, as in the service.",
+    "Memories' vectors are mixtures of really embedded facts; prompts are embedded in every search.",
+    "All memories are of one project, so that each is compared with each; one in fifty is stored twice.",
+    "No language model is called. BLAS uses its default number of threads, as in the service.",
 )
 BARS = (
     ("a dry run takes less than 60 s", "dry_run_s", 60.0),
@@ -160,7 +160,7 @@ def measured(size: int, embedder: Embedder, *, anchors: int = ANCHORS, folder: P
         Material.make(place, embedder, count=size, asked=_PROMPTS, warming=_WARMING, anchors=anchors)
         _tell(f"writing {size:,} memories")
         figures = _stage("written", place, size)
-        _tell("searching, alone and beside a dry run")
+        _tell("searching, alone and during a dry run")
         figures |= _stage("consolidated", place, size)
     return {"machine": measure.machine(), "size": size, "figures": figures, "notes": list(_NOTES)}
 
@@ -207,10 +207,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="bench.upkeep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--size", type=int, default=50_000, help="how many memories")
-    parser.add_argument("--strict", action="store_true", help="fail when a bar is missed")
+    parser.add_argument("--size", type=int, default=50_000, help="number of memories")
+    parser.add_argument("--strict", action="store_true", help="fail if a target is missed")
     parser.add_argument("--json", type=Path, default=_RESULTS / "upkeep.json")
-    parser.add_argument("--folder", type=Path, help="where the store is written while it runs")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary store")
     parser.add_argument("--stage", choices=("written", "consolidated"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.stage:
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results = measured(options.size, embedder, folder=options.folder)
     except CofioError as error:
-        print(f"The bench needs the local model, once: {error}", file=sys.stderr)
+        print(f"The benchmark needs the local model: {error}", file=sys.stderr)
         return 2
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

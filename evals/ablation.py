@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "data", metavar="FOLDER")
     parser.add_argument("--streams", default="dev", help="folder of streams under FOLDER/streams")
-    parser.add_argument("--authors", nargs="+", default=["t", "u"], help="of turns and pairs")
+    parser.add_argument("--authors", nargs="+", default=["t", "u"], help="authors of turns and pairs")
     given = parser.parse_args(arguments)
     turns, pairs = ([given.data / kind / f"{each}.jsonl" for each in given.authors] for kind in ("turns", "pairs"))
     try:

@@ -40,15 +40,15 @@ class Asked:
 def main() -> int:
     """Print the table; return 2 if the data is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
-    parser.add_argument("--json", type=Path, help="write the table here too")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
+    parser.add_argument("--json", type=Path, help="also write the table here")
     parser.add_argument(
-        "--leave-out", nargs="*", default=[], choices=("speaker", "context"), help="forget these fields"
+        "--leave-out", nargs="*", default=[], choices=("speaker", "context"), help="leave these fields empty"
     )
     options = parser.parse_args()
     if not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
             file=sys.stderr,
         )
         return 2

@@ -61,13 +61,13 @@ class Asked(NamedTuple):
 def main() -> int:
     """Print the table; return 2 if the model is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
-    parser.add_argument("--among", type=int, default=40, help="hits that are judged")
-    parser.add_argument("--weight", type=float, default=0.005, help="of the judgement beside the service's score")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
+    parser.add_argument("--among", type=int, default=40, help="number of hits to score")
+    parser.add_argument("--weight", type=float, default=0.005, help="weight of the cross-encoder's score")
     options = parser.parse_args()
     place = models.present(Settings.load().home, models.JUDGE)
     if place is None:
-        print(f"{models.JUDGE.name} is not on this machine: make setup brings it.", file=sys.stderr)
+        print(f"{models.JUDGE.name} is not on this machine: run make setup.", file=sys.stderr)
         return 2
     judge = Judge(WordPiece.read(place / "vocab.txt"), session(place / "model.onnx", 2))
     show(ask(options.file, judge, options.among, options.weight), options.among)
@@ -96,7 +96,7 @@ def show(asked: Sequence[Asked], among: int) -> None:
     """Print the table as text."""
     at_ten = {name: [recall(getattr(each, name), each.evidence, 10) for each in asked] for name in ("plain", "judged")}
     told = difference(at_ten["judged"], at_ten["plain"])
-    print(f"{len(asked)} questions; the {among} best judged by the cross-encoder")
+    print(f"{len(asked)} questions; the {among} best scored by the cross-encoder")
     print(f"{'':10} {'R@5':>6} {'R@10':>6} {'R@20':>6} {'nDCG':>6} {'p50 ms':>8}")
     for name, spent in (("plain", "searched"), ("judged", "in_all")):
         figures = [mean([recall(getattr(each, name), each.evidence, k) for each in asked]) for k in (5, 10, 20)]

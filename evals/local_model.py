@@ -221,7 +221,7 @@ def evaluate(
     made = assemble.make_llm(settings)
     if made is None or not (health := made.health_check()):
         problem = health.problem if made else "there is none"
-        raise Unavailable(f"The model cannot be asked: {problem}", "Is the server up, and is the name right?")
+        raise Unavailable(f"The model cannot be used: {problem}", "Is the server up, and is the name right?")
     llm = Watched(made)
     with _keeper(settings, embedder, llm) as keeper:
         way = the_way(keeper, server)
@@ -504,18 +504,18 @@ def _command(parser: argparse.ArgumentParser, given: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     usual = Wanted()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--gguf", type=Path, default=fetched(), help="the weights; those that were fetched")
-    parser.add_argument("--url", default="", help="a server that runs already, as EXTRACT_URL has it")
-    parser.add_argument("--name", default="local", help="what the server calls its model")
+    parser.add_argument("--gguf", type=Path, default=fetched(), help="weights; default: the downloaded ones")
+    parser.add_argument("--url", default="", help="URL of a running server, as in EXTRACT_URL")
+    parser.add_argument("--name", default="local", help="the server's name of its model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--turns", type=int, default=usual.turns)
     parser.add_argument("--cases", type=int, default=usual.cases)
-    parser.add_argument("--minutes", type=float, default=usual.minutes, help="after which no further turn is taken")
+    parser.add_argument("--minutes", type=float, default=usual.minutes, help="time limit for starting turns")
     parser.add_argument("--split", choices=("dev", "test"), default=usual.split)
     parser.add_argument("--write", type=Path, metavar="FOLDER")
     given = parser.parse_args(arguments)
     if not given.url and not (given.gguf and given.gguf.exists()):
-        say("There are no weights. `make eval-llm` fetches some (1.1 GB); --gguf and --url name some of your own.")
+        say("There are no weights. `make eval-llm` downloads some (1.1 GB); --gguf and --url select your own.")
         return 2
     server: Server = (
         Given(given.url, given.name)

@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure sets of streams and print a line each; return 0 if every figure reaches the limit."""
     parser = argparse.ArgumentParser(prog="python -m evals.oracle", description=__doc__.partition("\n")[0])
     parser.add_argument("paths", type=Path, nargs="*", metavar="PATH", help="stream files or folders of them")
-    parser.add_argument("--failures", action="store_true", help="list the single cases that went wrong")
+    parser.add_argument("--failures", action="store_true", help="list the failed cases")
     asked = parser.parse_args(arguments)
     settings = Settings.load()
     embedder = assemble.make_embedder(settings)

@@ -64,12 +64,12 @@ class Found:
 def main() -> int:
     """Print the tables; return 2 if the file is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, nargs="?", help="conversations, one JSON object a line")
-    parser.add_argument("--json", type=Path, help="write the first table here too")
+    parser.add_argument("file", type=Path, nargs="?", help="conversations, one JSON object per line")
+    parser.add_argument("--json", type=Path, help="also write the first table here")
     options = parser.parse_args()
     if options.file and not options.file.exists():
         print(
-            f"There is no {options.file}. cofio/evaluation/conversations.py says what such a file holds.",
+            f"There is no {options.file}. cofio/evaluation/conversations.py describes the format.",
             file=sys.stderr,
         )
         return 2

@@ -19,7 +19,7 @@ from cofio.evaluation.measures import DRAWS, SEED, Figure, mean
 from cofio.evaluation.report import Column
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
-AGAIN = "If that is meant, record it anew: make results DATA=folder."
+AGAIN = "If that is intended, record new results: make results DATA=folder."
 PROCESSORS = 0.005  # int8 arithmetic differs: R@10 of the same code is 84.6 % on a Neoverse-N1, 84.0 % on a Xeon
 SHOWN = 20  # lost cases that are listed
 
@@ -95,7 +95,7 @@ def recorded(name: str, key: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))[key]
     except (OSError, KeyError) as error:
-        raise Incomparable(f"docs/results/{name}.json does not tell {key}: {error!r}. {AGAIN}") from error
+        raise Incomparable(f"docs/results/{name}.json has no {key}: {error!r}. {AGAIN}") from error
 
 
 def _some(names: Sequence[str]) -> str:

@@ -25,8 +25,8 @@ TUNED_ON = "-dev"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return 2 if a file is missing or malformed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object a line")
-    parser.add_argument("--limit", type=int, metavar="N", help="ask a sample of so many questions of each file")
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="conversations, one JSON object per line")
+    parser.add_argument("--limit", type=int, metavar="N", help="sample size: questions per file")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures here")
     options = parser.parse_args(arguments)

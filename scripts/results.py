@@ -299,10 +299,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = [measure.name for measure in MEASURES]
     parser.add_argument("data", type=Path, nargs="?", default=Path("data"), help="the folder with the development data")
     parser.add_argument(
-        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"of {', '.join(names)}"
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=f"some of {', '.join(names)}"
     )
     parser.add_argument("--skip", nargs="+", choices=names, default=[], metavar="NAME", help="all but these")
-    parser.add_argument("--index", action="store_true", help="measure nothing; make the lists anew")
+    parser.add_argument("--index", action="store_true", help="measure nothing; only update the lists")
     options = parser.parse_args(arguments)
     asked = [] if options.index else [it for it in MEASURES if it.name in options.only and it.name not in options.skip]
     failed = [measure.name for measure in asked if not made(measure, options.data)]
@@ -316,7 +316,7 @@ def made(measure: Measure, data: Path) -> bool:
     """Run the measure, which writes its files; return whether it succeeded. Its output is not captured."""
     missing = [name for name in measure.data if not (data / name).exists()]
     if missing:
-        say(f"{measure.name}: there is no {data / missing[0]}. Say where the data lies: make results DATA=folder")
+        say(f"{measure.name}: there is no {data / missing[0]}. Name the folder of the data: make results DATA=folder")
         return False
     command = measure.command(data.resolve(), ROOT / FOLDER)
     say(f"{measure.name}: {' '.join(command[1:])} (at most {measure.minutes} minutes)")

@@ -129,13 +129,13 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("file", type=Path, nargs="?", help="conversations with questions, one JSON object a line")
-    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000], help="how many memories")
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="cofio is always there")
-    parser.add_argument("--questions", type=int, help="no more than so many a conversation")
-    parser.add_argument("--skip-install", action="store_true", help="take the environments that are there")
+    parser.add_argument("file", type=Path, nargs="?", help="conversations with questions, one JSON object per line")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1_000, 10_000], help="numbers of memories")
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="cofio is always included")
+    parser.add_argument("--questions", type=int, help="maximum number of questions per conversation")
+    parser.add_argument("--skip-install", action="store_true", help="use the existing environments")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write page, JSON and plots here")
-    parser.add_argument("--folder", type=Path, help="where the stores are written while it runs")
+    parser.add_argument("--folder", type=Path, help="folder for the temporary stores")
     options = parser.parse_args(arguments)
     if options.sizes and min(options.sizes) < 1:
         parser.error("a size is at least 1")

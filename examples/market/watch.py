@@ -248,7 +248,7 @@ def say(text: str = "") -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="A market, watched with and without a memory.")
-    parser.add_argument("--show", default="", metavar="DATE", help="print what is recalled on that day")
+    parser.add_argument("--show", default="", metavar="DATE", help="print the recalled context of that day")
     with tempfile.TemporaryDirectory() as folder, cofio.open(f"sqlite://{folder}/market.db") as keeper:
         without, with_memory = run(keeper, parser.parse_args().show)
         say(f"{BOLD}           without a memory          with cofio{OFF}")
