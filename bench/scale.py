@@ -259,7 +259,8 @@ def _queries(found: Measured) -> Table:
             rows += [_query(each, "plain with our stop list", "search_new_stopped", "search_stopped")]
     note = (
         "Hybrid search for the five best. Without the model the query's vector is looked up. Recall is of the ten"
-        " nearest vectors by exact search. Plain asks FTS5 for all words of the prompt, or for those that are not stop words."
+        " nearest vectors by exact search. Plain asks FTS5 for all words of the prompt, or for those that are not stop"
+        " words."
     )
     return Table("A query", columns, rows, note)
 
